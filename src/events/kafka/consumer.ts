@@ -34,7 +34,8 @@ const UNREADABLE_BYTES = 64 * 1024;
 
 /**
  * Has a consumer handle the records of a topic. An offset is committed after the commit of the database, so a
- * record may come again and none is left out. While the database is away the partition waits.
+ * record may come again and none is left out. While the database is away the partition waits. Rejects, and
+ * leaves nothing behind, when Kafka cannot be reached.
  */
 export async function startKafkaConsumer(
   deps: KafkaConsumerDeps,
@@ -51,27 +52,19 @@ export async function startKafkaConsumer(
   });
   const waiting = new Set<NodeJS.Timeout>();
   const watchdog = watch(reader, deps, consumer.name);
-  await reader.connect();
-  await reader.subscribe({ topics: [topic], fromBeginning: true });
-  await reader.run({
-    autoCommit: false,
-    eachBatchAutoResolve: false,
-    partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
-    async eachBatch(payload) {
-      try {
-        await handleBatch(deps, consumer, reader, payload);
-      } catch (error) {
-        if (!isAway(error)) throw error;
-        deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
-        const resume = payload.pause();
-        const timer = setTimeout(() => {
-          waiting.delete(timer);
-          resume();
-        }, DATABASE_AWAY_MS);
-        waiting.add(timer);
-      }
-    },
-  });
+  try {
+    await reader.connect();
+    await reader.subscribe({ topics: [topic], fromBeginning: true });
+    await reader.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
+      eachBatch: (payload) => handleBatch(deps, consumer, reader, payload, waiting),
+    });
+  } catch (error) {
+    await Promise.allSettled([watchdog.stop(), reader.disconnect()]);
+    throw error;
+  }
   return {
     async close() {
       await watchdog.stop();
@@ -85,18 +78,35 @@ async function handleBatch(
   deps: KafkaConsumerDeps,
   consumer: Consumer,
   reader: Client,
-  { batch, resolveOffset, heartbeat, isRunning, isStale }: EachBatchPayload,
+  payload: EachBatchPayload,
+  waiting: Set<NodeJS.Timeout>,
 ): Promise<void> {
+  const { batch, resolveOffset, heartbeat, isRunning, isStale } = payload;
   const { topic, partition, messages } = batch;
   for (let from = 0; from < messages.length; from += MOST) {
     if (!isRunning() || isStale()) return;
     const chunk = messages.slice(from, from + MOST);
-    await handleChunk(deps, consumer, { topic, partition }, chunk);
+    try {
+      await handleChunk(deps, consumer, { topic, partition }, chunk);
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
+      resumeLater(payload.pause(), waiting);
+      return;
+    }
     const last = chunk.at(-1)?.offset ?? "0";
     resolveOffset(last);
     await reader.commitOffsets([{ topic, partition, offset: String(BigInt(last) + 1n) }]);
     await heartbeat();
   }
+}
+
+function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
+  const timer = setTimeout(() => {
+    waiting.delete(timer);
+    resume();
+  }, DATABASE_AWAY_MS);
+  waiting.add(timer);
 }
 
 /** A record that is no event of ours is put aside too: whoever wrote it may want to know. */

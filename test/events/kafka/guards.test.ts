@@ -1,6 +1,6 @@
 import type { Kafka, RecordMetadata } from "kafkajs";
 import { pino } from "pino";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Database } from "../../../src/db/database.ts";
 import { startKafkaConsumer } from "../../../src/events/kafka/consumer.ts";
 import { createKafkaProducer, partitionFor } from "../../../src/events/kafka/producer.ts";
@@ -84,28 +84,27 @@ test.each([
   expect(partitionFor(key, 12)).toBe(partition);
 });
 
-/* After some errors the library starts a reader again by itself, after others it stays silent for ever. */
-test.each([
-  [true, []],
-  [false, ["not allowed"]],
-])(
-  "a reader that crashed is the end of the process unless it is started again: %s",
-  async (restart, told) => {
-    const listeners = new Map<string, (event: unknown) => void>();
-    const reader = {
-      events: { CRASH: "crash", FETCH: "fetch", GROUP_JOIN: "join", HEARTBEAT: "heartbeat" },
-      on: (name: string, listener: (event: unknown) => void) => listeners.set(name, listener),
-      connect: async () => undefined,
-      subscribe: async () => undefined,
-      run: async () => undefined,
-      disconnect: async () => undefined,
-    };
-    const fatal: string[] = [];
-    const running = await startKafkaConsumer(
+/** A reader of the library whose events are told by hand. */
+function fakeReader(change: object = {}) {
+  const listeners = new Map<string, (event: unknown) => void>();
+  const done: string[] = [];
+  const reader = {
+    events: { CRASH: "crash", FETCH: "fetch", GROUP_JOIN: "join", HEARTBEAT: "heartbeat" },
+    on: (name: string, listener: (event: unknown) => void) => listeners.set(name, listener),
+    connect: async () => undefined,
+    subscribe: async () => undefined,
+    run: async () => undefined,
+    disconnect: async () => void done.push("disconnected"),
+    ...change,
+  };
+  const fatal: string[] = [];
+  const clock = virtualClock();
+  const start = () =>
+    startKafkaConsumer(
       {
         client: { consumer: () => reader } as unknown as Kafka,
         database: {} as Database,
-        clock: virtualClock(),
+        clock,
         log: pino({ level: "silent" }),
         answers: async () => undefined,
         fatal: (error) => fatal.push(error.message),
@@ -113,7 +112,38 @@ test.each([
       { name: "webhooks", handle: async () => undefined },
       { topic: "t", groupId: "g" },
     );
-    listeners.get("crash")?.({ payload: { restart, error: new Error("not allowed") } });
+  return { start, clock, fatal, done, tell: (name: string, event: unknown) => listeners.get(name)?.(event) };
+}
+
+test("a reader that could not begin is given up, and nothing watches it any more", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const { start, clock, fatal, done } = fakeReader({
+      connect: async () => {
+        throw new Error("Kafka is away");
+      },
+    });
+    await expect(start()).rejects.toThrow("Kafka is away");
+    expect(done).toEqual(["disconnected"]);
+    clock.advance(600);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(fatal).toEqual([]);
+    expect(vi.getTimerCount()).toBe(0);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+/* After some errors the library starts a reader again by itself, after others it stays silent for ever. */
+test.each([
+  [true, []],
+  [false, ["not allowed"]],
+])(
+  "a reader that crashed is the end of the process unless it is started again: %s",
+  async (restart, told) => {
+    const { start, fatal, tell } = fakeReader();
+    const running = await start();
+    tell("crash", { payload: { restart, error: new Error("not allowed") } });
     await running.close();
     expect(fatal).toEqual(told);
   },
