@@ -1,15 +1,12 @@
-import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readFile } from "node:fs/promises";
+import { describe, expect, test } from "vitest";
 import { bindingsOf } from "../../src/operator/tenants.ts";
 import { nextName, renewed } from "../../src/plugin/commands/renew.ts";
 import { commands } from "../../src/plugin/commands.ts";
 import type { Delegation } from "../../src/plugin/objects.ts";
-import { runPlugin } from "../../src/plugin/run.ts";
 import { entryFaults } from "../../src/plugin/tenants.ts";
+import { fakeKubectl, NOW } from "./fake_kubectl.ts";
 
-const NOW = new Date("2026-06-01T12:00:00Z");
 const delegation: Delegation = {
   apiVersion: "deputize.io/v1alpha1",
   kind: "Delegation",
@@ -17,66 +14,18 @@ const delegation: Delegation = {
   spec: { platformRef: { name: "shop" }, agentRef: { name: "bot" }, scopes: ["data:read"], ttl: "24h" },
 };
 
-/** A program in kubectl's place that answers by its first words and notes what it was given. */
-const FAKE = `#!${process.execPath}
-const fs = require("node:fs");
-const [, , ...args] = process.argv;
-fs.appendFileSync(__filename + ".calls", JSON.stringify(args) + "\\n");
-const answers = JSON.parse(fs.readFileSync(__filename + ".json", "utf8"));
-const answer = answers[args.slice(0, 2).join(" ")];
-if (answer === undefined || answer.fails) { console.error(answer?.fails ?? "Error: unexpected " + args.join(" ")); process.exit(1); }
-console.log(JSON.stringify(answer));
-`;
-
 describe("the plugin", () => {
-  let folder: string;
-  let program: string;
-  let out: string;
-  let notes: string;
-  let answer: boolean;
-
-  beforeEach(async () => {
-    folder = await mkdtemp(join(tmpdir(), "deputize-kubectl-"));
-    program = join(folder, "kubectl.cjs");
-    await writeFile(program, FAKE);
-    await chmod(program, 0o755);
-    [out, notes, answer] = ["", "", true];
-  });
-  afterEach(() => rm(folder, { recursive: true }));
-
-  async function run(args: string[], answers: Record<string, unknown> = {}): Promise<number> {
-    await writeFile(`${program}.json`, JSON.stringify(answers));
-    return runPlugin(args, {
-      terminal: {
-        out(text) {
-          out += text;
-        },
-        note(text) {
-          notes += text;
-        },
-        width: 80,
-        input: async () => "",
-        confirm: async () => answer,
-      },
-      clock: { now: () => NOW },
-      wait: async () => undefined,
-      program,
-    });
-  }
-  const calls = async () =>
-    (await readFile(`${program}.calls`, "utf8"))
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as string[]);
+  const kubectl = fakeKubectl();
+  const { run, calls } = kubectl;
   const me = { status: { userInfo: { username: "jane" } } };
 
   test("says what it can do, and how each command is said", async () => {
     expect(await run(["--help"])).toBe(0);
-    expect(out).toContain("kubectl deputize <command>");
+    expect(kubectl.out).toContain("kubectl deputize <command>");
     expect(await run([])).toBe(2);
     for (const name of ["status", "approve", "uninstall"]) expect(await run([name, "--help"])).toBe(0);
-    expect(out).toContain("kubectl deputize approve <delegation>");
-    for (const line of out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
+    expect(kubectl.out).toContain("kubectl deputize approve <delegation>");
+    for (const line of kubectl.out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
 
   test.each([
@@ -90,8 +39,8 @@ describe("the plugin", () => {
     [["uninstall"], "Say one of --revoke and --orphan"],
   ])("%j is not understood, with a sentence", async (args, message) => {
     expect(await run(args)).toBe(2);
-    expect(notes).toContain(message);
-    expect(out).toBe("");
+    expect(kubectl.notes).toContain(message);
+    expect(kubectl.out).toBe("");
   });
 
   test("has a page that names every command", async () => {
@@ -118,11 +67,11 @@ describe("the plugin", () => {
   });
 
   test("decides nothing where nobody says yes", async () => {
-    answer = false;
+    kubectl.answer = false;
     expect(
       await run(["approve", "bot"], { "get delegations.deputize.io": delegation, "auth whoami": me }),
     ).toBe(1);
-    expect(notes).toContain("Nothing was decided");
+    expect(kubectl.notes).toContain("Nothing was decided");
     expect((await calls()).map(([first]) => first)).not.toContain("patch");
   });
 
@@ -162,20 +111,20 @@ describe("the plugin", () => {
     expect(
       await run(["approve", "bot", "-y"], { "get delegations.deputize.io": object, "auth whoami": me }),
     ).toBe(1);
-    expect(notes).toContain(message);
+    expect(kubectl.notes).toContain(message);
   });
 
   test("shows what hides in names and refusals written out", async () => {
     await run(["status"], {
       "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { fails: "no\u001b[2J" },
     });
-    expect(notes).toBe("no\\u{1b}[2J\n");
+    expect(kubectl.notes).toBe("no\\u{1b}[2J\n");
   });
 
   test("says that kubectl is not there", async () => {
-    program = join(folder, "nothing");
+    kubectl.program = `${kubectl.program}-is-not-there`;
     expect(await run(["status"])).toBe(1);
-    expect(notes).toContain("is not there: install it");
+    expect(kubectl.notes).toContain("is not there: install it");
   });
 
   test.each([

@@ -1,0 +1,134 @@
+import { describe, expect, test } from "vitest";
+import type { Delegation } from "../../src/plugin/objects.ts";
+import { fakeKubectl, NOW } from "./fake_kubectl.ts";
+
+const delegation: Delegation = {
+  apiVersion: "deputize.io/v1alpha1",
+  kind: "Delegation",
+  metadata: { name: "bot", namespace: "shop", uid: "1", resourceVersion: "5", generation: 1 },
+  spec: {
+    platformRef: { name: "shop" },
+    agentRef: { name: "bot" },
+    scopes: ["data:read", "data:share"],
+    ttl: "24h",
+  },
+};
+const GET = "get delegations.deputize.io";
+const PATCH = "patch delegations.deputize.io";
+const CONFLICT = { fails: "Error from server (Conflict): the object has been modified" };
+const kubectl = fakeKubectl();
+const { run, calls } = kubectl;
+const who = { "auth whoami": { status: { userInfo: { username: "jane" } } } };
+
+/** The object with a newer version, and what else was changed of it. */
+const changed = (metadata: object, status?: object) => ({
+  ...delegation,
+  metadata: { ...delegation.metadata, resourceVersion: "6", ...metadata },
+  ...(status && { status }),
+});
+const decided = (reason: string, decision?: string) =>
+  changed(
+    {},
+    {
+      conditions: [{ type: "Ready", status: "False", reason, message: "because" }],
+      ...(decision && { approval: { decision } }),
+    },
+  );
+const patches = async () => (await calls()).filter(([verb]) => verb === "patch");
+const written = (patch: string[] = []) => JSON.parse(patch[patch.indexOf("-p") + 1] ?? "");
+
+describe("a decision", () => {
+  test("grants what was chosen and nothing that was not asked for", async () => {
+    const answers = { [GET]: delegation, ...who, [PATCH]: {} };
+    expect(await run(["approve", "bot", "-y", "--no-wait", "--scopes", "data:read"], answers)).toBe(0);
+    const [patch] = await patches();
+    expect(written(patch).status.approval.approvedScopes).toEqual(["data:read"]);
+    expect(await run(["approve", "bot", "-y", "--scopes", "data:read,payments:send"], answers)).toBe(2);
+    expect(kubectl.notes).toContain("Not asked for: payments:send");
+    expect(await patches()).toHaveLength(1);
+  });
+
+  test("is the server's dry run where that is wanted, and nobody is asked", async () => {
+    kubectl.answer = false;
+    const answers = { [GET]: delegation, ...who, [PATCH]: {} };
+    expect(await run(["approve", "bot", "--dry-run"], answers)).toBe(0);
+    expect((await patches())[0]).toContain("--dry-run=server");
+    expect(kubectl.out).toContain("would be approved (dry run)");
+  });
+
+  test("is written again where the operator wrote in between", async () => {
+    const answers = { [GET]: [delegation, changed({})], ...who, [PATCH]: [CONFLICT, {}] };
+    expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(0);
+    const versions = (await patches()).map((patch) => written(patch).metadata.resourceVersion);
+    expect(versions).toEqual(["5", "6"]);
+  });
+
+  test.each([
+    ["created again", { uid: "2" }],
+    ["changed", { generation: 2 }],
+  ])("is not written for an object that was %s since it was shown", async (_, metadata) => {
+    const answers = { [GET]: [delegation, changed(metadata)], ...who, [PATCH]: [CONFLICT, {}] };
+    expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(1);
+    expect(kubectl.notes).toContain("It has changed since it was read");
+    expect(await patches()).toHaveLength(1);
+  });
+
+  test.each([
+    ["Active", "Approved", 0],
+    ["Denied", "Denied", 0],
+    ["Denied", "Approved", 1],
+    ["ApproverNotLinked", "Approved", 1],
+    ["FourEyesRequired", "Approved", 1],
+    ["ExternalMissing", "Approved", 1],
+  ])("that ends in %s after %s ends with status %i", async (reason, decision, status) => {
+    const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
+    expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
+    expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);
+  });
+});
+
+describe("uninstall", () => {
+  const ALL = "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io";
+  const LEASE = "get leases.coordination.k8s.io";
+  const held = {
+    ...delegation,
+    metadata: { ...delegation.metadata, finalizers: ["deputize.io/revoke", "theirs"] },
+  };
+  const lease = (secondsAgo: number) => ({
+    metadata: { name: "deputize-operator" },
+    spec: {
+      holderIdentity: "pod-1",
+      renewTime: new Date(NOW.getTime() - secondsAgo * 1000).toISOString(),
+      leaseDurationSeconds: 15,
+    },
+  });
+  const answers = (leased: object) => ({
+    [ALL]: { items: [held] },
+    [LEASE]: leased,
+    [PATCH]: {},
+    "delete delegations.deputize.io": {},
+    [GET]: { items: [] },
+  });
+
+  test("--orphan waits until no operator runs: one that renewed its Lease half a minute ago does", async () => {
+    expect(await run(["uninstall", "--orphan", "-y"], answers(lease(30)))).toBe(1);
+    expect(kubectl.notes).toContain("The operator runs (pod-1)");
+    expect((await calls()).some(([verb]) => verb === "delete" || verb === "patch")).toBe(false);
+    expect(await run(["uninstall", "--orphan", "-y"], answers(lease(31)))).toBe(0);
+  });
+
+  test("--orphan takes our finalizer from the very object that was listed, and no other's", async () => {
+    expect(await run(["uninstall", "--orphan", "-y"], answers({ fails: "Error (NotFound)" }))).toBe(0);
+    const [patch] = await patches();
+    expect(written(patch)).toEqual({
+      metadata: { uid: "1", annotations: { "deputize.io/force-delete": "1" }, finalizers: ["theirs"] },
+    });
+  });
+
+  test("--revoke needs an operator that runs", async () => {
+    expect(await run(["uninstall", "--revoke", "-y"], answers(lease(31)))).toBe(1);
+    expect(kubectl.notes).toContain("No operator runs");
+    expect(await run(["uninstall", "--revoke", "-y"], answers(lease(0)))).toBe(0);
+    expect(await patches()).toEqual([]);
+  });
+});
