@@ -3,7 +3,7 @@ import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { until } from "../../support/process.ts";
-import { operatorFolderEach } from "../operator_folder.ts";
+import { delegation, operatorFolderEach } from "../operator_folder.ts";
 
 describe("the operator's metrics", () => {
   const world = operatorFolderEach();
@@ -38,10 +38,12 @@ describe("the operator's metrics", () => {
     expect(await line(EXPIRY)).toBe("4070908800");
     expect(await objects("Delegation", "AwaitingApproval")).toBeUndefined();
     expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("1");
+    await world.folders.write("delegation.yaml", delegation({ revoked: true }));
+    await until("a revoked delegation has no end any more", async () => (await line(EXPIRY)) === undefined);
     await world.folders.remove("delegation.yaml");
     await world.gone("Delegation", "bot");
-    expect(await line(EXPIRY)).toBeUndefined();
-    expect(await line('deputize_operator_urgent_seconds_count{what="revoke"}')).toBe("1");
+    const revoked = 'deputize_operator_urgent_seconds_count{what="revoke"}';
+    await until("both are counted", async () => (await line(revoked)) === "2");
     await world.stop();
     expect(await objects("Platform", "Active")).toBeUndefined();
     expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("0");

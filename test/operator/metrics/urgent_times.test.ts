@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { type Delegation, keyOf } from "../../../src/operator/kinds.ts";
 import { createUrgentTimes } from "../../../src/operator/metrics/urgent_times.ts";
@@ -44,6 +45,16 @@ describe("how long people wait", () => {
     ["for nothing else", [aDelegation(), aDelegation({ spec: { suspend: true } }), undefined], []],
   ])("is measured %s", (_, objects, told) => {
     expect(seen(...objects)).toEqual(told);
+  });
+
+  test("is measured from when it was first seen, however often the object changes meanwhile", async () => {
+    const told: number[] = [];
+    const times = createUrgentTimes((_, seconds) => told.push(seconds));
+    times.sees(keyOf(revoked), revoked);
+    await sleep(60);
+    times.sees(keyOf(revoked), { ...revoked });
+    times.sees(keyOf(revoked), undefined);
+    expect(told[0]).toBeGreaterThanOrEqual(0.05);
   });
 
   test("is not measured for platforms, nor across terms", () => {
