@@ -79,8 +79,8 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const measured = metrics && createEventMetrics(metrics);
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
-  const bus = carrier.open({ database, clock, log });
-  const relay = createRelay({ database, bus, clock, workerId });
+  const bus = carrier.open({ database, clock, log, workerId });
+  const relay = createRelay({ database, bus, clock, workerId, keep: carrier.way === "kafka" });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
@@ -97,10 +97,13 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     finished: wakeSending,
     ...(measured && { measure: measured.attempt }),
   });
+  const consumers = [
+    createWebhookConsumer({ secretBox, clock, created: wakeSending }),
+    createNoticeConsumer({ clock }),
+  ];
   const unprepared = [
-    () => takeWay(database, carrier),
-    () => bus.subscribe(createWebhookConsumer({ secretBox, clock, created: wakeSending })),
-    () => bus.subscribe(createNoticeConsumer({ clock })),
+    () => takeWay(database, carrier, consumers),
+    ...consumers.map((consumer) => () => bus.subscribe(consumer)),
   ];
   async function prepare(): Promise<void> {
     for (let [next] = unprepared; next !== undefined; [next] = unprepared) {

@@ -13,6 +13,19 @@ export type OutboxRow = {
   created_at: Date;
 };
 
+/** An event of the outbox that Kafka has confirmed. */
+export type PublishedEventRow = Omit<OutboxRow, "id"> & { published_at: Date };
+
+/** A row of the history that the audit topic does not have yet. */
+export type HistoryQueueRow = {
+  account_id: string;
+  occurred_at: Date;
+  event_id: string;
+  /** Made by Postgres. */
+  shard?: number;
+  traceparent: string | null;
+};
+
 /** The one way that events take. */
 export type EventWayRow = { single: boolean; way: "embedded" | "kafka" };
 

@@ -21,6 +21,7 @@ import { presented } from "./migrations/0019_presented.ts";
 import { clusters } from "./migrations/0020_clusters.ts";
 import { adoptions } from "./migrations/0021_adoptions.ts";
 import { eventCarriers } from "./migrations/0022_event_carriers.ts";
+import { eventLog } from "./migrations/0023_event_log.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
@@ -49,6 +50,7 @@ const migrations: readonly Migration[] = [
   clusters,
   adoptions,
   eventCarriers,
+  eventLog,
 ];
 
 const settings = {

@@ -11,9 +11,11 @@ import type {
   DeadLetterRow,
   EventSecretsRow,
   EventWayRow,
+  HistoryQueueRow,
   InboxRow,
   NoticeRow,
   OutboxRow,
+  PublishedEventRow,
   RelayShardRow,
   RelayWorkerRow,
   WebhookAttemptRow,
@@ -281,6 +283,8 @@ declare module "knex/types/tables.js" {
     outcomes: OutcomeRow;
     event_way: EventWayRow;
     outbox: OutboxRow;
+    published_events: PublishedEventRow;
+    history_queue: HistoryQueueRow;
     event_secrets: EventSecretsRow;
     relay_workers: RelayWorkerRow;
     relay_shards: RelayShardRow;

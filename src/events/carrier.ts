@@ -4,9 +4,13 @@ import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
 import type { ConsumeDeps } from "./consume.ts";
 import { createLocalBus } from "./local_bus.ts";
+import { type Reader, returnUnhandled } from "./published.ts";
+
+/** What a bus works with; `workerId`: whose shards its process relays. */
+export type BusDeps = ConsumeDeps & { workerId: string };
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */
-export type EventCarrier = { way: "embedded" | "kafka"; open(deps: ConsumeDeps): Bus };
+export type EventCarrier = { way: "embedded" | "kafka"; open(deps: BusDeps): Bus };
 
 /** Inside the worker, by way of the database alone. */
 export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
@@ -26,9 +30,14 @@ export async function openCarrier(
 
 /**
  * Notes the way that events take from now on. Another one than before is refused while events wait: those of
- * one connection would overtake each other. Throws `StartError` with how many wait.
+ * one connection would overtake each other. What Kafka has and the consumers have not handled is given back to
+ * the outbox when the way leads there no more. Throws `StartError` with how many wait.
  */
-export async function takeWay(database: Database, { way }: EventCarrier): Promise<void> {
+export async function takeWay(
+  database: Database,
+  { way }: EventCarrier,
+  consumers: readonly Reader[],
+): Promise<void> {
   await database.transaction(async (tx) => {
     const known = await tx("event_way").forUpdate().first("way");
     if (known?.way === way) return;
@@ -38,6 +47,9 @@ export async function takeWay(database: Database, { way }: EventCarrier): Promis
       throw new StartError(
         `EVENTS=${way}, but ${left} events still wait to go the way EVENTS=${known?.way}: start the worker with that until none is left`,
       );
+    }
+    if (way === "embedded") {
+      for (const consumer of consumers) await returnUnhandled(tx, consumer);
     }
     await tx("event_way").update({ way });
   });

@@ -3,6 +3,7 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
+import { takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
 export type Relay = {
@@ -12,6 +13,9 @@ export type Relay = {
    */
   step(): Promise<boolean>;
 };
+
+/** What a relay works with. `keep`: whether what was published is kept, for a bus that may lose it. */
+export type RelayDeps = { database: Database; bus: Bus; clock: Clock; workerId: string; keep?: boolean };
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
@@ -40,19 +44,15 @@ select sized.*, own.epoch,
 from sized join own on own.shard = sized.shard
 where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
 
-const DELETE = `
-delete from outbox o using relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
-where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch`;
-
 /**
  * A relay for the shards that `workerId` owns. Reading, publishing and deleting are separate: no transaction
  * is open while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows;
  * it goes back to the start every 5 s and when nothing is left, so no row is passed by. A row whose
  * predecessor of the same aggregate lies below it waits for that, so the order of an aggregate is kept. An
- * event may be published again after a fault, never left out.
+ * event may be published again after a fault, never left out. With `keep` published events are kept apart.
  */
-export function createRelay(deps: { database: Database; bus: Bus; clock: Clock; workerId: string }): Relay {
-  const { database, bus, clock, workerId } = deps;
+export function createRelay(deps: RelayDeps): Relay {
+  const { database, bus, clock, workerId, keep = false } = deps;
   let lowWater = 0;
   let rewindAt = clock.now();
 
@@ -68,9 +68,7 @@ export function createRelay(deps: { database: Database; bus: Bus; clock: Clock; 
   async function publish(rows: Row[]): Promise<void> {
     if (rows.length === 0) return;
     await bus.publish(rows.map(toEvent));
-    const ids = rows.map((row) => row.id);
-    const epochs = rows.map((row) => row.epoch);
-    await database.raw(DELETE, { ids, epochs, workerId });
+    await takeOffOutbox(database, rows, { workerId, keep });
   }
 
   return {
@@ -85,7 +83,8 @@ export function createRelay(deps: { database: Database; bus: Bus; clock: Clock; 
   };
 }
 
-function toEvent(row: OutboxRow): BusEvent {
+/** The event of a row. */
+export function toEvent(row: Omit<OutboxRow, "id" | "shard">): BusEvent {
   return {
     eventId: row.event_id,
     type: row.type,

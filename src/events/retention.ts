@@ -4,23 +4,32 @@ import type { Database } from "../db/database.ts";
 const DAY = 24 * 60 * 60;
 /** Days that the inbox remembers an event: longer than a bus can bring it again. */
 const INBOX_DAYS = 14;
+/** Days that a published event can be published again; less, so that the inbox still knows it. */
+const PUBLISHED_DAYS = 13;
 /** Days that a finished delivery, a held one, a finished notice and a dead letter are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Removes what is past its time: inbox entries after 14 days, finished deliveries with their attempts,
- * finished notices, dead letters and workers long gone after 30; a delivery held for 30 days is cancelled, a
- * replaced webhook secret is erased when its grace is over. In small statements; true when there is more.
+ * Removes what is past its time: inbox entries after 14 days, published events after 13, finished deliveries
+ * with their attempts, finished notices, dead letters and workers long gone after 30; a delivery held for 30
+ * days is cancelled, a replaced webhook secret is erased when its grace is over. In small statements; true
+ * when there is more.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);
+  const publishedEnd = addSeconds(now, -PUBLISHED_DAYS * DAY);
   const historyEnd = addSeconds(now, -HISTORY_DAYS * DAY);
   const counts = await Promise.all([
     database.raw(
       `delete from inbox where (consumer, event_id) in
          (select consumer, event_id from inbox where handled_at < :inboxEnd limit ${BATCH})`,
       { inboxEnd },
+    ),
+    database.raw(
+      `delete from published_events where event_id in
+         (select event_id from published_events where published_at < :publishedEnd limit ${BATCH})`,
+      { publishedEnd },
     ),
     database.raw(
       `delete from webhook_deliveries where delivery_id in

@@ -64,6 +64,7 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     receiptTail: ',"human_id":"h"}',
     errorReason: null,
     invocation: null,
+    traceparent: null,
     ...changes,
   };
 }

@@ -1,16 +1,17 @@
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Bus, BusEvent } from "../bus.ts";
-import type { ConsumeDeps } from "../consume.ts";
+import type { BusDeps } from "../carrier.ts";
 import { createKafkaClient } from "./client.ts";
 import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";
 import { explained } from "./faults.ts";
+import { startHistoryLoop } from "./history.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 import { topics } from "./settings.ts";
 
 /** What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. */
-export type KafkaBusDeps = ConsumeDeps & { settings: KafkaSettings; fatal(error: Error): void };
+export type KafkaBusDeps = BusDeps & { settings: KafkaSettings; fatal(error: Error): void };
 
 const HEALTH_MS = 3_000;
 
@@ -28,6 +29,7 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
     producer,
     topic: `${settings.prefix}${topics.deadLetters}`,
   });
+  const history = startHistoryLoop({ ...deps, producer, topic: `${settings.prefix}${topics.audit}` });
   const answers = () => producer.check(lifecycle);
   let closed = false;
 
@@ -71,7 +73,7 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
     async close() {
       closed = true;
       await Promise.allSettled(consumers.map((consumer) => consumer.close()));
-      await deadLetters.stop();
+      await Promise.all([deadLetters.stop(), history.stop()]);
       await producer.close();
     },
   };

@@ -22,11 +22,14 @@ export class UnreadableRecord extends Error {
   override name = "UnreadableRecord";
 }
 
+/** What becomes a record; events of the history have no number. */
+export type RecordedEvent = Omit<BusEvent, "aggregateSeq"> & Partial<Pick<BusEvent, "aggregateSeq">>;
+
 /**
  * An event as a record: CloudEvents 1.0 in binary mode, keyed by what it happened to. `ce_sequence` is its
  * number among the events of its subject.
  */
-export function toRecord(event: BusEvent): Message & { key: string; headers: IHeaders } {
+export function toRecord(event: RecordedEvent): Message & { key: string; headers: IHeaders } {
   const { traceparent } = event.headers;
   return {
     key: event.aggregateId,
@@ -39,7 +42,7 @@ export function toRecord(event: BusEvent): Message & { key: string; headers: IHe
       ce_type: event.type,
       ce_subject: event.aggregateId,
       ce_time: event.createdAt.toISOString(),
-      ce_sequence: String(event.aggregateSeq),
+      ...(event.aggregateSeq !== undefined && { ce_sequence: String(event.aggregateSeq) }),
       ce_schemaversion: String(event.schemaVersion),
       ce_aggregatetype: event.aggregateType,
       "content-type": "application/json",

@@ -39,6 +39,8 @@ export type DecisionItem = {
   /** The receipt's canonical JSON before its decision and after its granted scopes. */
   receiptHead: string;
   receiptTail: string;
+  /** The trace that the call belongs to. */
+  traceparent: string | null;
 };
 
 /** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */

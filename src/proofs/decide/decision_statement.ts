@@ -26,6 +26,7 @@ const ITEM: Columns<DecisionItem> = {
   error_reason: ["text", (item) => item.errorReason],
   invocation_id: ["text", (item) => item.invocation?.id ?? null],
   operation_hash: ["bytea", (item) => item.invocation?.operationHash ?? null],
+  traceparent: ["text", (item) => item.traceparent],
 };
 
 /** A certificate of an item whose state is read. */
@@ -88,7 +89,8 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
  * of an acceptance, wait for the decisions that have read the row, and makes later ones read the new state:
  * see decision record 0005.
  *
- * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`.
+ * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`. Where events go to
+ * Kafka, so are the rows of the history themselves.
  *
  * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it
  * came. An `offset 0` keeps Postgres from preparing or doing the part before it once for each place that
@@ -249,6 +251,15 @@ history_of_root as (
           where c.connection_id = decided.connection_id),
          (select a.organization_name from accounts a where a.account_id = decided.account_id)
   from decided where root_account_id <> account_id
+),
+queued as (
+  insert into history_queue (account_id, occurred_at, event_id, traceparent)
+  select keeper.account_id, decided_at, event_id, traceparent
+  from decided
+  cross join lateral (
+    select decided.account_id union select root_account_id where root_account_id is not null
+  ) as keeper (account_id)
+  where (select way from event_way) = 'kafka'
 ),
 remembered as (
   insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)

@@ -10,6 +10,7 @@ import { decodeBase64, encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { type ApiKeyCaller, type Route, route } from "../../route.ts";
+import { traceparent } from "../../trace_context.ts";
 import {
   type ChallengeToSign,
   type SignedChallenge,
@@ -214,13 +215,20 @@ async function recordPresented(
   certificate: ActiveCertificate,
   now: Date,
 ): Promise<void> {
-  await db("audit_events").insert({
-    account_id: caller.accountId,
-    occurred_at: now,
-    event_id: newIdAt(now),
-    event_type: "proof.presented",
-    connection_id: caller.connectionId,
-    agent_id: agentId,
-    cert_id: certificate.cert_id,
-  });
+  await db.raw(
+    `with history as (
+       insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, cert_id)
+       values (:accountId, :now, :eventId, 'proof.presented', :connectionId, :agentId, :certId))
+     insert into history_queue (account_id, occurred_at, event_id, traceparent)
+     select :accountId::uuid, :now::timestamptz, :eventId::uuid, :trace::text where (select way from event_way) = 'kafka'`,
+    {
+      accountId: caller.accountId,
+      now,
+      eventId: newIdAt(now),
+      connectionId: caller.connectionId,
+      agentId,
+      certId: certificate.cert_id,
+      trace: traceparent() ?? null,
+    },
+  );
 }

@@ -3,6 +3,7 @@ import { newIdAt } from "../../ids.ts";
 import { bundleHash } from "../../protocol/documents/proof_bundle.ts";
 import type { CertificateMemory } from "../../protocol/verification/certificate_memory.ts";
 import type { Check } from "../../protocol/verification/evidence.ts";
+import { traceparent } from "../../trace_context.ts";
 import type { Decided, DecisionItem, DecisionOutcome } from "../decide/decision.ts";
 import { type Receipt, receiptParts } from "../decide/decision_receipt.ts";
 import { operationHash, writtenRequestHash } from "../operation.ts";
@@ -60,6 +61,7 @@ export function itemOf(
     grantedScope,
     receiptHead: head,
     receiptTail: tail,
+    traceparent: traceparent() ?? null,
   };
 }
 

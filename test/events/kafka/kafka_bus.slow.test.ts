@@ -10,7 +10,7 @@ import { kafkaForTests, type TestKafka } from "../../support/kafka.ts";
 import { until } from "../../support/process.ts";
 import { busEvent, describeBus, keeping, labelOf } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
-import { type KafkaWorld, kafkaWorld, SILENT } from "./kafka_world.ts";
+import { type KafkaWorld, kafkaWorld, readTopic, SILENT } from "./kafka_world.ts";
 
 const START_MS = 10 * 60_000;
 const { missing, start } = await kafkaForTests();
@@ -102,17 +102,9 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       const [thrown, unreadable] = await letters();
       expect(thrown).toMatchObject({ event_id: poison.eventId, reason: "TypeError: cannot read it" });
       expect(unreadable).toMatchObject({ origin: { topic, partition: 0, offset: "0" } });
-      const seen: (string | undefined)[][] = [];
-      const reader = createKafkaClient(world.settings, SILENT).consumer({ groupId: `${prefix}siem` });
-      await reader.subscribe({ topics: [`${prefix}${topics.deadLetters}`], fromBeginning: true });
-      await reader.run({
-        async eachMessage({ message: { headers = {} } }) {
-          const names = ["ce_id", "deputize_consumer", "deputize_reason", "deputize_origin_topic"];
-          seen.push(names.map((name) => headers[name]?.toString()));
-        },
-      });
-      await until("they are read", async () => seen.length === 2);
-      await reader.disconnect();
+      const names = ["ce_id", "deputize_consumer", "deputize_reason", "deputize_origin_topic"];
+      const read = await readTopic(world.settings, topics.deadLetters, 2);
+      const seen = read.map(({ headers }) => names.map((name) => headers[name]));
       await producer.close();
       expect(seen).toContainEqual([poison.eventId, consumer.name, "TypeError: cannot read it", topic]);
     });

@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
 import type { Bus } from "../../../src/events/bus.ts";
@@ -6,6 +7,7 @@ import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaBus } from "../../../src/events/kafka/kafka_bus.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
+import { until } from "../../support/process.ts";
 import type { Home } from "../support/database.ts";
 
 export const SILENT = pino({ level: "silent" });
@@ -14,7 +16,7 @@ export const SILENT = pino({ level: "silent" });
 export type KafkaWorld = {
   settings: KafkaSettings;
   /** The bus of one more process. */
-  join(): Bus;
+  join(workerId?: string): Bus;
   /** What was told to be the end of a process. */
   fatal: Error[];
   dispose(): Promise<void>;
@@ -22,7 +24,7 @@ export type KafkaWorld = {
 
 /** Makes the topics, with four partitions. */
 export async function kafkaWorld(
-  home: Home,
+  home: Pick<Home, "database">,
   brokers: string[],
   change: Partial<KafkaSettings> = {},
 ): Promise<KafkaWorld> {
@@ -39,12 +41,13 @@ export async function kafkaWorld(
   return {
     settings,
     fatal,
-    join() {
+    join(workerId = randomUUID()) {
       const bus = createKafkaBus({
         settings,
         database: home.database,
         clock: systemClock,
         log: SILENT,
+        workerId,
         fatal: (error) => fatal.push(error),
       });
       buses.push(bus);
@@ -52,4 +55,32 @@ export async function kafkaWorld(
     },
     dispose: async () => void (await Promise.all(buses.map((bus) => bus.close()))),
   };
+}
+
+/** A record as a consumer in any language has it. */
+export type ReadRecord = {
+  key: string;
+  value: string;
+  partition: number;
+  headers: Record<string, string | undefined>;
+};
+
+/** Reads a topic from its beginning until it brought so many records, and for a moment longer. */
+export async function readTopic(settings: KafkaSettings, name: string, count: number): Promise<ReadRecord[]> {
+  const seen: ReadRecord[] = [];
+  const client = createKafkaClient(settings, SILENT);
+  const reader = client.consumer({ groupId: `${settings.prefix}${randomUUID()}` });
+  await reader.connect();
+  await reader.subscribe({ topics: [`${settings.prefix}${name}`], fromBeginning: true });
+  await reader.run({
+    async eachMessage({ partition, message: { key, value, headers = {} } }) {
+      const texts = Object.entries(headers).map(([header, text]) => [header, text?.toString()]);
+      const read = { key: String(key), value: String(value), partition };
+      seen.push({ ...read, headers: Object.fromEntries(texts) });
+    },
+  });
+  await until(`${count} records of ${name}`, async () => seen.length >= count, 60_000);
+  await sleep(500);
+  await reader.disconnect();
+  return seen;
 }

@@ -296,11 +296,12 @@ test("a vault that stops in the middle of the proof ends it, on record, and dest
 test("a token that ends in the middle of the proof has lost nothing, and the next try goes through", async () => {
   const real = vault.vault.token;
   const pid = real.pid();
-  expect(pid).toBeGreaterThan(0);
+  if (pid === undefined) throw new Error("The token has no process");
   const broken: Partial<Token> = {
     findVersions(boxes) {
+      process.kill(pid, "SIGSTOP");
       const answer = real.findVersions(boxes);
-      if (pid !== undefined) process.kill(pid, "SIGKILL");
+      process.kill(pid, "SIGKILL");
       return answer;
     },
     async retire() {

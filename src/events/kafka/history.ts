@@ -1,0 +1,140 @@
+import { v5 as uuidv5 } from "uuid";
+import { type HistoryRow, historyColumns, showHistoryRow } from "../../audit/history_entry.ts";
+import type { Database } from "../../db/database.ts";
+import type { HistoryQueueRow } from "../../db/tables.ts";
+import type { Logger } from "../../log.ts";
+import { type Loop, startLoop } from "../loop.ts";
+import { SCHEMA_VERSION } from "../outbox.ts";
+import { type KafkaProducer, partitionFor } from "./producer.ts";
+import { toRecord } from "./records.ts";
+
+type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: string; workerId: string };
+
+const BATCH = 500;
+/** Seconds between the moment that a row names and the begin of its transaction, clocks' differences too. */
+const DELAY_SECONDS = 5;
+/** After so many seconds a row waits no longer for transactions that are still open. */
+const OVERDUE_SECONDS = 60;
+
+/**
+ * Sends the rows of the history to the audit topic, those of an account in the order in which its history
+ * shows them. Each goes as its owner sees it; the record's id is the same however often it is sent. A row is
+ * taken off the queue once Kafka has confirmed it. Of several workers each sends the rows of its own shards.
+ */
+export function startHistoryLoop({ database, log, producer, topic, workerId }: Deps): Loop {
+  const horizon = createHorizon(database);
+  return startLoop({
+    name: "history",
+    log,
+    async step() {
+      const rows = await readQueue(database, workerId, await horizon());
+      const kept = rows.filter(isKept);
+      if (kept.length > 0) {
+        const count = await producer.partitionsOf(topic);
+        await producer.send(
+          kept.map((row) => ({
+            topic,
+            partition: partitionFor(row.queued_account_id, count),
+            message: recordOf(row),
+          })),
+        );
+      }
+      await takeOff(database, rows);
+      return rows.length === BATCH;
+    },
+  });
+}
+
+type Queued = {
+  queued_account_id: string;
+  queued_occurred_at: Date;
+  queued_event_id: string;
+  traceparent: HistoryQueueRow["traceparent"];
+};
+
+/** A queued row whose event is gone has nulls for it. */
+type QueuedRow = Queued & (HistoryRow | { event_id: null });
+
+function isKept(row: QueuedRow): row is Queued & HistoryRow {
+  return row.event_id !== null;
+}
+
+/**
+ * Up to which moment the history is complete. A transaction may commit a row that is older than others' rows:
+ * so a moment counts once all transactions that were open then have ended. One that stays open delays rows by
+ * a minute at most.
+ */
+function createHorizon(database: Database): () => Promise<Date> {
+  let sample: { at: Date; next: bigint } | undefined;
+  let complete = new Date(0);
+  return async () => {
+    const { rows } = await database.raw(
+      `select now() - make_interval(secs => :delay) as at, now() - make_interval(secs => :overdue) as overdue,
+              pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as next
+       from pg_current_snapshot() s`,
+      { delay: DELAY_SECONDS, overdue: OVERDUE_SECONDS },
+    );
+    const [{ at, overdue, oldest, next }] = rows;
+    if (sample !== undefined && BigInt(oldest) >= sample.next) {
+      complete = sample.at;
+      sample = undefined;
+    }
+    sample ??= { at, next: BigInt(next) };
+    return complete > overdue ? complete : overdue;
+  };
+}
+
+async function readQueue(database: Database, workerId: string, until: Date): Promise<QueuedRow[]> {
+  const own = database("relay_shards").where({ owner: workerId }).select("shard");
+  const batch = database("history_queue")
+    .where("occurred_at", "<", until)
+    .whereRaw("shard = any (array(?))", [own])
+    .orderBy(["occurred_at", "event_id"])
+    .limit(BATCH);
+  const rows = await database
+    .from(batch.as("q"))
+    .leftJoin("audit_events as e", (on) =>
+      on
+        .on("e.account_id", "q.account_id")
+        .on("e.occurred_at", "q.occurred_at")
+        .on("e.event_id", "q.event_id"),
+    )
+    .orderBy(["q.occurred_at", "q.event_id"])
+    .select(
+      "q.account_id as queued_account_id",
+      "q.occurred_at as queued_occurred_at",
+      "q.event_id as queued_event_id",
+      "q.traceparent",
+      ...historyColumns(database),
+    );
+  return rows as QueuedRow[];
+}
+
+/** One event is in the histories of two accounts: each has a record of its own. */
+function recordOf(row: Queued & HistoryRow) {
+  const entry = showHistoryRow(row);
+  return toRecord({
+    eventId: uuidv5(entry.event_id, row.queued_account_id),
+    type: entry.event_type,
+    aggregateType: "account",
+    aggregateId: row.queued_account_id,
+    schemaVersion: SCHEMA_VERSION,
+    payload: JSON.stringify(entry),
+    headers: row.traceparent === null ? {} : { traceparent: row.traceparent },
+    createdAt: row.occurred_at,
+  });
+}
+
+async function takeOff(database: Database, rows: readonly Queued[]): Promise<void> {
+  if (rows.length === 0) return;
+  await database.raw(
+    `delete from history_queue q
+     using unnest(:accounts::uuid[], :times::timestamptz[], :ids::uuid[]) as sent (account_id, occurred_at, event_id)
+     where q.account_id = sent.account_id and q.occurred_at = sent.occurred_at and q.event_id = sent.event_id`,
+    {
+      accounts: rows.map((row) => row.queued_account_id),
+      times: rows.map((row) => row.queued_occurred_at),
+      ids: rows.map((row) => row.queued_event_id),
+    },
+  );
+}
