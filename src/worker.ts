@@ -4,7 +4,7 @@ import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { type Database, openDatabase } from "./db/database.ts";
-import { type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
+import { checkWay, type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics.ts";
 import { createRelay } from "./events/relay.ts";
@@ -80,7 +80,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
   const bus = carrier.open({ database, clock, log, workerId });
-  const relay = createRelay({ database, bus, clock, workerId, keep: carrier.way === "kafka" });
+  const relay = createRelay({ database, bus, clock, workerId, way: carrier.way });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
@@ -112,6 +112,16 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
+  /** Another way than the one that is taken ends the worker. */
+  async function onTheWay(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (error instanceof StartError) fatal?.(error);
+      throw error;
+    }
+  }
+
   /** A loop that takes a step once in so many seconds, and further steps immediately while it says so. */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
     startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
@@ -120,10 +130,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     name: "relay",
     log,
     async step() {
-      await prepare().catch((error: unknown) => {
-        if (error instanceof StartError) fatal?.(error);
-        throw error;
-      });
+      await onTheWay(prepare);
       await leases.dropSurplus();
       return relay.step();
     },
@@ -141,6 +148,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
     await leases.renew();
+    if (unprepared.length === 0) await onTheWay(() => checkWay(database, carrier));
     const { waiting, oldestSeconds } = await readOutbox(database, clock);
     measured?.outbox(waiting, oldestSeconds);
     return false;

@@ -26,6 +26,16 @@ export type HistoryQueueRow = {
   traceparent: string | null;
 };
 
+/** How far it is known that a consumer has handled what was published, and the ends to wait for next. */
+export type EventRepairRow = {
+  consumer: string;
+  due_at: Date;
+  handled_until: Date | null;
+  sampled_at: Date | null;
+  /** Offsets by partition, as texts. */
+  sampled_ends: Record<string, string> | null;
+};
+
 /** The one way that events take. */
 export type EventWayRow = { single: boolean; way: "embedded" | "kafka" };
 

@@ -9,6 +9,7 @@ import type {
 } from "./cluster_tables.ts";
 import type {
   DeadLetterRow,
+  EventRepairRow,
   EventSecretsRow,
   EventWayRow,
   HistoryQueueRow,
@@ -281,6 +282,7 @@ declare module "knex/types/tables.js" {
     audit_events: AuditEventRow;
     invocations: InvocationRow;
     outcomes: OutcomeRow;
+    event_repairs: EventRepairRow;
     event_way: EventWayRow;
     outbox: OutboxRow;
     published_events: PublishedEventRow;

@@ -4,13 +4,13 @@ import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
 import type { ConsumeDeps } from "./consume.ts";
 import { createLocalBus } from "./local_bus.ts";
-import { type Reader, returnUnhandled } from "./published.ts";
+import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
 
 /** What a bus works with; `workerId`: whose shards its process relays. */
 export type BusDeps = ConsumeDeps & { workerId: string };
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */
-export type EventCarrier = { way: "embedded" | "kafka"; open(deps: BusDeps): Bus };
+export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };
 
 /** Inside the worker, by way of the database alone. */
 export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
@@ -30,8 +30,8 @@ export async function openCarrier(
 
 /**
  * Notes the way that events take from now on. Another one than before is refused while events wait: those of
- * one connection would overtake each other. What Kafka has and the consumers have not handled is given back to
- * the outbox when the way leads there no more. Throws `StartError` with how many wait.
+ * one connection would overtake each other. What Kafka has and the consumers have not handled is given back
+ * to the outbox when the way leads there no more. Throws `StartError` with how many wait.
  */
 export async function takeWay(
   database: Database,
@@ -53,4 +53,13 @@ export async function takeWay(
     }
     await tx("event_way").update({ way });
   });
+}
+
+/** Throws `StartError` when a worker has been started meanwhile that took another way. */
+export async function checkWay(database: Database, { way }: EventCarrier): Promise<void> {
+  const known = await database("event_way").first("way");
+  if (known === undefined || known.way === way) return;
+  throw new StartError(
+    `EVENTS=${way}, but another worker has been started with EVENTS=${known.way}: start this one with that too`,
+  );
 }

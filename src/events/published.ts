@@ -2,6 +2,9 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
+/** The way that events take from the outbox to their consumers. */
+export type EventWay = "embedded" | "kafka";
+
 /** What says which events a consumer reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
@@ -13,43 +16,46 @@ and not exists (select from inbox i where i.consumer = :name and i.event_id = p.
 const COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at`;
 
 /**
- * Takes events off the outbox that the bus has confirmed, and keeps them as published where that is asked for:
- * a bus that may lose or forget them can then be given them again. Only rows of shards that the worker owns as
- * it did when it read them.
+ * Takes events off the outbox that the bus has confirmed. On the way over Kafka, which may lose or forget
+ * them, they are kept as published, to be published again. Only rows of shards that the worker owns as it did
+ * when it read them, and none once another way has been taken: that one is to have them.
  */
 export async function takeOffOutbox(
   database: Database,
   rows: readonly (Pick<OutboxRow, "id"> & { epoch: number })[],
-  { workerId, keep }: { workerId: string; keep: boolean },
+  { workerId, way }: { workerId: string; way: EventWay },
 ): Promise<void> {
   const gone = `
-    delete from outbox o using relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
-    where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch`;
+    taken as materialized (select way from event_way where way = :way for share),
+    gone as (
+      delete from outbox o
+      using taken, relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
+      where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch returning o.*)`;
   await database.raw(
-    keep
-      ? `with gone as (${gone} returning o.*)
+    way === "kafka"
+      ? `with ${gone}
          insert into published_events (${COLUMNS}, published_at) select ${COLUMNS}, now() from gone
          on conflict (event_id) do update set published_at = excluded.published_at`
-      : gone,
-    { ids: rows.map((row) => row.id), epochs: rows.map((row) => row.epoch), workerId },
+      : `with ${gone} select from gone`,
+    { way, ids: rows.map((row) => row.id), epochs: rows.map((row) => row.epoch), workerId },
   );
 }
 
 /**
- * Events published in a range of time that a consumer has not handled, the oldest first; only those of shards
- * that the worker owns.
+ * Events published in a range of time that a consumer has not handled, the oldest first. `from` is in it,
+ * `until` is not; `null` is the beginning.
  */
 export async function unhandledEvents(
   database: Database,
   { name, aggregateType }: Reader,
-  { workerId, from, until, limit }: { workerId: string; from: Date; until: Date; limit: number },
+  { from, until, limit }: { from: Date | null; until: Date; limit: number },
 ): Promise<PublishedEventRow[]> {
   const { rows } = await database.raw(
     `select p.* from published_events p
-     where p.published_at >= :from and p.published_at < :until
-       and p.shard = any (array(select shard from relay_shards where owner = :workerId)) and ${UNHANDLED}
+     where p.published_at >= coalesce(cast(:from as timestamptz), '-infinity') and p.published_at < :until
+       and ${UNHANDLED}
      order by p.published_at, p.aggregateid, p.aggregate_seq limit :limit`,
-    { name, aggregateType: aggregateType ?? null, workerId, from, until, limit },
+    { name, aggregateType: aggregateType ?? null, from, until, limit },
   );
   return rows;
 }

@@ -3,7 +3,7 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
-import { takeOffOutbox } from "./published.ts";
+import { type EventWay, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
 export type Relay = {
@@ -14,8 +14,8 @@ export type Relay = {
   step(): Promise<boolean>;
 };
 
-/** What a relay works with. `keep`: whether what was published is kept, for a bus that may lose it. */
-export type RelayDeps = { database: Database; bus: Bus; clock: Clock; workerId: string; keep?: boolean };
+/** What a relay works with. `way`: the one that its bus goes. */
+export type RelayDeps = { database: Database; bus: Bus; clock: Clock; workerId: string; way?: EventWay };
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
@@ -31,7 +31,8 @@ const REWIND_SECONDS = 5;
  * batch.
  */
 const READ = `
-with own as materialized (select shard, epoch from relay_shards where owner = :workerId),
+with own as materialized (
+  select shard, epoch from relay_shards where owner = :workerId and exists (select from event_way where way = :way)),
 batch as (
   select o.* from outbox o
   where o.id > :lowWater and exists (select from own) and o.shard = any (array(select shard from own))
@@ -49,10 +50,11 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * is open while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows;
  * it goes back to the start every 5 s and when nothing is left, so no row is passed by. A row whose
  * predecessor of the same aggregate lies below it waits for that, so the order of an aggregate is kept. An
- * event may be published again after a fault, never left out. With `keep` published events are kept apart.
+ * event may be published again after a fault, never left out. Nothing is read once another way has been
+ * taken.
  */
 export function createRelay(deps: RelayDeps): Relay {
-  const { database, bus, clock, workerId, keep = false } = deps;
+  const { database, bus, clock, workerId, way = "embedded" } = deps;
   let lowWater = 0;
   let rewindAt = clock.now();
 
@@ -61,14 +63,14 @@ export function createRelay(deps: RelayDeps): Relay {
       lowWater = 0;
       rewindAt = addSeconds(clock.now(), REWIND_SECONDS);
     }
-    const { rows } = await database.raw(READ, { workerId, lowWater });
+    const { rows } = await database.raw(READ, { workerId, way, lowWater });
     return rows;
   }
 
   async function publish(rows: Row[]): Promise<void> {
     if (rows.length === 0) return;
     await bus.publish(rows.map(toEvent));
-    await takeOffOutbox(database, rows, { workerId, keep });
+    await takeOffOutbox(database, rows, { workerId, way });
   }
 
   return {

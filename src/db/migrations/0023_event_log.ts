@@ -28,5 +28,15 @@ create table published_events (
   published_at timestamptz not null
 );
 create index published_events_oldest on published_events (published_at);
+
+-- How far it is known that a consumer has handled what was published; the ends of the topic's partitions at a
+-- moment, which its offsets are to pass next; when that is looked at again.
+create table event_repairs (
+  consumer text primary key,
+  due_at timestamptz not null,
+  handled_until timestamptz,
+  sampled_at timestamptz,
+  sampled_ends jsonb
+);
 `,
 };

@@ -1,6 +1,7 @@
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Bus, BusEvent } from "../bus.ts";
 import type { BusDeps } from "../carrier.ts";
+import type { Reader } from "../published.ts";
 import { createKafkaClient } from "./client.ts";
 import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";
@@ -8,10 +9,18 @@ import { explained } from "./faults.ts";
 import { startHistoryLoop } from "./history.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
+import { startRepairLoop } from "./repair.ts";
 import { topics } from "./settings.ts";
 
-/** What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. */
-export type KafkaBusDeps = BusDeps & { settings: KafkaSettings; fatal(error: Error): void };
+/**
+ * What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. `repairSeconds`: how
+ * often what Kafka may have lost is looked for.
+ */
+export type KafkaBusDeps = BusDeps & {
+  settings: KafkaSettings;
+  fatal(error: Error): void;
+  repairSeconds?: number;
+};
 
 const HEALTH_MS = 3_000;
 
@@ -19,7 +28,7 @@ const HEALTH_MS = 3_000;
  * The bus over Kafka: `publish` resolves when the records are on all copies in sync; consumers read in groups
  * of their own names, so processes divide the partitions among themselves.
  */
-export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
+export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDeps): Bus {
   const client = createKafkaClient(settings, deps.log);
   const producer = createKafkaProducer(client);
   const consumers: KafkaConsumer[] = [];
@@ -31,6 +40,15 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
   });
   const history = startHistoryLoop({ ...deps, producer, topic: `${settings.prefix}${topics.audit}` });
   const answers = () => producer.check(lifecycle);
+  const groupOf = ({ name }: Reader) => `${settings.prefix}deputize.${name}`;
+  const readers: Reader[] = [];
+  const repair = startRepairLoop({
+    ...deps,
+    readers,
+    readLag: (reader) => producer.lagOf(lifecycle, groupOf(reader)),
+    publish,
+    ...(repairSeconds !== undefined && { seconds: repairSeconds }),
+  });
   let closed = false;
 
   async function place(events: readonly BusEvent[]): Promise<PlacedRecord[]> {
@@ -39,6 +57,10 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
       const message = toRecord(event);
       return { topic: lifecycle, partition: partitionFor(message.key, count), message };
     });
+  }
+
+  async function publish(events: BusEvent[]): Promise<void> {
+    await explaining(async () => producer.send(await place(events)));
   }
 
   async function explaining(work: () => Promise<void>): Promise<void> {
@@ -52,15 +74,16 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
   return {
     async publish(events) {
       if (closed) throw new Error("The bus is closed");
-      await explaining(async () => producer.send(await place(events)));
+      await publish(events);
     },
     async subscribe(consumer) {
-      const groupId = `${settings.prefix}deputize.${consumer.name}`;
+      const groupId = groupOf(consumer);
       await explaining(async () => {
         consumers.push(
           await startKafkaConsumer({ ...deps, client, answers }, consumer, { topic: lifecycle, groupId }),
         );
       });
+      readers.push(consumer);
     },
     async health() {
       if (closed) return { ok: false, detail: "closed" };
@@ -73,7 +96,7 @@ export function createKafkaBus({ settings, ...deps }: KafkaBusDeps): Bus {
     async close() {
       closed = true;
       await Promise.allSettled(consumers.map((consumer) => consumer.close()));
-      await Promise.all([deadLetters.stop(), history.stop()]);
+      await Promise.all([deadLetters.stop(), history.stop(), repair.stop()]);
       await producer.close();
     },
   };

@@ -1,6 +1,8 @@
 import type { Admin } from "kafkajs";
 
-/** How far a consumer group has come in one partition. Offsets are those of the next record to read or write. */
+/**
+ * How far a consumer group has come in one partition. Offsets are those of the next record to read or write.
+ */
 export type PartitionLag = {
   partition: number;
   /** Of the oldest record that is still kept. */
@@ -13,8 +15,8 @@ export type PartitionLag = {
 };
 
 /**
- * How far a group has come in a topic, by partition in their order. The ends are read before the offsets. Rejects
- * when Kafka does not answer or has no such topic.
+ * How far a group has come in a topic, by partition in their order. The ends are read before the offsets.
+ * Rejects when Kafka does not answer or has no such topic.
  */
 export async function readLag(
   admin: Pick<Admin, "fetchTopicOffsets" | "fetchOffsets">,

@@ -6,6 +6,7 @@ import {
   type Producer,
   type RecordMetadata,
 } from "kafkajs";
+import { type PartitionLag, readLag } from "./lag.ts";
 
 /** A record for one partition of one topic. */
 export type PlacedRecord = { topic: string; partition: number; message: Message };
@@ -16,6 +17,8 @@ export type KafkaProducer = {
   partitionsOf(topic: string): Promise<number>;
   /** Rejects when Kafka does not answer for a topic now. */
   check(topic: string): Promise<void>;
+  /** How far a group has come in a topic. Rejects when Kafka does not say. */
+  lagOf(topic: string, groupId: string): Promise<PartitionLag[]>;
   /**
    * Resolves when every record is on all copies that are in sync, in the order given for each partition.
    * Rejects when that is not certain: some may have been written, and are to be sent again.
@@ -74,6 +77,10 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
       return count;
     },
     check: async (topic) => void (await countPartitions(topic)),
+    async lagOf(topic, groupId) {
+      await connect();
+      return readLag(admin, topic, groupId);
+    },
     async send(records) {
       await connect();
       await Promise.all([...byPartition(records)].map(([, batch]) => sendToOne(producer, batch)));

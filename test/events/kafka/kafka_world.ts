@@ -27,6 +27,7 @@ export async function kafkaWorld(
   home: Pick<Home, "database">,
   brokers: string[],
   change: Partial<KafkaSettings> = {},
+  repairSeconds?: number,
 ): Promise<KafkaWorld> {
   const settings: KafkaSettings = {
     brokers,
@@ -48,6 +49,7 @@ export async function kafkaWorld(
         clock: systemClock,
         log: SILENT,
         workerId,
+        ...(repairSeconds !== undefined && { repairSeconds }),
         fatal: (error) => fatal.push(error),
       });
       buses.push(bus);

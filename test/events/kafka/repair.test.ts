@@ -1,0 +1,185 @@
+import { randomUUID } from "node:crypto";
+import { beforeEach, expect, test } from "vitest";
+import type { BusEvent } from "../../../src/events/bus.ts";
+import { consume } from "../../../src/events/consume.ts";
+import type { PartitionLag } from "../../../src/events/kafka/lag.ts";
+import { createRepair, hasPassed } from "../../../src/events/kafka/repair.ts";
+import { busEvent, keeping, labelOf } from "../describe_bus.ts";
+import { useDatabase } from "../support/database.ts";
+import { virtualClock } from "../support/time.ts";
+import { SILENT } from "./kafka_world.ts";
+
+const home = useDatabase();
+beforeEach(() => home.database.raw("truncate published_events, inbox, event_repairs"));
+
+function at(partition: number, committed: bigint | undefined, end: bigint, low = 0n): PartitionLag {
+  return { partition, low, end, committed, lag: 0 };
+}
+
+/** A repair of one reader; its topic has one partition, of which the offsets are set by hand. */
+function makeRepair(seconds = 0) {
+  const { consumer } = keeping();
+  const offsets = { committed: 0n, end: 0n };
+  const again: BusEvent[] = [];
+  let isAway = false;
+  const repair = createRepair({
+    database: home.database,
+    log: SILENT,
+    seconds,
+    readLag: async () => [at(0, offsets.committed, offsets.end)],
+    async publish(events) {
+      if (isAway) throw new Error("Kafka is away");
+      again.push(...events);
+    },
+  });
+  return {
+    consumer,
+    offsets,
+    again,
+    repair: () => repair(consumer),
+    setAway: (away: boolean) => {
+      isAway = away;
+    },
+  };
+}
+
+/** Notes an event as published, as the relay does. */
+async function note(label: string, aggregateType = "connection"): Promise<BusEvent> {
+  const event = busEvent(label, { aggregateType });
+  await home.database("published_events").insert({
+    event_id: event.eventId,
+    aggregatetype: event.aggregateType,
+    aggregateid: event.aggregateId,
+    aggregate_seq: event.aggregateSeq,
+    type: event.type,
+    schema_version: event.schemaVersion,
+    shard: 0,
+    payload: event.payload,
+    headers: event.headers,
+    created_at: event.createdAt,
+    published_at: home.database.raw("clock_timestamp()") as never,
+  });
+  return event;
+}
+
+async function handle(consumer: Parameters<typeof consume>[1], ...events: BusEvent[]): Promise<void> {
+  await consume({ database: home.database, clock: virtualClock(), log: SILENT }, consumer, events);
+}
+
+test("what the offsets have passed without being handled is published again, as it was", async () => {
+  const { consumer, offsets, again, repair } = makeRepair();
+  const [kept, lost] = [await note("kept"), await note("lost")];
+  offsets.end = 2n;
+  expect(await repair()).toBe(0);
+  await handle(consumer, kept);
+  offsets.committed = 2n;
+  expect(await repair()).toBe(1);
+  expect(again).toEqual([lost]);
+});
+
+test("what is still to be read is left alone, however often it is looked at", async () => {
+  const { offsets, again, repair } = makeRepair();
+  await note("waits");
+  offsets.end = 1n;
+  for (let n = 0; n < 4; n += 1) expect(await repair()).toBe(0);
+  expect(again).toEqual([]);
+});
+
+test("what was published after the ends were sampled waits for the next ends", async () => {
+  const { offsets, again, repair } = makeRepair();
+  await repair();
+  await note("later");
+  offsets.end = 5n;
+  offsets.committed = 4n;
+  expect(await repair()).toBe(0);
+  offsets.committed = 5n;
+  expect(await repair()).toBe(1);
+  expect(again.map(labelOf)).toEqual(["later"]);
+});
+
+test("an event that is lost again is published again", async () => {
+  const { again, repair } = makeRepair();
+  await note("lost");
+  await repair();
+  expect(await repair()).toBe(1);
+  expect(await repair()).toBe(0);
+  expect(await repair()).toBe(1);
+  expect(again.map(labelOf)).toEqual(["lost", "lost"]);
+});
+
+test("what a reader does not read is not missed", async () => {
+  const { consumer, again, repair } = makeRepair();
+  Object.assign(consumer, { aggregateType: "connection" });
+  await note("of an account", "account");
+  await repair();
+  expect(await repair()).toBe(0);
+  expect(again).toEqual([]);
+});
+
+test("more than a batch comes whole, and what could not be published comes with the next look", async () => {
+  const { again, repair, setAway } = makeRepair();
+  const events = [];
+  for (let n = 0; n < 401; n += 1) events.push(await note(String(n)));
+  await repair();
+  setAway(true);
+  await expect(repair()).rejects.toThrow("Kafka is away");
+  setAway(false);
+  expect(await repair()).toBe(401);
+  expect(new Set(again.map(({ eventId }) => eventId))).toEqual(new Set(events.map(({ eventId }) => eventId)));
+});
+
+test("a transaction that notes late is not passed by", async () => {
+  const { again, repair } = makeRepair();
+  await repair();
+  await repair();
+  const late = await note("late");
+  await home
+    .database("published_events")
+    .where({ event_id: late.eventId })
+    .update({ published_at: home.database.raw("now() - interval '5 minutes'") as never });
+  expect(await repair()).toBe(1);
+  expect(again).toEqual([late]);
+});
+
+test("of several processes one looks at a time, and goes on from what another knew", async () => {
+  const [one, other] = [makeRepair(3600), makeRepair(3600)];
+  other.consumer.name = one.consumer.name;
+  await note("lost");
+  await one.repair();
+  await other.repair();
+  expect(await home.database("event_repairs")).toHaveLength(1);
+  expect(await other.repair()).toBe(0);
+  await home.database("event_repairs").update({ due_at: new Date(0) });
+  const counts = await Promise.all([one.repair(), other.repair()]);
+  expect(counts.sort()).toEqual([0, 1]);
+});
+
+test("the ends are passed when every partition's are", () => {
+  const ends = { 0: "10", 1: "5" };
+  expect(hasPassed([at(0, 10n, 12n), at(1, 5n, 5n)], ends)).toBe(true);
+  expect(hasPassed([at(0, 10n, 12n), at(1, 4n, 5n)], ends)).toBe(false);
+  expect(hasPassed([at(0, 9n, 12n), at(1, 5n, 5n)], ends)).toBe(false);
+});
+
+test("a partition that was never read counts once Kafka has none of it any more", () => {
+  expect(hasPassed([at(0, undefined, 12n, 9n)], { 0: "10" })).toBe(false);
+  expect(hasPassed([at(0, undefined, 12n, 10n)], { 0: "10" })).toBe(true);
+});
+
+test("a partition that lost its end, or is gone, counts to where it is now", () => {
+  expect(hasPassed([at(0, 3n, 4n)], { 0: "10" })).toBe(false);
+  expect(hasPassed([at(0, 4n, 4n)], { 0: "10" })).toBe(true);
+  expect(hasPassed([at(0, 90n, 4n)], { 0: "10" })).toBe(true);
+  expect(hasPassed([], { 0: "10" })).toBe(true);
+});
+
+test("each reader's offsets are its own", async () => {
+  const [one, other] = [makeRepair(), makeRepair()];
+  one.consumer.name = randomUUID();
+  const event = await note("lost to one");
+  await one.repair();
+  await other.repair();
+  await handle(other.consumer, event);
+  expect(await one.repair()).toBe(1);
+  expect(await other.repair()).toBe(0);
+});
