@@ -79,7 +79,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const measured = metrics && createEventMetrics(metrics);
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
-  const bus = carrier.open({ database, clock, log, workerId });
+  const bus = carrier.open({ database, clock, log, workerId, leaseSeconds: timing.leaseSeconds });
   const relay = createRelay({ database, bus, clock, workerId, way: carrier.way });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,

@@ -6,8 +6,11 @@ import type { ConsumeDeps } from "./consume.ts";
 import { createLocalBus } from "./local_bus.ts";
 import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
 
-/** What a bus works with; `workerId`: whose shards its process relays. */
-export type BusDeps = ConsumeDeps & { workerId: string };
+/**
+ * What a bus works with; `workerId`: whose shards its process relays, `leaseSeconds`: how long those stay its
+ * own when it dies.
+ */
+export type BusDeps = ConsumeDeps & { workerId: string; leaseSeconds: number };
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */
 export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };

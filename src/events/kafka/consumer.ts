@@ -10,6 +10,8 @@ import { createWatchdog } from "./watchdog.ts";
 /** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
 export type KafkaConsumerDeps = ConsumeDeps & {
   client: Kafka;
+  /** How long the partitions of a process that died stay its own: twice that, 6 s at least. */
+  leaseSeconds: number;
   /** Rejects while Kafka does not answer. */
   answers(): Promise<void>;
   fatal(error: Error): void;
@@ -21,8 +23,9 @@ export type Subscription = { topic: string; groupId: string };
 /** A running consumer. */
 export type KafkaConsumer = { close(): Promise<void> };
 
-const SESSION_MS = 30_000;
-const HEARTBEAT_MS = 3_000;
+/** Brokers take no shorter one. */
+const SHORTEST_SESSION_MS = 6_000;
+const HEARTBEATS = 10;
 /** Events of one transaction at most. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
@@ -42,10 +45,11 @@ export async function startKafkaConsumer(
   consumer: Consumer,
   { topic, groupId }: Subscription,
 ): Promise<KafkaConsumer> {
+  const sessionMs = Math.max(SHORTEST_SESSION_MS, 2 * deps.leaseSeconds * 1_000);
   const reader = deps.client.consumer({
     groupId,
-    sessionTimeout: SESSION_MS,
-    heartbeatInterval: HEARTBEAT_MS,
+    sessionTimeout: sessionMs,
+    heartbeatInterval: sessionMs / HEARTBEATS,
     maxWaitTimeInMs: 250,
     allowAutoTopicCreation: false,
     retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 10 },

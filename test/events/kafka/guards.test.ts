@@ -1,4 +1,4 @@
-import type { Kafka, RecordMetadata } from "kafkajs";
+import type { ConsumerConfig, Kafka, RecordMetadata } from "kafkajs";
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
 import type { Database } from "../../../src/db/database.ts";
@@ -98,11 +98,17 @@ function fakeReader(change: object = {}) {
     ...change,
   };
   const fatal: string[] = [];
+  const asked: ConsumerConfig[] = [];
+  const consumer = (config: ConsumerConfig) => {
+    asked.push(config);
+    return reader;
+  };
   const clock = virtualClock();
-  const start = () =>
+  const start = (leaseSeconds = 15) =>
     startKafkaConsumer(
       {
-        client: { consumer: () => reader } as unknown as Kafka,
+        client: { consumer } as unknown as Kafka,
+        leaseSeconds,
         database: {} as Database,
         clock,
         log: pino({ level: "silent" }),
@@ -112,8 +118,22 @@ function fakeReader(change: object = {}) {
       { name: "webhooks", handle: async () => undefined },
       { topic: "t", groupId: "g" },
     );
-  return { start, clock, fatal, done, tell: (name: string, event: unknown) => listeners.get(name)?.(event) };
+  return {
+    start,
+    clock,
+    fatal,
+    done,
+    asked,
+    tell: (name: string, event: unknown) => listeners.get(name)?.(event),
+  };
 }
+
+test("the partitions of a process that died are free after twice its lease, and 6 s at least", async () => {
+  const { start, asked } = fakeReader();
+  for (const leaseSeconds of [2, 3, 4, 15]) await (await start(leaseSeconds)).close();
+  expect(asked.map(({ sessionTimeout }) => sessionTimeout)).toEqual([6_000, 6_000, 8_000, 30_000]);
+  expect(asked.map(({ heartbeatInterval }) => heartbeatInterval)).toEqual([600, 600, 800, 3_000]);
+});
 
 test("a reader that could not begin is given up, and nothing watches it any more", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });

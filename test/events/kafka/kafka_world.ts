@@ -6,6 +6,7 @@ import type { Bus } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaBus } from "../../../src/events/kafka/kafka_bus.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
+import { LEASE_SECONDS } from "../../../src/events/shards.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { until } from "../../support/process.ts";
 import type { Home } from "../support/database.ts";
@@ -49,6 +50,7 @@ export async function kafkaWorld(
         clock: systemClock,
         log: SILENT,
         workerId,
+        leaseSeconds: LEASE_SECONDS,
         ...(repairSeconds !== undefined && { repairSeconds }),
         fatal: (error) => fatal.push(error),
       });
