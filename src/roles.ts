@@ -48,8 +48,31 @@ export async function runWorker(): Promise<void> {
     };
     const carrier = await openCarrier(kafkaSettings(config), fatal);
     const worker = startWorker({ config, clock: systemClock, log, metrics, timing, carrier, fatal });
-    return { isReady: async () => (await worker.health()).ok, stop: worker.stop };
+    return {
+      isReady: async () => (await worker.health()).ok,
+      async stop() {
+        endLater(log);
+        await worker.stop();
+      },
+    };
   });
+}
+
+/** Longer than an attempt takes; Kubernetes kills after 30 s. */
+const WORKER_STOP_MS = 25_000;
+
+/**
+ * Ends the process when something, such as a broker that does not answer, keeps it from its end for too long.
+ */
+function endLater(log: Logger): void {
+  const end = () => {
+    log.warn(
+      { seconds: WORKER_STOP_MS / 1_000 },
+      "not stopped in time: what it holds is free with its leases",
+    );
+    process.exit(1);
+  };
+  setTimeout(end, WORKER_STOP_MS).unref();
 }
 
 /** Makes declared resources true until a signal ends it. `options` come before those of the environment. */

@@ -100,7 +100,8 @@ async function makeNode(
     `${mechanism}=[name=${name},password=${password}]`,
   ]);
   const java = (...args: string[]) => spawnJava(place.folder, path, [...JAVA, "-cp", `${jars}/*`, ...args]);
-  const format = ["format", "--ignore-formatted", "-t", clusterId, "-c", properties, ...users];
+  // The id may begin with a dash.
+  const format = ["format", "--ignore-formatted", `--cluster-id=${clusterId}`, "-c", properties, ...users];
   const [code] = await once(await java("kafka.tools.StorageTool", ...format), "exit");
   if (code !== 0) throw new Error(`Kafka's folder was not made: ${await lastLines(place.folder)}`);
   let child: ChildProcess | undefined;

@@ -18,6 +18,7 @@ const TARGETS = {
   test: { command: [...VITEST, "test/vitest.config.ts"], token: true },
   "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
   bench: { command: ["test/bench/main.ts"], token: true },
+  soak: { command: ["test/soak/main.ts"], token: false },
   fuzz: { command: ["test/fuzz/main.ts"], token: false },
   conformance: { command: ["test/conformance/main.ts"], token: true },
   messages: { command: ["test/messages.ts"], token: false },

@@ -45,6 +45,7 @@ export async function startKafkaConsumer(
   consumer: Consumer,
   { topic, groupId }: Subscription,
 ): Promise<KafkaConsumer> {
+  const state = { isClosed: false };
   const sessionMs = Math.max(SHORTEST_SESSION_MS, 2 * deps.leaseSeconds * 1_000);
   const reader = deps.client.consumer({
     groupId,
@@ -52,10 +53,16 @@ export async function startKafkaConsumer(
     heartbeatInterval: sessionMs / HEARTBEATS,
     maxWaitTimeInMs: 250,
     allowAutoTopicCreation: false,
-    retry: { initialRetryTime: 200, maxRetryTime: 5_000, retries: 10 },
+    retry: {
+      initialRetryTime: 200,
+      maxRetryTime: 5_000,
+      retries: 10,
+      restartOnFailure: async () => !state.isClosed,
+    },
   });
   const waiting = new Set<NodeJS.Timeout>();
-  const watchdog = watch(reader, deps, consumer.name);
+  const watchdog = watch(reader, deps, consumer.name, state);
+  closeAgain(reader, state);
   try {
     await reader.connect();
     await reader.subscribe({ topics: [topic], fromBeginning: true });
@@ -63,14 +70,18 @@ export async function startKafkaConsumer(
       autoCommit: false,
       eachBatchAutoResolve: false,
       partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
-      eachBatch: (payload) => handleBatch(deps, consumer, reader, payload, waiting),
+      async eachBatch(payload) {
+        if (!state.isClosed) await handleBatch(deps, consumer, payload, waiting);
+      },
     });
   } catch (error) {
+    state.isClosed = true;
     await Promise.allSettled([watchdog.stop(), reader.disconnect()]);
     throw error;
   }
   return {
     async close() {
+      state.isClosed = true;
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await reader.disconnect();
@@ -78,14 +89,25 @@ export async function startKafkaConsumer(
   };
 }
 
+/**
+ * A reader that is closed while the library starts it again begins after that, and would read for ever: its
+ * first sign of life closes it once more.
+ */
+function closeAgain(reader: Client, state: { isClosed: boolean }): void {
+  const { FETCH, HEARTBEAT } = reader.events;
+  const close = () => {
+    if (state.isClosed) reader.disconnect().catch(() => undefined);
+  };
+  for (const event of [FETCH, HEARTBEAT]) reader.on(event, close);
+}
+
 async function handleBatch(
   deps: KafkaConsumerDeps,
   consumer: Consumer,
-  reader: Client,
   payload: EachBatchPayload,
   waiting: Set<NodeJS.Timeout>,
 ): Promise<void> {
-  const { batch, resolveOffset, heartbeat, isRunning, isStale } = payload;
+  const { batch, resolveOffset, commitOffsetsIfNecessary, heartbeat, isRunning, isStale } = payload;
   const { topic, partition, messages } = batch;
   for (let from = 0; from < messages.length; from += MOST) {
     if (!isRunning() || isStale()) return;
@@ -100,7 +122,9 @@ async function handleBatch(
     }
     const last = chunk.at(-1)?.offset ?? "0";
     resolveOffset(last);
-    await reader.commitOffsets([{ topic, partition, offset: String(BigInt(last) + 1n) }]);
+    // Not the reader's own call, which tries again by itself and ends the reader when its group has moved on.
+    const offset = String(BigInt(last) + 1n);
+    await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
     await heartbeat();
   }
 }
@@ -150,10 +174,15 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
 }
 
 /** The library starts a reader again after some errors, after others it stays silent for ever. */
-function watch(reader: Client, { answers, clock, fatal, log }: KafkaConsumerDeps, name: string): Loop {
+function watch(
+  reader: Client,
+  { answers, clock, fatal, log }: KafkaConsumerDeps,
+  name: string,
+  state: { isClosed: boolean },
+): Loop {
   const { CRASH, FETCH, GROUP_JOIN, HEARTBEAT } = reader.events;
   reader.on(CRASH, ({ payload }) => {
-    if (!payload.restart) fatal(payload.error);
+    if (!payload.restart && !state.isClosed) fatal(payload.error);
   });
   const watchdog = createWatchdog({ name, clock, answers, fatal });
   for (const event of [FETCH, GROUP_JOIN, HEARTBEAT]) reader.on(event, () => watchdog.sign());

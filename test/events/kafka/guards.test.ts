@@ -86,11 +86,12 @@ test.each([
 
 /** A reader of the library whose events are told by hand. */
 function fakeReader(change: object = {}) {
-  const listeners = new Map<string, (event: unknown) => void>();
+  const listeners = new Map<string, ((event: unknown) => void)[]>();
   const done: string[] = [];
   const reader = {
     events: { CRASH: "crash", FETCH: "fetch", GROUP_JOIN: "join", HEARTBEAT: "heartbeat" },
-    on: (name: string, listener: (event: unknown) => void) => listeners.set(name, listener),
+    on: (name: string, listener: (event: unknown) => void) =>
+      listeners.set(name, [...(listeners.get(name) ?? []), listener]),
     connect: async () => undefined,
     subscribe: async () => undefined,
     run: async () => undefined,
@@ -102,6 +103,9 @@ function fakeReader(change: object = {}) {
   const consumer = (config: ConsumerConfig) => {
     asked.push(config);
     return reader;
+  };
+  const tell = (name: string, event: unknown) => {
+    for (const listener of listeners.get(name) ?? []) listener(event);
   };
   const clock = virtualClock();
   const start = (leaseSeconds = 15) =>
@@ -118,14 +122,7 @@ function fakeReader(change: object = {}) {
       { name: "webhooks", handle: async () => undefined },
       { topic: "t", groupId: "g" },
     );
-  return {
-    start,
-    clock,
-    fatal,
-    done,
-    asked,
-    tell: (name: string, event: unknown) => listeners.get(name)?.(event),
-  };
+  return { start, clock, fatal, done, asked, tell };
 }
 
 test("the partitions of a process that died are free after twice its lease, and 6 s at least", async () => {
@@ -133,6 +130,23 @@ test("the partitions of a process that died are free after twice its lease, and 
   for (const leaseSeconds of [2, 3, 4, 15]) await (await start(leaseSeconds)).close();
   expect(asked.map(({ sessionTimeout }) => sessionTimeout)).toEqual([6_000, 6_000, 8_000, 30_000]);
   expect(asked.map(({ heartbeatInterval }) => heartbeatInterval)).toEqual([600, 600, 800, 3_000]);
+});
+
+test("a reader that the library starts again while it is closed is closed once more, and ends nothing", async () => {
+  const { start, asked, done, fatal, tell } = fakeReader();
+  const reader = await start();
+  const startsAgain = () => asked[0]?.retry?.restartOnFailure?.(new Error("no broker"));
+  expect(await startsAgain()).toBe(true);
+  tell("fetch", {});
+  expect(done).toEqual([]);
+  await reader.close();
+  expect(done).toEqual(["disconnected"]);
+  expect(await startsAgain()).toBe(false);
+  tell("crash", { payload: { restart: false, error: new Error("no broker") } });
+  tell("fetch", {});
+  tell("heartbeat", {});
+  expect(done).toEqual(["disconnected", "disconnected", "disconnected"]);
+  expect(fatal).toEqual([]);
 });
 
 test("a reader that could not begin is given up, and nothing watches it any more", async () => {

@@ -66,6 +66,29 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(world.fatal).toEqual([]);
     });
 
+    /* The library's own call for it tries again ten times and ends the reader. */
+    test("go on when their partitions were given to others while they handled a batch", async () => {
+      const slow = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
+      const handled: BusEvent[] = [];
+      let pause = 8_000;
+      const bus = slow.join();
+      await bus.subscribe({
+        name: `test-${randomUUID()}`,
+        async handle(_, events) {
+          await sleep(pause);
+          handled.push(...events);
+        },
+      });
+      await bus.publish([busEvent("slow")]);
+      await until("it is handled", async () => handled.length === 1);
+      pause = 0;
+      await bus.publish([busEvent("next")]);
+      await until("the next one is handled", async () => handled.length > 1, 30_000);
+      expect(handled.map(labelOf)).toEqual(["slow", "next"]);
+      expect(slow.fatal).toEqual([]);
+      await slow.dispose();
+    });
+
     test("find what they had not handled when they ended", async () => {
       const { consumer, handled } = keeping();
       const before = world.join();

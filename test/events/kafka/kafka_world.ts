@@ -28,7 +28,7 @@ export async function kafkaWorld(
   home: Pick<Home, "database">,
   brokers: string[],
   change: Partial<KafkaSettings> = {},
-  repairSeconds?: number,
+  { repairSeconds, leaseSeconds = LEASE_SECONDS }: { repairSeconds?: number; leaseSeconds?: number } = {},
 ): Promise<KafkaWorld> {
   const settings: KafkaSettings = {
     brokers,
@@ -50,7 +50,7 @@ export async function kafkaWorld(
         clock: systemClock,
         log: SILENT,
         workerId,
-        leaseSeconds: LEASE_SECONDS,
+        leaseSeconds,
         ...(repairSeconds !== undefined && { repairSeconds }),
         fatal: (error) => fatal.push(error),
       });

@@ -36,7 +36,7 @@ describe.skipIf(missing !== undefined)("what Kafka loses", { timeout: 120_000 },
   afterAll(() => kafka?.stop());
   beforeEach(async () => {
     await home.database.raw("truncate outbox, published_events, inbox, event_repairs");
-    world = await kafkaWorld(home, kafka.brokers, {}, REPAIR_SECONDS);
+    world = await kafkaWorld(home, kafka.brokers, {}, { repairSeconds: REPAIR_SECONDS });
     topic = `${world.settings.prefix}${topics.lifecycle}`;
     admin = createKafkaClient(world.settings, SILENT).admin();
     await admin.connect();

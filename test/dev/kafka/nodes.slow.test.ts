@@ -1,0 +1,20 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { kafkaJars } from "../../../src/dev/kafka/jars.ts";
+import { startKafka } from "../../../src/dev/kafka/nodes.ts";
+
+const { jars = "", missing } = await kafkaJars();
+if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
+
+describe.skipIf(missing !== undefined)("a node of Kafka", { timeout: 120_000 }, () => {
+  test("begins with an id of its cluster that looks like an option", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "deputize-kafka-"));
+    await writeFile(join(folder, "cluster_id"), "-nJ3oQm8RWKT0vG2sVdXyA");
+    const kafka = await startKafka({ jars, folder, path: process.env.PATH ?? "" });
+    expect(kafka.brokers).toHaveLength(1);
+    await kafka.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+});

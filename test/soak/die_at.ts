@@ -1,0 +1,120 @@
+import { createRequire } from "node:module";
+import type kafkajs from "kafkajs";
+import type { Message } from "kafkajs";
+import type pg from "pg";
+import type undici from "undici";
+
+/**
+ * Loaded before the worker's program: has it die, as by kill -9, at one of its steps, before it or right
+ * after it. `DIE_AT` is `<step> before` or `<step> after`.
+ */
+const require = createRequire(import.meta.url);
+const [step = "", side = ""] = (process.env.DIE_AT ?? "").split(" ");
+
+/** Steps that are statements, by what is in their text. */
+const STATEMENTS: Record<string, RegExp> = {
+  "relay reads": /from outbox o\s+where o\.id >/,
+  "relay takes off": /delete from outbox o/,
+  "consumer enters the inbox": /insert into "inbox"/,
+  "dispatcher claims": /with recursive waiting/,
+  "dispatcher records": /insert into "webhook_attempts"/,
+  "history is read": /from \(select \* from "history_queue"/,
+  "history is taken off": /delete from history_queue q/,
+  "dead letter is noted": /update "dead_letters" set "carried_at"/,
+};
+/** Steps at Kafka and at receivers. */
+const CALLS = [
+  "relay publishes",
+  "history is sent",
+  "consumer commits its transaction",
+  "consumer commits its offset",
+  "dispatcher sends",
+] as const;
+
+/** Every moment at which a worker can be made to die. */
+export const MOMENTS: readonly string[] = [...Object.keys(STATEMENTS), ...CALLS].flatMap((name) => [
+  `${name} before`,
+  `${name} after`,
+]);
+
+function die(): never {
+  process.kill(process.pid, "SIGKILL");
+  for (;;);
+}
+
+/** Dies before the call, or once it has succeeded. */
+function around<T>(name: string, call: () => Promise<T>): Promise<T> {
+  if (name !== step) return call();
+  if (side === "before") die();
+  return call().then(die);
+}
+
+type Query = { text?: string };
+type Done = (error: unknown, result: unknown) => void;
+
+function watchStatements(): void {
+  const { Client } = require("pg") as typeof pg;
+  const prototype = Client.prototype as unknown as { query(...args: unknown[]): unknown };
+  const { query } = prototype;
+  const consuming = new WeakSet<object>();
+  prototype.query = function watched(this: object, ...args: unknown[]): unknown {
+    const [first] = args;
+    const text = typeof first === "string" ? first : ((first as Query | undefined)?.text ?? "");
+    const name = nameOf(text, consuming.has(this));
+    if (text.includes(STATEMENTS["consumer enters the inbox"]?.source ?? "")) consuming.add(this);
+    if (/^(commit|rollback)/i.test(text)) consuming.delete(this);
+    if (name !== step) return query.apply(this, args);
+    if (side === "before") die();
+    const done = args.at(-1);
+    if (typeof done !== "function") return (query.apply(this, args) as Promise<unknown>).then(die);
+    const dying: Done = (error, result) => (error ? (done as Done)(error, result) : die());
+    return query.apply(this, [...args.slice(0, -1), dying]);
+  };
+}
+
+function nameOf(text: string, isConsuming: boolean): string | undefined {
+  if (isConsuming && /^commit/i.test(text)) return "consumer commits its transaction";
+  return Object.entries(STATEMENTS).find(([, pattern]) => pattern.test(text))?.[0];
+}
+
+function watchKafka(): void {
+  const { Kafka } = require("kafkajs") as typeof kafkajs;
+  const { producer, consumer } = Kafka.prototype;
+  Kafka.prototype.producer = function watched(config) {
+    const made = producer.call(this, config);
+    const { send } = made;
+    made.send = (record: { topic: string; messages: Message[] }) =>
+      around(record.topic.includes("audit") ? "history is sent" : "relay publishes", () => send(record));
+    return made;
+  };
+  Kafka.prototype.consumer = function watched(config) {
+    const made = consumer.call(this, config);
+    const { run } = made;
+    made.run = (options) =>
+      run({
+        ...options,
+        eachBatch: async (payload) => {
+          const { commitOffsetsIfNecessary: commit } = payload;
+          const commitOffsetsIfNecessary: typeof commit = (offsets) =>
+            around("consumer commits its offset", () => commit(offsets));
+          await options?.eachBatch?.({ ...payload, commitOffsetsIfNecessary });
+        },
+      });
+    return made;
+  };
+}
+
+function watchRequests(): void {
+  const { Client } = require("undici") as typeof undici;
+  const prototype = Client.prototype as unknown as { request(options: unknown): Promise<unknown> };
+  const { request } = prototype;
+  prototype.request = function watched(this: object, options) {
+    return around("dispatcher sends", () => request.call(this, options));
+  };
+}
+
+if (step !== "") {
+  watchStatements();
+  watchKafka();
+  watchRequests();
+}

@@ -1,0 +1,102 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { KafkaNode } from "../../src/dev/kafka/nodes.ts";
+import { createKafkaClient } from "../../src/events/kafka/client.ts";
+import { createKafkaProducer } from "../../src/events/kafka/producer.ts";
+import { topics } from "../../src/events/kafka/settings.ts";
+import { SILENT } from "../events/kafka/kafka_world.ts";
+import { MOMENTS } from "./die_at.ts";
+import type { WorkerProcess, World } from "./world.ts";
+
+/** What a fault breaks: the world, its kept workers, chances that repeat with the seed. */
+export type Scene = { world: World; workers: WorkerProcess[]; chance: () => number };
+
+/** Breaks something and mends it. Resolves with what it was when it is over. */
+export type Fault = (scene: Scene) => Promise<string>;
+
+const pick = <T>(all: readonly T[], chance: () => number): T => all[Math.floor(chance() * all.length)] as T;
+
+async function on(scene: Scene, work: (node: KafkaNode) => Promise<void>): Promise<void> {
+  await work(pick(scene.world.nodes, scene.chance));
+}
+
+/** Of the brokers one fault at a time, so that two of three are there unless all are meant to be away. */
+export const BROKER_FAULTS: readonly Fault[] = [
+  async (scene) => {
+    await on(scene, async (node) => {
+      await node.kill();
+      await sleep(8_000 + scene.chance() * 8_000);
+      await node.start();
+    });
+    return "broker killed";
+  },
+  async (scene) => {
+    await on(scene, async (node) => {
+      await node.stop();
+      await sleep(2_000);
+      await node.start();
+    });
+    return "leaders moved";
+  },
+  async ({ world: { nodes } }) => {
+    await Promise.all(nodes.map((node) => node.kill()));
+    await sleep(60_000);
+    await Promise.all(nodes.map((node) => node.start()));
+    return "all brokers away for a minute";
+  },
+  async (scene) => {
+    await on(scene, async (node) => {
+      node.pause();
+      await sleep(13_000);
+      node.resume();
+    });
+    return "broker frozen: a produce times out after it was written";
+  },
+];
+
+/** Of the workers and of what they read. */
+export const WORKER_FAULTS: readonly Fault[] = [
+  async ({ workers, chance }) => {
+    await pick(workers, chance).end("SIGKILL");
+    return "worker killed";
+  },
+  async ({ workers, chance }) => {
+    const { child } = pick(workers, chance);
+    child.kill("SIGSTOP");
+    await sleep(8_000 + chance() * 6_000);
+    child.kill("SIGCONT");
+    return "worker frozen and taken over";
+  },
+  async ({ world, chance }) => {
+    for (let n = 0; n < 5; n += 1) {
+      const worker = await world.startWorker();
+      await sleep(1_000 + chance() * 1_500);
+      await worker.end("SIGTERM");
+    }
+    return "rebalance storm";
+  },
+  async ({ world, chance }) => {
+    const moment = pick(MOMENTS, chance);
+    const worker = await world.startWorker({ DIE_AT: moment });
+    for (let waited = 0; worker.isRunning() && waited < 20_000; waited += 100) await sleep(100);
+    if (!worker.isRunning()) return `killed at a step: ${moment}`;
+    await worker.end("SIGTERM");
+    return "a worker came and went";
+  },
+  async ({ world, chance }) => {
+    const producer = createKafkaProducer(createKafkaClient(world.settings, SILENT));
+    const topic = `${world.settings.prefix}${topics.lifecycle}`;
+    const message = { key: "x", value: `not ours ${chance()}` };
+    const isWritten = await producer.send([{ topic, partition: Math.floor(chance() * 6), message }]).then(
+      () => true,
+      () => false,
+    );
+    await producer.close();
+    return isWritten ? "unreadable record" : "no broker took an unreadable record";
+  },
+];
+
+/** Postgres stopped the hard way, and started again. */
+export const crashPostgres: Fault = async ({ world, chance }) => {
+  await world.postgres.crash(chance() * 2_000);
+  return "Postgres stopped immediately";
+};

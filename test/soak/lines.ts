@@ -1,0 +1,64 @@
+import { createWriteStream, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** What a run leaves in its folder, a file of JSON lines for each kind. */
+export type Lines = {
+  /** Every event and decision that the generator tried to write. `of` is its connection or account. */
+  appended: {
+    id: string;
+    kind: "event" | "poison" | "decision";
+    of: string;
+    outcome: "committed" | "rolled_back" | "unknown";
+  };
+  /**
+   * Every request that a receiver got, with its answer and what was wrong with it. Times are milliseconds.
+   */
+  received: {
+    id: string;
+    connectionId: string;
+    deliveryId: string;
+    at: number;
+    status: number;
+    faults: string[];
+  };
+  /** Every fault that was inflicted, from its beginning until it was over. */
+  faults: { name: string; from: number; until: number };
+  /**
+   * Every delivery in the database, in its connection's order, with the attempts that ended without a result.
+   */
+  deliveries: {
+    deliveryId: string;
+    connectionId: string;
+    state: string;
+    attempts: number;
+    lost: { from: number; until: number }[];
+  };
+  /** What was put aside: in the database, and on its topic. `id` is the generator's, or null. */
+  dead_letters: { eventId: string; id: string | null; type: string };
+  dead_letter_records: { eventId: string };
+  /** The histories in the database, each account's in its order; `entry` is what its owner is shown. */
+  history: { accountId: string; entry: string };
+  /** The audit topic, in the order of its partitions. */
+  audit: { accountId: string; recordId: string; entry: string };
+};
+
+const fileOf = (folder: string, name: keyof Lines) => join(folder, `${name}.ndjson`);
+
+/** Opens a file to add lines to it. */
+export function openLines<Name extends keyof Lines>(folder: string, name: Name) {
+  const stream = createWriteStream(fileOf(folder, name), { flags: "a" });
+  return {
+    write: (line: Lines[Name]) => void stream.write(`${JSON.stringify(line)}\n`),
+    close: () => new Promise<void>((resolve) => stream.end(resolve)),
+  };
+}
+
+/** Reads all lines of a file; none where it is not there. */
+export function readLines<Name extends keyof Lines>(folder: string, name: Name): Lines[Name][] {
+  const file = fileOf(folder, name);
+  if (!existsSync(file)) return [];
+  return readFileSync(file, "utf8")
+    .split("\n")
+    .filter((text) => text !== "")
+    .map((text) => JSON.parse(text));
+}

@@ -1,0 +1,22 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Command } from "commander";
+import { described, soak } from "./soak.ts";
+
+/** `npm run soak`: faults for as long as is asked, on everything that carries events. */
+const program = new Command("soak")
+  .description("Break brokers, workers and Postgres under load, and find out whether anything was lost")
+  .option("--seconds <number>", "how long", "1800")
+  .option("--seed <number>", "of an earlier run, to repeat it", String(Math.floor(Math.random() * 2 ** 31)))
+  .option("--keep", "keep the folder with logs and lines");
+const { seconds, seed, keep } = program.parse().opts<{ seconds: string; seed: string; keep?: true }>();
+
+const folder = await mkdtemp(join(tmpdir(), "deputize-soak-"));
+const say = (line: string) => console.log(line);
+const report = await soak({ folder, seed: Number(seed), seconds: Number(seconds), say });
+for (const line of described(report)) say(line);
+const isGood = report.problems.length === 0;
+if (isGood && keep === undefined) await rm(folder, { recursive: true, force: true });
+else say(`Everything that the programs wrote is in ${folder}`);
+process.exitCode = isGood ? 0 : 1;

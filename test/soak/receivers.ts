@@ -1,0 +1,43 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { chances } from "../events/support/load.ts";
+import { startReceiver } from "../events/support/receiver.ts";
+import { openLines } from "./lines.ts";
+
+/** What the receivers are started with; the first line that they print is their URL. */
+export type ReceiversInput = { folder: string; seed: number };
+
+const SLOWEST_MS = 30;
+const FAILING = 0.005;
+
+/**
+ * Receives webhooks, checks both signatures by itself, and writes down every request with its answer, before
+ * it is given. Secrets come as lines `<connection id> <secret>` on standard input; it ends with that.
+ */
+async function receive({ folder, seed }: ReceiversInput): Promise<void> {
+  const lines = openLines(folder, "received");
+  const chance = chances(seed);
+  const receiver = await startReceiver();
+  receiver.reply = async ({ event, deliveryId, faults }) => {
+    receiver.requests.length = 0;
+    const at = Date.now();
+    await sleep(chance() * SLOWEST_MS);
+    const status = chance() < FAILING ? 500 : 204;
+    const id = String(event.request_id ?? event.org_name);
+    lines.write({ id, connectionId: String(event.connection_id), deliveryId, at, status, faults });
+    return status;
+  };
+  process.stdout.write(`${receiver.url}\n`);
+  let rest = "";
+  for await (const chunk of process.stdin) {
+    const texts = `${rest}${chunk}`.split("\n");
+    rest = texts.pop() ?? "";
+    for (const text of texts) {
+      const [connectionId = "", secret = ""] = text.split(" ");
+      receiver.secrets.set(connectionId, secret);
+    }
+  }
+  await receiver.close();
+  await lines.close();
+}
+
+await receive(JSON.parse(process.env.SOAK_INPUT ?? "{}"));
