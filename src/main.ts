@@ -94,6 +94,47 @@ credits
     process.exitCode = await (await openCredits()).list(options);
   });
 
+const events = program.command("events").description("Look at events, and send them again");
+const openEvents = async () => (await import("./roles.ts")).openEvents();
+const JSON_OPTION = ["--json", "print one JSON object"] as const;
+const DRY_RUN = ["--dry-run", "say what would be done, and change nothing"] as const;
+
+const letters = events.command("dead-letters").description("What consumers could not handle");
+const filtered = (command: Command) =>
+  command
+    .option("--consumer <name>", "put aside by this consumer")
+    .option("--type <type>", "of events of this type")
+    .option("--since <time>", "put aside at this time or later")
+    .option("--until <time>", "put aside before this time");
+
+filtered(letters.command("list"))
+  .description("List dead letters, newest first")
+  .option("--limit <number>", "how many, 1 to 100; 25 when left out")
+  .option("--cursor <text>", "where the page before said that the next one begins")
+  .option(...JSON_OPTION)
+  .action(async (options) => {
+    process.exitCode = await (await openEvents()).listLetters(options);
+  });
+
+letters
+  .command("show")
+  .description("Show what consumers put aside of an event, with its payload")
+  .argument("<event_id>")
+  .option(...JSON_OPTION)
+  .action(async (eventId, options) => {
+    process.exitCode = await (await openEvents()).showLetters({ ...options, eventId });
+  });
+
+filtered(letters.command("replay"))
+  .description("Give events to the consumers again that put them aside")
+  .argument("[event_id...]", "their events; or give filters, or --all")
+  .option("--all", "all dead letters")
+  .option(...DRY_RUN)
+  .option(...JSON_OPTION)
+  .action(async (eventIds, options) => {
+    process.exitCode = await (await openEvents()).replayLetters({ ...options, eventIds });
+  });
+
 // Or SIGUSR1 would open Node's inspector, which every local user could read.
 process.on("SIGUSR1", () => {});
 

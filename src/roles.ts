@@ -11,6 +11,7 @@ import {
   StartError,
   WRONG_SETTING,
 } from "./config.ts";
+import type { EventsCommands } from "./events/command/events_command.ts";
 import { startServer } from "./http/exchange/server.ts";
 import { createHealth } from "./http/health.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
@@ -136,6 +137,17 @@ export async function openCredits(): Promise<CreditsCommands> {
   const { DATABASE_URL: url } = readDatabaseConfig();
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
+}
+
+/** The commands of `deputize events` on the database of the settings. */
+export async function openEvents(): Promise<EventsCommands> {
+  const { DATABASE_URL: url } = readMigrateConfig();
+  const [{ createEventsCommands }, { readers }] = await Promise.all([
+    import("./events/command/events_command.ts"),
+    import("./worker.ts"),
+  ]);
+  const streams = { out: process.stdout, err: process.stderr };
+  return createEventsCommands({ url, clock: systemClock, readers, ...streams });
 }
 
 /**

@@ -1,25 +1,29 @@
 import { randomUUID } from "node:crypto";
 import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
-import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
+import { createNoticeConsumer, noticeReader } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { type Database, openDatabase } from "./db/database.ts";
 import { checkWay, type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics.ts";
+import type { Reader } from "./events/published.ts";
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { createResolve } from "./events/webhooks/callbacks/resolve.ts";
 import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
-import { createWebhookConsumer } from "./events/webhooks/consumer.ts";
+import { createWebhookConsumer, webhookReader } from "./events/webhooks/consumer.ts";
 import { createDispatcher } from "./events/webhooks/dispatcher.ts";
 import { reapLost } from "./events/webhooks/reap.ts";
 import { createSender } from "./events/webhooks/send.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createSecretBox } from "./secret_box.ts";
+
+/** The consumers of the worker's events: what they are called, and what they read. */
+export const readers: readonly Reader[] = [webhookReader, noticeReader];
 
 /** How long what a worker holds stays its own when it dies, and how often others look for it. */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };

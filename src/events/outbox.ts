@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { uuidv7 } from "uuidv7";
 import type { Transaction } from "../db/database.ts";
+import type { OutboxRow } from "../db/tables.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { traceparent } from "../trace_context.ts";
+import type { BusEvent } from "./bus.ts";
 import { eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";
 
@@ -97,4 +99,37 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
     .returning("next_event_seq");
   if (row === undefined) throw new Error(`There is no connection ${connectionId}`);
   return row.next_event_seq - count;
+}
+
+/**
+ * Puts events that were in the outbox into it again, in the order given, each as a new row: a relay that is
+ * publishing the row before does not take it off. Gives the ids of those that are in it now; one whose number
+ * another event has is left out.
+ */
+export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
+  const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));
+  await tx("outbox")
+    .whereIn("event_id", [...rows.keys()])
+    .delete();
+  const entered = await tx("outbox")
+    .insert([...rows.values()])
+    .onConflict()
+    .ignore()
+    .returning("event_id");
+  return new Set(entered.map(({ event_id }) => event_id));
+}
+
+function toRow(event: BusEvent): Omit<OutboxRow, "id"> {
+  return {
+    event_id: event.eventId,
+    aggregatetype: event.aggregateType,
+    aggregateid: event.aggregateId,
+    aggregate_seq: event.aggregateSeq,
+    type: event.type,
+    schema_version: event.schemaVersion,
+    shard: shardOf(event.aggregateId),
+    payload: event.payload,
+    headers: event.headers,
+    created_at: event.createdAt,
+  };
 }

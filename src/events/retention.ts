@@ -5,7 +5,7 @@ const DAY = 24 * 60 * 60;
 /** Days that the inbox remembers an event: longer than a bus can bring it again. */
 const INBOX_DAYS = 14;
 /** Days that a published event can be published again; less, so that the inbox still knows it. */
-const PUBLISHED_DAYS = 13;
+export const PUBLISHED_DAYS = 13;
 /** Days that a finished delivery, a held one, a finished notice and a dead letter are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;

@@ -1,6 +1,10 @@
 import type { Clock } from "../../clock.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
 import type { Consumer } from "../../events/bus.ts";
+import type { Reader } from "../../events/published.ts";
+
+/** What the consumer is called, and what it reads. */
+export const noticeReader = { name: "notices", aggregateType: "account" } as const satisfies Reader;
 
 /**
  * The consumer that makes one notice of each account's event, due immediately. It sends nothing: the role
@@ -9,8 +13,7 @@ import type { Consumer } from "../../events/bus.ts";
  */
 export function createNoticeConsumer({ clock }: { clock: Clock }): Consumer {
   return {
-    name: "notices",
-    aggregateType: "account",
+    ...noticeReader,
     async handle(tx, events) {
       const now = clock.now();
       const rows = events.flatMap(({ eventId, type, aggregateId, payload, createdAt }) => {

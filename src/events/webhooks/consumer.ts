@@ -3,6 +3,7 @@ import type { Transaction } from "../../db/database.ts";
 import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
+import type { Reader } from "../published.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
 import { deliveryIdOf, endpointIdOf } from "./endpoint.ts";
 import { FRESH_HEALTH } from "./health.ts";
@@ -15,6 +16,9 @@ type Endpoints = Map<string, Pick<WebhookEndpointRow, "endpoint_id" | "state">>;
 /** Sealed secrets by event. */
 type Secrets = Map<string, Buffer>;
 
+/** What it is called, and what it reads. */
+export const webhookReader = { name: "webhooks", aggregateType: "connection" } as const satisfies Reader;
+
 /**
  * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's
  * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
@@ -22,8 +26,7 @@ type Secrets = Map<string, Buffer>;
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
-    name: "webhooks",
-    aggregateType: "connection",
+    ...webhookReader,
     async handle(tx, events) {
       const now = clock.now();
       const secrets = await takeSecrets(tx, events);

@@ -1,0 +1,66 @@
+import type { Clock } from "../../clock.ts";
+import { type Database, openDatabase } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import type { Reader } from "../published.ts";
+import { type ListOptions, listLetters, showLetters } from "./letters.ts";
+import { type ReplayLettersOptions, replayLetters } from "./replay_letters.ts";
+import { EventsError, printable, printableJson, type Report } from "./report.ts";
+
+type Stream = { write(text: string): unknown };
+
+/** What the commands are made with: a database, the consumers there are, and where they print. */
+export type EventsCommandsDeps = {
+  url: string;
+  clock: Clock;
+  readers: readonly Reader[];
+  out: Stream;
+  err: Stream;
+};
+
+type Typed = { json?: boolean };
+
+/** The commands of `deputize events`. */
+export type EventsCommands = {
+  listLetters(options: ListOptions): Promise<number>;
+  showLetters(options: Typed & { eventId: string }): Promise<number>;
+  replayLetters(options: ReplayLettersOptions): Promise<number>;
+};
+
+/**
+ * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give
+ * the exit status: 0 when it was done, 1 when it was refused and nothing was changed, 2 when the database
+ * could not be used. What was interrupted goes on when the same command is given again.
+ */
+export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
+  return {
+    listLetters: (options) => run(deps, options, (db) => listLetters(db, options)),
+    showLetters: (options) => run(deps, options, (db) => showLetters(db, options.eventId)),
+    replayLetters: (options) => run(deps, options, (db) => replayLetters(db, deps, options)),
+  };
+}
+
+async function run(
+  { url, out, err }: EventsCommandsDeps,
+  { json: asJson }: Typed,
+  command: (db: Database) => Promise<Report>,
+): Promise<number> {
+  const db = openDatabase({ url, name: "deputize-events", max: 1, onError: () => {} });
+  try {
+    const { json, lines, status = 0 } = await command(db);
+    out.write(asJson ? `${printableJson(json)}\n` : `${lines.join("\n")}\n`);
+    return status;
+  } catch (error) {
+    const refused = error instanceof EventsError || error instanceof ApiError;
+    const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})`;
+    err.write(`deputize events: ${printable(complaint)}\n`);
+    return refused ? 1 : 2;
+  } finally {
+    await db.destroy();
+  }
+}
+
+/** What the driver says; several addresses that refused have one reason each. */
+function reasonOf(error: unknown): string {
+  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  return error instanceof Error ? error.message : String(error);
+}

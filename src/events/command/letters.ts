@@ -1,0 +1,117 @@
+import type { Knex } from "knex";
+import type { Database } from "../../db/database.ts";
+import type { DeadLetterRow } from "../../db/tables.ts";
+import { isUuid } from "../../ids.ts";
+import { type PageOrder, pageQuery, readPage } from "../../input/pagination.ts";
+import type { BusEvent } from "../bus.ts";
+import { readTime, readUuid } from "./input.ts";
+import { EventsError, printable, type Report } from "./report.ts";
+
+/** Which dead letters, as it was typed: `since` and `until` are moments at which they were put aside. */
+export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };
+/** Options of `deputize events dead-letters list`, as they were typed. */
+export type ListOptions = LetterFilters & { limit?: string; cursor?: string; json?: boolean };
+
+/** A dead letter with its event. */
+export type Letter = Omit<DeadLetterRow, "event"> & { event: BusEvent };
+
+/** What is in the place of an event when a record of Kafka could not be read. */
+export const UNREADABLE = "unreadable";
+
+/** A letter is found again by its consumer and its event. */
+const newestFirst: PageOrder = {
+  time: "l.created_at",
+  id: "l.letter",
+  isId: (text) => isUuid(text.slice(text.lastIndexOf("/") + 1)),
+};
+
+/** `deputize events dead-letters list`: a page of what was put aside, newest first. Throws `EventsError`. */
+export async function listLetters(db: Database, options: ListOptions): Promise<Report> {
+  const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
+  if (!page.success) {
+    throw new EventsError("--limit is not a number from 1 to 100, or --cursor is too long");
+  }
+  const named = lettersOf(db, options).select("*", db.raw("consumer || '/' || event_id as letter"));
+  const query = db.from(named.as("l")).select("l.*");
+  const { rows, next_cursor } = await readPage<DeadLetterRow>(query, newestFirst, page.data);
+  const letters = rows.map(toLetter);
+  const lines = letters.map(({ created_at, consumer, event, reason }) =>
+    [created_at.toISOString(), consumer, event.type, event.eventId, reason].map(printable).join("  "),
+  );
+  return {
+    json: { items: letters.map(shown), next_cursor },
+    lines: [
+      ...(lines.length > 0 ? lines : ["No dead letters"]),
+      ...(next_cursor === null ? [] : [`For more: --cursor ${next_cursor}`]),
+    ],
+  };
+}
+
+/**
+ * `deputize events dead-letters show`: what consumers put aside of one event, with its payload, in which no
+ * secret is. Throws `EventsError`.
+ */
+export async function showLetters(db: Database, typedId: string): Promise<Report> {
+  const eventId = readUuid(typedId, "an event's id");
+  const rows = await db("dead_letters").where({ event_id: eventId }).orderBy("consumer");
+  const letters = rows.map(toLetter);
+  if (letters.length === 0) throw new EventsError(`There is no dead letter of the event ${eventId}`);
+  const items = letters.map((letter) => ({ ...shown(letter), payload: letter.event.payload }));
+  return { json: { items }, lines: letters.flatMap(linesOf) };
+}
+
+/** The dead letters that filters leave. Throws `EventsError`. */
+export function lettersOf(
+  db: Pick<Database, "from">,
+  { consumer, type, since, until }: LetterFilters,
+): Knex.QueryBuilder {
+  const found = db.from("dead_letters");
+  if (consumer !== undefined) found.where({ consumer });
+  if (type !== undefined) found.whereRaw("event ->> 'type' = ?", [type]);
+  if (since !== undefined) found.where("created_at", ">=", readTime("--since", since));
+  if (until !== undefined) found.where("created_at", "<", readTime("--until", until));
+  return found;
+}
+
+/** A row of the table with its event as it was. */
+export function toLetter(row: DeadLetterRow): Letter {
+  const event = row.event as Omit<BusEvent, "createdAt"> & { createdAt: string };
+  return { ...row, event: { ...event, createdAt: new Date(event.createdAt) } };
+}
+
+/** What programs see of a letter. */
+function shown({ consumer, event, reason, origin, created_at, carried_at }: Letter) {
+  return {
+    event_id: event.eventId,
+    consumer,
+    type: event.type,
+    aggregate_type: event.aggregateType,
+    aggregate_id: event.aggregateId,
+    sequence: event.aggregateSeq,
+    happened_at: event.createdAt.toISOString(),
+    put_aside_at: created_at.toISOString(),
+    reason,
+    origin,
+    on_topic_since: carried_at?.toISOString() ?? null,
+  };
+}
+
+function linesOf({ consumer, event, reason, origin, created_at, carried_at }: Letter): string[] {
+  const from =
+    origin === null
+      ? "the outbox"
+      : `${origin.topic}, partition ${origin.partition}, offset ${origin.offset}`;
+  const fields: [string, string][] = [
+    ["Event", event.eventId],
+    ["Type", event.type],
+    ["Of", `${event.aggregateType} ${event.aggregateId}, its event number ${event.aggregateSeq}`],
+    ["Happened", event.createdAt.toISOString()],
+    ["Consumer", consumer],
+    ["Put aside", created_at.toISOString()],
+    ["Reason", reason],
+    ["Came from", from],
+    ["On topic", carried_at === null ? "not yet" : `since ${carried_at.toISOString()}`],
+    ["Payload", event.payload],
+  ];
+  return fields.map(([name, text]) => `${name.padEnd("Came from".length)}  ${printable(text)}`);
+}

@@ -1,0 +1,27 @@
+/**
+ * What a command found or did: one object, and the same as lines for people. `status` is the exit status
+ * where it is not 0.
+ */
+export type Report = { json: Record<string, unknown>; lines: string[]; status?: number };
+
+/** Something was asked for that cannot be done; the message says why. Nothing was changed. */
+export class EventsError extends Error {
+  override name = "EventsError";
+}
+
+/**
+ * A text that others wrote, fit for a terminal: control characters, which could move its cursor or change
+ * what was printed, and those that turn the direction of a line are shown as escapes.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, escaped);
+}
+
+/** One line of JSON of which the same holds. */
+export function printableJson(value: unknown): string {
+  return printable(JSON.stringify(value));
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}

@@ -1,0 +1,75 @@
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { type Clock, systemClock } from "../../../src/clock.ts";
+import type { BusEvent } from "../../../src/events/bus.ts";
+import { createEventsCommands, type EventsCommands } from "../../../src/events/command/events_command.ts";
+import { putAside } from "../../../src/events/consume.ts";
+import { createLocalBus } from "../../../src/events/local_bus.ts";
+import { createRelay } from "../../../src/events/relay.ts";
+import { createShardLeases } from "../../../src/events/shards.ts";
+import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
+import { readers } from "../../../src/worker.ts";
+import { secretBox } from "../support/connection.ts";
+import type { Home } from "../support/database.ts";
+
+/** How a command ended, and what it printed. */
+export type Ended = { status: number; out: string; err: string };
+
+/** Calls a command in this process. */
+export async function call(
+  home: Pick<Home, "url">,
+  work: (commands: EventsCommands) => Promise<number>,
+  { clock = systemClock }: { clock?: Clock } = {},
+): Promise<Ended> {
+  const said = { out: "", err: "" };
+  const stream = (name: keyof typeof said) => ({
+    write: (text: string) => {
+      said[name] += text;
+    },
+  });
+  const streams = { out: stream("out"), err: stream("err") };
+  const status = await work(createEventsCommands({ url: home.url, clock, readers, ...streams }));
+  return { status, ...said };
+}
+
+/** What a command printed with `json`. */
+export const json = ({ out }: Ended) => JSON.parse(out);
+
+/** Puts an event aside for a consumer, as one that cannot handle it. */
+export async function letter(
+  { database }: Pick<Home, "database">,
+  event: Partial<BusEvent> = {},
+  { consumer = "webhooks", reason = "TypeError: no", at = new Date() } = {},
+): Promise<BusEvent> {
+  const whole = { ...anEvent(), ...event };
+  await putAside({ database, clock: { now: () => at } }, { name: consumer }, whole, { reason });
+  return whole;
+}
+
+/** An event of a connection that is in no table. */
+export function anEvent(): BusEvent {
+  const aggregateId = randomUUID();
+  return {
+    eventId: randomUUID(),
+    type: "delegation.denied",
+    aggregateType: "connection",
+    aggregateId,
+    aggregateSeq: 1,
+    schemaVersion: 1,
+    payload: JSON.stringify({ event: "delegation.denied", connection_id: aggregateId }),
+    headers: {},
+    createdAt: new Date("2026-11-20T10:00:00.000Z"),
+  };
+}
+
+/** Relays the outbox until it is empty, as a worker with the webhook consumer does. */
+export async function relayAll({ database }: Pick<Home, "database">): Promise<void> {
+  const [workerId, log] = [randomUUID(), pino({ level: "silent" })];
+  await database("relay_workers").delete();
+  await database("relay_shards").update({ owner: null, held_until: new Date(0) });
+  await createShardLeases(database, workerId, 3600).renew();
+  const bus = createLocalBus({ database, clock: systemClock, log });
+  await bus.subscribe(createWebhookConsumer({ secretBox, clock: systemClock }));
+  const relay = createRelay({ database, bus, clock: systemClock, workerId });
+  while (await relay.step());
+}
