@@ -135,6 +135,21 @@ filtered(letters.command("replay"))
     process.exitCode = await (await openEvents()).replayLetters({ ...options, eventIds });
   });
 
+events
+  .command("replay")
+  .description("Bring events of a range of time to their topic again, under the same ids")
+  .requiredOption("--from <time>", "what happened at this time or later")
+  .requiredOption("--to <time>", "what happened before this time")
+  .option("--topic <name>", "lifecycle or audit", "lifecycle")
+  .option("--connection <id>", "of this connection")
+  .option("--account <id>", "of this account and its connections")
+  .option("--type <type>", "events of this type")
+  .option(...DRY_RUN)
+  .option(...JSON_OPTION)
+  .action(async (options) => {
+    process.exitCode = await (await openEvents()).replayRange(options);
+  });
+
 // Or SIGUSR1 would open Node's inspector, which every local user could read.
 process.on("SIGUSR1", () => {});
 

@@ -3,8 +3,10 @@ import { type Database, openDatabase } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { Reader } from "../published.ts";
 import { type ListOptions, listLetters, showLetters } from "./letters.ts";
+import type { ReplayRangeOptions } from "./range.ts";
 import { type ReplayLettersOptions, replayLetters } from "./replay_letters.ts";
-import { EventsError, printable, printableJson, type Report } from "./report.ts";
+import { replayRange } from "./replay_range.ts";
+import { EventsError, printable, printableJson, type Report, UnfinishedError } from "./report.ts";
 
 type Stream = { write(text: string): unknown };
 
@@ -24,6 +26,7 @@ export type EventsCommands = {
   listLetters(options: ListOptions): Promise<number>;
   showLetters(options: Typed & { eventId: string }): Promise<number>;
   replayLetters(options: ReplayLettersOptions): Promise<number>;
+  replayRange(options: ReplayRangeOptions): Promise<number>;
 };
 
 /**
@@ -32,10 +35,12 @@ export type EventsCommands = {
  * could not be used. What was interrupted goes on when the same command is given again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
+  const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
   return {
     listLetters: (options) => run(deps, options, (db) => listLetters(db, options)),
     showLetters: (options) => run(deps, options, (db) => showLetters(db, options.eventId)),
     replayLetters: (options) => run(deps, options, (db) => replayLetters(db, deps, options)),
+    replayRange: (options) => run(deps, options, (db) => replayRange(db, { ...deps, progress }, options)),
   };
 }
 
@@ -51,7 +56,8 @@ async function run(
     return status;
   } catch (error) {
     const refused = error instanceof EventsError || error instanceof ApiError;
-    const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})`;
+    const said = refused || error instanceof UnfinishedError;
+    const complaint = said ? error.message : `the database could not be used (${reasonOf(error)})`;
     err.write(`deputize events: ${printable(complaint)}\n`);
     return refused ? 1 : 2;
   } finally {

@@ -9,6 +9,11 @@ export class EventsError extends Error {
   override name = "EventsError";
 }
 
+/** Something was begun and could not be finished; the message says how to go on. */
+export class UnfinishedError extends Error {
+  override name = "UnfinishedError";
+}
+
 /**
  * A text that others wrote, fit for a terminal: control characters, which could move its cursor or change
  * what was printed, and those that turn the direction of a line are shown as escapes.

@@ -1,0 +1,156 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { Reader } from "../published.ts";
+import { keepInMind } from "./inbox.ts";
+import { notKept, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
+import { queues } from "./range_queues.ts";
+import { EventsError, type Report, UnfinishedError } from "./report.ts";
+
+/**
+ * What bringing a range again works with. `progress` gets a sentence now and then, `batch` is how many events
+ * one transaction takes at most.
+ */
+export type ReplayRangeDeps = {
+  clock: Clock;
+  readers: readonly Reader[];
+  progress(line: string): void;
+  batch?: number;
+};
+
+const BATCH = 1_000;
+const BATCHES_A_LINE = 10;
+const POLL_MS = 200;
+/** Seconds without a sign of a worker after which nothing more is given to it. */
+const STALLED_SECONDS = 60;
+
+/**
+ * `deputize events replay`: brings what happened in a range of time to its topic again, under the same ids,
+ * those of a connection or an account in their order. Events go through the outbox and the history through
+ * its queue, a batch at a time, and never more than two batches before those that happen now. Whatever ends
+ * it, it can go on from the time that it said last. Needs a database session of its own. Throws
+ * `EventsError`, and `UnfinishedError` when no worker takes what it gives.
+ */
+export async function replayRange(
+  db: Database,
+  deps: ReplayRangeDeps,
+  options: ReplayRangeOptions,
+): Promise<Report> {
+  const range = readRange(options);
+  const missing = notKept(range, deps.clock.now());
+  await checkWay(db);
+  await takeTurn(db);
+  const found = await listRange(db, range);
+  const dryRun = options.dryRun === true;
+  const brought = dryRun ? 0 : await bringAll(db, deps, range, found);
+  return report({ range, missing, found, brought, dryRun });
+}
+
+/** The way stays the same as long as a transaction lasts that has asked. */
+async function checkWay(db: Database | Transaction): Promise<void> {
+  const row = await db("event_way").forShare().first("way");
+  if (row?.way === "kafka") return;
+  throw new EventsError("EVENTS=embedded is how events go here: there is no topic to bring them to");
+}
+
+/** Until the session ends. */
+async function takeTurn(db: Database): Promise<void> {
+  const { rows } = await db.raw("select pg_try_advisory_lock(hashtext('deputize.events.replay')) as free");
+  if (!rows[0].free) throw new EventsError("Another replay is under way: wait for its end");
+}
+
+/** Writes down what is to be brought in which order, in a table of this session. */
+async function listRange(db: Database, range: Range): Promise<number> {
+  await db.raw(
+    `create temp table replay_list (
+       place bigint primary key, event_id uuid not null, account_id uuid, happened_at timestamptz not null)`,
+  );
+  const { rowCount } = await queues[range.topic].list(db, range);
+  await db.raw("analyze replay_list");
+  return rowCount;
+}
+
+async function bringAll(
+  db: Database,
+  deps: ReplayRangeDeps,
+  { topic }: Range,
+  found: number,
+): Promise<number> {
+  const { clock, readers, progress, batch = BATCH } = deps;
+  let brought = 0;
+  for (let done = 0, batches = 1; done < found; done += batch, batches += 1) {
+    const places = { after: done, until: done + batch };
+    if (!(await untilTaken(db, deps, topic, done))) {
+      throw new UnfinishedError(
+        `No worker takes events off the queue. ${await soFar(db, done, found)}, then start a worker`,
+      );
+    }
+    brought += await db.transaction(async (tx) => {
+      await checkWay(tx);
+      const ids = await tx("replay_list")
+        .whereBetween("place", [done + 1, done + batch])
+        .pluck("event_id");
+      if (topic === "lifecycle") await keepInMind(tx, { clock, readers }, ids);
+      return (await queues[topic].bring(tx, places)).rowCount;
+    });
+    if (batches % BATCHES_A_LINE === 0) progress(await soFar(db, places.until, found));
+  }
+  return brought;
+}
+
+/** Waits while more than a batch of what was brought is on its way. False when none of it moves. */
+async function untilTaken(
+  db: Database,
+  { clock, batch = BATCH }: ReplayRangeDeps,
+  topic: Range["topic"],
+  done: number,
+): Promise<boolean> {
+  let least = Number.POSITIVE_INFINITY;
+  let movedAt = clock.now().getTime();
+  for (;;) {
+    const waiting = await queues[topic].waiting(db, { after: done - 10 * batch, until: done });
+    if (waiting <= batch) return true;
+    if (waiting < least) {
+      least = waiting;
+      movedAt = clock.now().getTime();
+    }
+    if (clock.now().getTime() - movedAt > STALLED_SECONDS * 1000) return false;
+    await sleep(POLL_MS);
+  }
+}
+
+async function soFar(db: Database, done: number, found: number): Promise<string> {
+  const [row] = await db("replay_list").where("place", ">", done).min("happened_at as from");
+  const rest = row?.from;
+  const brought = `${Math.min(done, found)} of ${found} were brought`;
+  return rest instanceof Date ? `${brought}; to go on, give --from ${rest.toISOString()}` : brought;
+}
+
+function report(result: {
+  range: Range;
+  missing: { from: Date; to: Date } | null;
+  found: number;
+  brought: number;
+  dryRun: boolean;
+}): Report {
+  const { range, missing, found, brought, dryRun } = result;
+  const gap = missing && { from: missing.from.toISOString(), to: missing.to.toISOString() };
+  const leftOut = dryRun ? 0 : found - brought;
+  return {
+    json: {
+      topic: range.topic,
+      from: range.from.toISOString(),
+      to: range.to.toISOString(),
+      found,
+      brought,
+      left_out: leftOut,
+      not_kept: gap,
+      dry_run: dryRun,
+    },
+    lines: [
+      dryRun ? `Would be brought again: ${found} events` : `Brought again: ${brought} events`,
+      ...(leftOut === 0 ? [] : [`Left out: ${leftOut}, which wait to be sent already`]),
+      ...(gap === null ? [] : [`Not kept any more: what happened from ${gap.from} to ${gap.to}`]),
+    ],
+  };
+}
