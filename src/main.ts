@@ -99,6 +99,14 @@ const openEvents = async () => (await import("./roles.ts")).openEvents();
 const JSON_OPTION = ["--json", "print one JSON object"] as const;
 const DRY_RUN = ["--dry-run", "say what would be done, and change nothing"] as const;
 
+events
+  .command("status")
+  .description("Show how events are doing; exit status 3 when Kafka cannot be asked")
+  .option(...JSON_OPTION)
+  .action(async (options) => {
+    process.exitCode = await (await openEvents()).status(options);
+  });
+
 const letters = events.command("dead-letters").description("What consumers could not handle");
 const filtered = (command: Command) =>
   command

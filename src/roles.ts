@@ -141,13 +141,19 @@ export async function openCredits(): Promise<CreditsCommands> {
 
 /** The commands of `deputize events` on the database of the settings. */
 export async function openEvents(): Promise<EventsCommands> {
-  const { DATABASE_URL: url } = readMigrateConfig();
+  const config = readMigrateConfig();
   const [{ createEventsCommands }, { readers }] = await Promise.all([
     import("./events/command/events_command.ts"),
     import("./worker.ts"),
   ]);
-  const streams = { out: process.stdout, err: process.stderr };
-  return createEventsCommands({ url, clock: systemClock, readers, ...streams });
+  return createEventsCommands({
+    url: config.DATABASE_URL,
+    kafka: kafkaSettings(config),
+    clock: systemClock,
+    readers,
+    out: process.stdout,
+    err: process.stderr,
+  });
 }
 
 /**

@@ -1,12 +1,14 @@
 import type { Clock } from "../../clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
+import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Reader } from "../published.ts";
 import { type ListOptions, listLetters, showLetters } from "./letters.ts";
 import type { ReplayRangeOptions } from "./range.ts";
 import { type ReplayLettersOptions, replayLetters } from "./replay_letters.ts";
 import { replayRange } from "./replay_range.ts";
 import { EventsError, printable, printableJson, type Report, UnfinishedError } from "./report.ts";
+import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
 
@@ -15,6 +17,8 @@ export type EventsCommandsDeps = {
   url: string;
   clock: Clock;
   readers: readonly Reader[];
+  /** How Kafka is reached, where events go by it. */
+  kafka: KafkaSettings | undefined;
   out: Stream;
   err: Stream;
 };
@@ -23,6 +27,7 @@ type Typed = { json?: boolean };
 
 /** The commands of `deputize events`. */
 export type EventsCommands = {
+  status(options: Typed): Promise<number>;
   listLetters(options: ListOptions): Promise<number>;
   showLetters(options: Typed & { eventId: string }): Promise<number>;
   replayLetters(options: ReplayLettersOptions): Promise<number>;
@@ -32,11 +37,13 @@ export type EventsCommands = {
 /**
  * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give
  * the exit status: 0 when it was done, 1 when it was refused and nothing was changed, 2 when the database
- * could not be used. What was interrupted goes on when the same command is given again.
+ * could not be used, 3 when Kafka could not be asked. What was interrupted goes on when the same command is
+ * given again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
   const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
   return {
+    status: (options) => run(deps, options, (db) => showStatus(db, deps)),
     listLetters: (options) => run(deps, options, (db) => listLetters(db, options)),
     showLetters: (options) => run(deps, options, (db) => showLetters(db, options.eventId)),
     replayLetters: (options) => run(deps, options, (db) => replayLetters(db, deps, options)),

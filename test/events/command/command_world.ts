@@ -8,6 +8,7 @@ import { createLocalBus } from "../../../src/events/local_bus.ts";
 import { createRelay } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
+import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { readers } from "../../../src/worker.ts";
 import { secretBox } from "../support/connection.ts";
 import type { Home } from "../support/database.ts";
@@ -19,7 +20,7 @@ export type Ended = { status: number; out: string; err: string };
 export async function call(
   home: Pick<Home, "url">,
   work: (commands: EventsCommands) => Promise<number>,
-  { clock = systemClock }: { clock?: Clock } = {},
+  { clock = systemClock, kafka }: { clock?: Clock; kafka?: KafkaSettings } = {},
 ): Promise<Ended> {
   const said = { out: "", err: "" };
   const stream = (name: keyof typeof said) => ({
@@ -28,7 +29,7 @@ export async function call(
     },
   });
   const streams = { out: stream("out"), err: stream("err") };
-  const status = await work(createEventsCommands({ url: home.url, clock, readers, ...streams }));
+  const status = await work(createEventsCommands({ url: home.url, clock, readers, kafka, ...streams }));
   return { status, ...said };
 }
 

@@ -1,0 +1,74 @@
+import type { Admin } from "kafkajs";
+import type { KafkaSettings } from "../../input/event_settings.ts";
+import { createLog } from "../../log.ts";
+import { createKafkaClient } from "../kafka/client.ts";
+import { explained } from "../kafka/faults.ts";
+import { readLag } from "../kafka/lag.ts";
+import { topics } from "../kafka/settings.ts";
+import { wantedTopics } from "../kafka/topics.ts";
+import type { Reader } from "../published.ts";
+
+/**
+ * The topics, with 0 partitions where one is missing, and how far each consumer group has come; or why not.
+ */
+export type KafkaStatus = { topics: TopicStatus[]; groups: GroupStatus[] } | { error: string };
+
+/** A topic and how many partitions it has. */
+export type TopicStatus = { topic: string; partitions: number };
+
+/**
+ * Records that a group has not committed, in all and by partition; `committed` is `null` where it never did.
+ */
+export type GroupStatus = {
+  group: string;
+  topic: string;
+  lag: number;
+  partitions: { partition: number; committed: number | null; end: number; lag: number }[];
+};
+
+const RETRY = { initialRetryTime: 200, retries: 1, maxRetryTime: 500 };
+const LONGEST_MS = 15_000;
+
+/** Asks Kafka for at most 15 seconds. What is wrong with it is a sentence without secrets. */
+export async function readKafkaStatus(
+  settings: KafkaSettings,
+  readers: readonly Reader[],
+): Promise<KafkaStatus> {
+  const admin = createKafkaClient(settings, createLog("silent", "events")).admin({ retry: RETRY });
+  const late = Promise.withResolvers<KafkaStatus>();
+  const timer = setTimeout(() => late.resolve({ error: "Kafka does not answer" }), LONGEST_MS);
+  try {
+    return await Promise.race([ask(admin, settings, readers), late.promise]);
+  } catch (error) {
+    return { error: explained(error, settings).message };
+  } finally {
+    clearTimeout(timer);
+    await admin.disconnect().catch(() => undefined);
+  }
+}
+
+async function ask(admin: Admin, settings: KafkaSettings, readers: readonly Reader[]): Promise<KafkaStatus> {
+  await admin.connect();
+  const names = wantedTopics(settings).map(({ topic }) => topic);
+  const known = new Set(await admin.listTopics());
+  const metadata = await admin.fetchTopicMetadata({ topics: names.filter((name) => known.has(name)) });
+  const counts = new Map(metadata.topics.map(({ name, partitions }) => [name, partitions.length]));
+  const lifecycle = `${settings.prefix}${topics.lifecycle}`;
+  const groups = readers.map(({ name }) => `${settings.prefix}deputize.${name}`);
+  return {
+    topics: names.map((topic) => ({ topic, partitions: counts.get(topic) ?? 0 })),
+    groups: known.has(lifecycle)
+      ? await Promise.all(groups.map((group) => readGroup(admin, lifecycle, group)))
+      : [],
+  };
+}
+
+async function readGroup(admin: Admin, topic: string, group: string): Promise<GroupStatus> {
+  const partitions = (await readLag(admin, topic, group)).map(({ partition, committed, end, lag }) => ({
+    partition,
+    committed: committed === undefined ? null : Number(committed),
+    end: Number(end),
+    lag,
+  }));
+  return { group, topic, lag: partitions.reduce((sum, { lag }) => sum + lag, 0), partitions };
+}

@@ -1,0 +1,146 @@
+import type { Database } from "../../db/database.ts";
+import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import type { KafkaSettings } from "../../input/event_settings.ts";
+import type { Reader } from "../published.ts";
+import type { KafkaStatus } from "./kafka_status.ts";
+import type { Report } from "./report.ts";
+import { statusLines } from "./status_lines.ts";
+
+/** What the status is read with; `kafka` where events go by it, by the settings here. */
+export type StatusDeps = {
+  clock: { now(): Date };
+  readers: readonly Reader[];
+  kafka: KafkaSettings | undefined;
+};
+
+/** How events are doing. Ages are seconds, `null` where nothing waits. */
+export type EventsStatus = {
+  way: "embedded" | "kafka";
+  /** What EVENTS says here. */
+  setting: "embedded" | "kafka";
+  outbox: Waiting & { shards: Shard[] };
+  history_queue: Waiting;
+  published: { kept: number; oldest_at: string | null };
+  dead_letters: Record<string, number>;
+  deliveries: Record<WebhookDeliveryRow["state"], number>;
+  suspended_endpoints: { count: number; oldest: SuspendedEndpoint[] };
+  kafka: KafkaStatus | null;
+};
+
+/** Rows that wait. */
+export type Waiting = { waiting: number; oldest_seconds: number | null };
+/** A shard of the outbox, and the worker that relays it. */
+export type Shard = Waiting & { shard: number; owner: string | null };
+/** An endpoint to which nothing is sent, and how many deliveries it is to get when it is resumed. */
+export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
+
+/** The exit status when Kafka could not be asked. */
+const KAFKA_AWAY = 3;
+const SHOWN = 5;
+const STATES = [
+  "pending",
+  "sending",
+  "held",
+  "delivered",
+  "rejected",
+  "blocked",
+  "failed",
+  "cancelled",
+] as const;
+
+/**
+ * `deputize events status`: how events are doing, from the database and, where events go by it, from Kafka.
+ * Its exit status is 3 when Kafka could not be asked; the rest is shown all the same. It changes nothing, and
+ * reads each table with a statement of its own, so that no snapshot lasts.
+ */
+export async function showStatus(db: Database, { clock, readers, kafka }: StatusDeps): Promise<Report> {
+  const now = clock.now();
+  const way = await db("event_way").first("way");
+  const status: EventsStatus = {
+    way: way?.way ?? "embedded",
+    setting: kafka === undefined ? "embedded" : "kafka",
+    outbox: await readOutbox(db, now),
+    history_queue: await readWaiting(db, "history_queue", "occurred_at", now),
+    published: await readPublished(db),
+    dead_letters: await readLetters(db, readers),
+    deliveries: await readDeliveries(db),
+    suspended_endpoints: await readSuspended(db),
+    kafka: kafka === undefined ? null : await readKafka(kafka, readers),
+  };
+  const isAway = status.kafka !== null && "error" in status.kafka;
+  return { json: status, lines: statusLines(status), ...(isAway && { status: KAFKA_AWAY }) };
+}
+
+async function readOutbox(db: Database, now: Date): Promise<EventsStatus["outbox"]> {
+  const { rows } = await db.raw(
+    `select s.shard, case when s.held_until > now() then s.owner end as owner,
+            count(o.id) as waiting, min(o.created_at) as oldest
+     from relay_shards s left join outbox o on o.shard = s.shard group by s.shard order by s.shard`,
+  );
+  const shards: (Shard & { oldest: Date | null })[] = rows.map(
+    (row: { shard: number; owner: string | null; waiting: number; oldest: Date | null }) => ({
+      ...row,
+      oldest_seconds: ageOf(row.oldest, now),
+    }),
+  );
+  const ages = shards.map(({ oldest_seconds }) => oldest_seconds).filter((age) => age !== null);
+  return {
+    waiting: shards.reduce((sum, { waiting }) => sum + waiting, 0),
+    oldest_seconds: ages.length === 0 ? null : Math.max(...ages),
+    shards: shards.map(({ oldest, ...shard }) => shard),
+  };
+}
+
+async function readWaiting(db: Database, table: string, time: string, now: Date): Promise<Waiting> {
+  const { rows } = await db.raw("select count(*) as waiting, min(??) as oldest from ??", [time, table]);
+  return { waiting: rows[0].waiting, oldest_seconds: ageOf(rows[0].oldest, now) };
+}
+
+function ageOf(oldest: Date | null, now: Date): number | null {
+  return oldest === null ? null : Math.max(0, Math.round((now.getTime() - oldest.getTime()) / 1000));
+}
+
+async function readPublished(db: Database): Promise<EventsStatus["published"]> {
+  const { rows } = await db.raw("select count(*) as kept, min(published_at) as oldest from published_events");
+  return { kept: rows[0].kept, oldest_at: rows[0].oldest?.toISOString() ?? null };
+}
+
+/** Every consumer there is, and any other of which something is left. */
+async function readLetters(db: Database, readers: readonly Reader[]): Promise<Record<string, number>> {
+  const counts = await db("dead_letters").groupBy("consumer").orderBy("consumer").select("consumer").count();
+  return {
+    ...Object.fromEntries(readers.map(({ name }) => [name, 0])),
+    ...Object.fromEntries(counts.map(({ consumer, count }) => [consumer, Number(count)])),
+  };
+}
+
+async function readDeliveries(db: Database): Promise<EventsStatus["deliveries"]> {
+  const rows = await db("webhook_deliveries").groupBy("state").select("state").count();
+  const counts = new Map(rows.map(({ state, count }) => [state, Number(count)]));
+  const all = STATES.map((state) => [state, counts.get(state) ?? 0]);
+  return Object.fromEntries(all);
+}
+
+async function readSuspended(db: Database): Promise<EventsStatus["suspended_endpoints"]> {
+  const { rows } = await db.raw(
+    `select connection_id, suspended_at, suspend_reason, count(*) over () as of_all,
+            (select count(*) from webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'held') as held
+     from webhook_endpoints e where state = 'suspended' order by suspended_at, endpoint_id limit :limit`,
+    { limit: SHOWN },
+  );
+  type Row = { connection_id: string; suspended_at: Date; suspend_reason: string | null; held: number };
+  return {
+    count: rows[0]?.of_all ?? 0,
+    oldest: rows.map(({ connection_id, suspended_at, suspend_reason, held }: Row) => ({
+      connection_id,
+      since: suspended_at.toISOString(),
+      reason: suspend_reason,
+      held,
+    })),
+  };
+}
+
+async function readKafka(settings: KafkaSettings, readers: readonly Reader[]): Promise<KafkaStatus> {
+  const { readKafkaStatus } = await import("./kafka_status.ts");
+  return readKafkaStatus(settings, readers);
+}

@@ -1,0 +1,71 @@
+import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
+import { printable } from "./report.ts";
+import type { EventsStatus, Shard, Waiting } from "./status.ts";
+
+/** The status as lines for people. */
+export function statusLines(status: EventsStatus): string[] {
+  const { published, suspended_endpoints: suspended } = status;
+  const letters = Object.entries(status.dead_letters).map(([name, count]) => `${name} ${count}`);
+  const deliveries = Object.entries(status.deliveries).map(([state, count]) => `${state} ${count}`);
+  return [
+    line("Way", wayOf(status)),
+    line("Outbox", waitingOf(status.outbox)),
+    ...status.outbox.shards.map(shardLine),
+    line("History queue", waitingOf(status.history_queue)),
+    line(
+      "Published",
+      published.oldest_at === null
+        ? "none kept"
+        : `${published.kept} kept, the oldest since ${published.oldest_at}`,
+    ),
+    line("Dead letters", letters.join(", ")),
+    line("Deliveries", deliveries.join(", ")),
+    line("Suspended", `${suspended.count} endpoints`),
+    ...suspended.oldest.map(
+      ({ connection_id, since, reason, held }) =>
+        `  connection ${connection_id} since ${since} (${reason}), ${held} held`,
+    ),
+    ...(status.kafka === null ? [] : kafkaLines(status.kafka)),
+  ].map(printable);
+}
+
+function line(name: string, text: string): string {
+  return `${name.padEnd("History queue".length)}  ${text}`;
+}
+
+function wayOf({ way, setting }: EventsStatus): string {
+  if (way === setting) return way;
+  return `${way}, as the workers were started last; EVENTS=${setting} is set here`;
+}
+
+function waitingOf({ waiting, oldest_seconds }: Waiting): string {
+  return oldest_seconds === null ? "nothing waits" : `${waiting} waiting, the oldest for ${oldest_seconds} s`;
+}
+
+function shardLine(shard: Shard): string {
+  const owner = shard.owner === null ? "no worker" : `worker ${shard.owner}`;
+  return `  shard ${shard.shard}: ${waitingOf(shard)}, ${owner}`;
+}
+
+function kafkaLines(kafka: KafkaStatus): string[] {
+  if ("error" in kafka) return [line("Kafka", `was not asked: ${kafka.error}`)];
+  return [
+    ...kafka.topics.map(({ topic, partitions }) =>
+      line(
+        "Topic",
+        partitions === 0 ? `${topic} is missing: run deputize migrate` : `${topic}, ${partitions} partitions`,
+      ),
+    ),
+    ...kafka.groups.flatMap(groupLines),
+  ];
+}
+
+function groupLines({ group, topic, lag, partitions }: GroupStatus): string[] {
+  return [
+    line("Group", `${group} has ${lag} records of ${topic} to read`),
+    ...partitions.map(
+      ({ partition, committed, end, lag: ofIt }) =>
+        `  partition ${partition}: ${committed === null ? "nothing committed" : `committed ${committed}`}, end ${end}, lag ${ofIt}`,
+    ),
+  ];
+}
