@@ -20,6 +20,7 @@ program
   .option("--data <folder>", "where everything is kept", ".deputize")
   .addOption(new Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"))
   .option("--alias <word>", "answer under this word too, besides `service`; may be repeated", collected)
+  .option("--kafka", "have a real Kafka carry events, which needs Java 17 or newer")
   .option("--credits <usd>", "US dollars that accounts start with, and that the tour's has at least")
   .action(async (options) => {
     const { runDev } = await import("./dev/dev.ts");

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { systemClock } from "../clock.ts";
 import { readDevConfig } from "./config.ts";
+import { fetchKafka } from "./kafka/fetch.ts";
 import { openStack, type Stack } from "./open_stack.ts";
 import { readAliases, readCredits, readFolder, readPort } from "./options.ts";
 import { runStack } from "./run_stack.ts";
@@ -22,6 +23,7 @@ export type DevOptions = {
   port: string;
   alias?: string[];
   credits?: string;
+  kafka?: boolean;
 };
 
 /** Whom the example's tenants.yaml binds its namespace to. */
@@ -45,18 +47,21 @@ export async function runDev(options: DevOptions): Promise<number> {
   let apiPort: number;
   let aliases: string[];
   let credits: number | undefined;
+  let kafkaJars: string | undefined;
   try {
     apiPort = readPort(options.port);
     aliases = readAliases(options.alias ?? []);
     credits = options.credits === undefined ? undefined : readCredits(options.credits);
-    stack = await openStack({ folder: readFolder(options.data), terminal });
+    const folder = readFolder(options.data);
+    if (options.kafka === true) kafkaJars = await fetchKafka(terminal);
+    stack = await openStack({ folder, terminal });
   } catch (error) {
     terminal.problem(error);
     return 1;
   }
   return runStack(stack, terminal, async (interrupted) => {
     terminal.line("Starting\n");
-    const parts = { apiPort, aliases, credits, ownerEmail: OWNER_EMAIL, interrupted, ...settings };
+    const parts = { apiPort, aliases, credits, kafkaJars, ownerEmail: OWNER_EMAIL, interrupted, ...settings };
     const { baseUrl, quickstart, isNew } = await startParts(stack, terminal, parts);
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),

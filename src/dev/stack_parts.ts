@@ -49,13 +49,22 @@ const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 type Environment = Record<string, string | undefined>;
 
 /**
- * What was chosen at the start: what every part inherits, the API's further words, and what new accounts get,
- * in micro-USD; undefined for the usual credit.
+ * What was chosen at the start: what every part inherits, the API's further words, what new accounts get, in
+ * micro-USD, undefined for the usual credit, and what carries events.
  */
-type Chosen = { inherited: Environment; aliases: readonly string[]; credits: number | undefined };
+type Chosen = {
+  inherited: Environment;
+  aliases: readonly string[];
+  credits: number | undefined;
+  events: Environment;
+};
 
 /** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
-export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, aliases, credits }: Chosen) {
+export function stackParts(
+  ports: StackPorts,
+  paths: StackPaths,
+  { inherited, aliases, credits, events }: Chosen,
+) {
   const baseUrl = `http://127.0.0.1:${ports.api}`;
   const part = (about: {
     name: string;
@@ -126,6 +135,7 @@ export function stackParts(ports: StackPorts, paths: StackPaths, { inherited, al
         DEVELOPMENT: "true",
         HEALTH_PORT: String(ports.workerHealth),
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
+        ...events,
         LEASE_SECONDS: "3",
         CLAIM_SECONDS: "20",
       },

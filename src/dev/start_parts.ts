@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
+import { eventsEnvironment, prepareEvents } from "./kafka/events_way.ts";
+import { kafkaPart } from "./kafka/part.ts";
 import type { Stack } from "./open_stack.ts";
 import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
 import { postgresPart } from "./postgres/postgres.ts";
@@ -41,6 +43,8 @@ type StackSettings = {
   inherited: Record<string, string | undefined>;
   /** The vault's PKCS#11 module; undefined for the one it finds. */
   pkcs11Module: string | undefined;
+  /** Where Kafka's jars are, when it is to carry events. */
+  kafkaJars: string | undefined;
   /** Tells that the stack is being stopped. */
   interrupted: AbortSignal;
 };
@@ -48,8 +52,8 @@ type StackSettings = {
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Starts Postgres, the vault, the API, the worker and the operator, in that order, each when the one before
- * is ready. Data of an earlier run is used again. Throws `UserError`.
+ * Starts Postgres, Kafka if it is asked for, the vault, the API, the worker and the operator, in that order,
+ * each when the one before is ready. Data of an earlier run is used again. Throws `UserError`.
  */
 export async function startParts(
   stack: Stack,
@@ -73,6 +77,7 @@ export async function startParts(
   };
   const postgres = postgresPart({ dataDir, port: await freePort(), setting: "another start" });
   await stack.start(postgres);
+  const events = eventsEnvironment(await startKafkaPart(stack, settings));
   const port = postgres.ports?.[0]?.port ?? 0;
   const own = { name: "deputize", password: secrets.databasePassword };
   const guest = { name: "keyvault_running", password: secrets.passing() };
@@ -93,7 +98,10 @@ export async function startParts(
     credentials: inFolder("credentials"),
   };
   const examples = join(root, "docs", "examples", "quickstart");
-  const schema = terminal.step("schema", "Databases and their schema");
+  const schema = terminal.step(
+    "schema",
+    settings.kafkaJars === undefined ? "Databases and their schema" : "Databases, their schema, and topics",
+  );
   try {
     await prepareDatabases(postgres.superuserUrl("postgres"), [own, vaultOwn]);
     const vault = {
@@ -101,7 +109,8 @@ export async function startParts(
       env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...vaultMigrationEnvironment(paths) },
       logFile: await rotateLog(stack.folder, "keyvault_init"),
     };
-    await Promise.all([migrate(url), initialiseVault(vault)]);
+    const migrated = migrate(url).then(() => prepareEvents(url, events));
+    await Promise.all([migrated, initialiseVault(vault)]);
     schema.done();
   } catch (error) {
     schema.fail(settings.interrupted.aborted ? "stopped" : error);
@@ -115,7 +124,7 @@ export async function startParts(
   if (found === "restored") {
     terminal.warn(`${paths.manifests} was missing; the examples are in it again, so that nothing is deleted`);
   }
-  const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, settings);
+  const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, { ...settings, events });
   for (const part of [vault, api, worker, operator]) await stack.start(part);
   const quickstart = openQuickstart({
     examples,
@@ -125,6 +134,17 @@ export async function startParts(
     interrupted: settings.interrupted,
   });
   return { baseUrl, quickstart, isNew: found === "new" };
+}
+
+/** Where it takes connections; `undefined` when it is not asked for. */
+async function startKafkaPart(
+  stack: Stack,
+  { kafkaJars: jars, inherited }: StackSettings,
+): Promise<string | undefined> {
+  if (jars === undefined) return undefined;
+  const kafka = await kafkaPart({ jars, path: inherited.PATH, folder: join(stack.folder, "kafka") });
+  await stack.start(kafka);
+  return kafka.address;
 }
 
 async function exists(path: string): Promise<boolean> {

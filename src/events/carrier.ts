@@ -31,26 +31,36 @@ export async function openCarrier(
   return { way: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
 }
 
+/** Another way was asked for while events wait to go the one that is known. */
+export class WaitingEventsError extends StartError {
+  readonly left: number;
+  readonly known: EventWay;
+
+  constructor(way: EventWay, known: EventWay, left: number) {
+    super(
+      `EVENTS=${way}, but ${left} events still wait to go the way EVENTS=${known}: start the worker with that until none is left`,
+    );
+    this.left = left;
+    this.known = known;
+  }
+}
+
 /**
  * Notes the way that events take from now on. Another one than before is refused while events wait: those of
  * one connection would overtake each other. What Kafka has and the consumers have not handled is given back
- * to the outbox when the way leads there no more. Throws `StartError` with how many wait.
+ * to the outbox when the way leads there no more. Throws `WaitingEventsError` with how many wait.
  */
 export async function takeWay(
   database: Database,
-  { way }: EventCarrier,
+  { way }: Pick<EventCarrier, "way">,
   consumers: readonly Reader[],
 ): Promise<void> {
   await database.transaction(async (tx) => {
-    const known = await tx("event_way").forUpdate().first("way");
-    if (known?.way === way) return;
+    const known = (await tx("event_way").forUpdate().first("way"))?.way ?? "embedded";
+    if (known === way) return;
     const [waiting] = await tx("outbox").count();
     const left = Number(waiting?.count);
-    if (left > 0) {
-      throw new StartError(
-        `EVENTS=${way}, but ${left} events still wait to go the way EVENTS=${known?.way}: start the worker with that until none is left`,
-      );
-    }
+    if (left > 0) throw new WaitingEventsError(way, known, left);
     if (way === "embedded") {
       for (const consumer of consumers) await returnUnhandled(tx, consumer);
     }

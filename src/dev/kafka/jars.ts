@@ -16,9 +16,9 @@ export type KafkaJars = { jars: string; missing?: never } | { jars?: never; miss
 
 /**
  * Kafka's jars and what they need, fetched by Maven the first time and kept under `~/.cache/deputize`. Where
- * that cannot be done, says what is missing.
+ * that cannot be done, says what is missing. `fetching` is called before they are fetched.
  */
-export async function kafkaJars(): Promise<KafkaJars> {
+export async function kafkaJars(fetching: () => void = () => {}): Promise<KafkaJars> {
   const java = await javaVersion();
   if (java === undefined || java < LEAST_JAVA) {
     const found = java === undefined ? "there is none" : `this is Java ${java}`;
@@ -31,6 +31,7 @@ export async function kafkaJars(): Promise<KafkaJars> {
     return { missing: "Maven, to fetch Kafka the first time: apt-get install -y maven" };
   }
   await mkdir(cache, { recursive: true });
+  fetching();
   return fetchJars(cache, jars);
 }
 

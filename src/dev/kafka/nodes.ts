@@ -41,9 +41,11 @@ export type KafkaOptions = {
   scram?: { mechanism: "SCRAM-SHA-256" | "SCRAM-SHA-512"; name: string; password: string }[];
 };
 
-type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
+/** A node's folder, and its ports for people, for other nodes and for controllers. */
+export type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
 
-const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+/** Options of java for a small node. */
+export const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 const READY_MS = 60_000;
 const STOP_MS = 20_000;
 
@@ -77,7 +79,8 @@ export async function startKafka(options: KafkaOptions): Promise<KafkaNodes> {
   };
 }
 
-async function clusterIdOf(folder: string): Promise<string> {
+/** The id of the cluster of a folder, made the first time. */
+export async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");
   await writeFile(file, fresh, { flag: "wx" }).catch(() => undefined);
@@ -137,7 +140,8 @@ async function makeNode(
   };
 }
 
-function settingsOf(
+/** The settings of a node that is a broker and a controller, in a cluster with those at `places`. */
+export function settingsOf(
   { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],
   protocol: string,
@@ -185,7 +189,8 @@ async function lastLines(folder: string): Promise<string> {
   return text.trim().split("\n").slice(-3).join(" | ");
 }
 
-async function answers(port: number): Promise<boolean> {
+/** Whether something on 127.0.0.1 takes a connection at a port. */
+export async function answers(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   try {
     await once(socket, "connect");

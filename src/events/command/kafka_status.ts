@@ -34,7 +34,7 @@ export async function readKafkaStatus(
   settings: KafkaSettings,
   readers: readonly Reader[],
 ): Promise<KafkaStatus> {
-  const admin = createKafkaClient(settings, createLog("silent", "events")).admin({ retry: RETRY });
+  const admin = createKafkaClient(settings, createLog("silent", "events"), { retry: RETRY }).admin();
   const late = Promise.withResolvers<KafkaStatus>();
   const timer = setTimeout(() => late.resolve({ error: "Kafka does not answer" }), LONGEST_MS);
   try {

@@ -10,7 +10,7 @@ export function statusLines(status: EventsStatus): string[] {
   return [
     line("Way", wayOf(status)),
     line("Outbox", waitingOf(status.outbox)),
-    ...status.outbox.shards.map(shardLine),
+    ...shardLines(status.outbox.shards),
     line("History queue", waitingOf(status.history_queue)),
     line(
       "Published",
@@ -42,9 +42,14 @@ function waitingOf({ waiting, oldest_seconds }: Waiting): string {
   return oldest_seconds === null ? "nothing waits" : `${waiting} waiting, the oldest for ${oldest_seconds} s`;
 }
 
-function shardLine(shard: Shard): string {
-  const owner = shard.owner === null ? "no worker" : `worker ${shard.owner}`;
-  return `  shard ${shard.shard}: ${waitingOf(shard)}, ${owner}`;
+/** Shards of which the same is to be said are one line. */
+function shardLines(shards: readonly Shard[]): string[] {
+  const said = (shard: Shard) =>
+    `${waitingOf(shard)}, ${shard.owner === null ? "no worker" : `worker ${shard.owner}`}`;
+  return [...Map.groupBy(shards, said)].map(
+    ([text, alike]) =>
+      `  shard${alike.length > 1 ? "s" : ""} ${alike.map(({ shard }) => shard).join(", ")}: ${text}`,
+  );
 }
 
 function kafkaLines(kafka: KafkaStatus): string[] {
@@ -60,12 +65,15 @@ function kafkaLines(kafka: KafkaStatus): string[] {
   ];
 }
 
+/** Partitions to which nothing was ever written are left out. */
 function groupLines({ group, topic, lag, partitions }: GroupStatus): string[] {
   return [
     line("Group", `${group} has ${lag} records of ${topic} to read`),
-    ...partitions.map(
-      ({ partition, committed, end, lag: ofIt }) =>
-        `  partition ${partition}: ${committed === null ? "nothing committed" : `committed ${committed}`}, end ${end}, lag ${ofIt}`,
-    ),
+    ...partitions
+      .filter(({ end }) => end > 0)
+      .map(({ partition, committed, end, lag: ofIt }) => {
+        const read = committed === null ? "nothing committed" : `committed ${committed}`;
+        return `  partition ${partition}: ${read}, end ${end}, lag ${ofIt}`;
+      }),
   ];
 }

@@ -1,4 +1,4 @@
-import { Kafka, logLevel } from "kafkajs";
+import { Kafka, type KafkaConfig, logLevel } from "kafkajs";
 import RequestQueue from "kafkajs/src/network/requestQueue/index.js";
 import { systemClock } from "../../clock.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
@@ -8,11 +8,19 @@ import { clientConfig } from "./settings.ts";
 /** The library logs what it will try again as an error: that is nothing to wake anybody for. */
 const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;
 
-/** A client of the library, with its faults worked around. It connects to nothing by itself. */
-export function createKafkaClient(settings: KafkaSettings, log: Logger): Kafka {
+/**
+ * A client of the library, with its faults worked around. It connects to nothing by itself. `change` says how
+ * often it tries to connect, where that is not to be ten seconds long, as the library does.
+ */
+export function createKafkaClient(
+  settings: KafkaSettings,
+  log: Logger,
+  change: Pick<KafkaConfig, "retry"> = {},
+): Kafka {
   calmRequestQueues();
   return new Kafka({
     ...clientConfig(settings),
+    ...change,
     logLevel: logLevel.WARN,
     logCreator: () => (entry) => {
       const level = LEVELS[entry.level as keyof typeof LEVELS] ?? "debug";

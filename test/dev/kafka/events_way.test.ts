@@ -1,0 +1,52 @@
+import { randomUUID } from "node:crypto";
+import { beforeEach, expect, test } from "vitest";
+import { eventsEnvironment, prepareEvents } from "../../../src/dev/kafka/events_way.ts";
+import { UserError } from "../../../src/dev/user_error.ts";
+import { makeConnection } from "../../events/support/connection.ts";
+import { useDatabase } from "../../events/support/database.ts";
+import { append, deniedEvent } from "../../events/support/events.ts";
+
+const home = useDatabase();
+const embedded = eventsEnvironment(undefined);
+beforeEach(() => home.database.raw("truncate outbox, published_events, inbox"));
+
+const way = async () => (await home.database("event_way").first())?.way;
+
+test("the worker is told the way, and where Kafka is", () => {
+  expect(embedded).toEqual({ EVENTS: "embedded" });
+  expect(eventsEnvironment("127.0.0.1:9092")).toEqual({
+    EVENTS: "kafka",
+    KAFKA_BROKERS: "127.0.0.1:9092",
+    KAFKA_REPLICATION: "1",
+  });
+});
+
+test("events that wait for Kafka are a message with what to do, and the way stays", async () => {
+  const connection = await makeConnection(home.database, null);
+  await append(home.database, deniedEvent(connection, "one"));
+  await append(home.database, deniedEvent(connection, "two"));
+  await home.database("event_way").update({ way: "kafka" });
+  const refusal = await prepareEvents(home.url, embedded).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(UserError);
+  expect(refusal).toMatchObject({
+    message: "2 events still wait to go the way of the last start, with --kafka",
+    remedy: expect.stringMatching(/^Start with --kafka once more, /),
+  });
+  expect(await way()).toBe("kafka");
+});
+
+test("what consumers have not read of Kafka is in the outbox again, and the way is taken", async () => {
+  await home.database("event_way").update({ way: "kafka" });
+  const connection = await makeConnection(home.database, null);
+  await append(home.database, deniedEvent(connection, "read"));
+  await append(home.database, deniedEvent(connection, "unread"));
+  const rows = await home.database("outbox").orderBy("id");
+  await home.database("outbox").delete();
+  const published = rows.map(({ id, ...row }) => ({ ...row, published_at: new Date() }));
+  await home.database("published_events").insert(published);
+  const [read, unread] = rows.map(({ event_id }) => event_id);
+  const handled = { event_id: read ?? randomUUID(), consumer: "webhooks", handled_at: new Date() };
+  await home.database("inbox").insert(handled);
+  await prepareEvents(home.url, embedded);
+  expect([await way(), await home.database("outbox").pluck("event_id")]).toEqual(["embedded", [unread]]);
+});
