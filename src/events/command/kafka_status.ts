@@ -27,9 +27,9 @@ export type GroupStatus = {
 };
 
 const RETRY = { initialRetryTime: 200, retries: 1, maxRetryTime: 500 };
-const LONGEST_MS = 15_000;
+const LONGEST_MS = 8_000;
 
-/** Asks Kafka for at most 15 seconds. What is wrong with it is a sentence without secrets. */
+/** Asks Kafka for at most 8 seconds. What is wrong with it is a sentence without secrets. */
 export async function readKafkaStatus(
   settings: KafkaSettings,
   readers: readonly Reader[],
