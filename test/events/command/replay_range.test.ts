@@ -71,7 +71,7 @@ async function openRelay() {
   await home.database("relay_shards").update({ owner: null, held_until: new Date(0) });
   await createShardLeases(home.database, workerId, 3600).renew();
   const bus = recordingBus();
-  const relay = createRelay({ database: home.database, bus, clock: systemClock, workerId, keep: true });
+  const relay = createRelay({ database: home.database, bus, clock: systemClock, workerId, way: "kafka" });
   return { bus, drain: async () => void (await relay.step()) };
 }
 
