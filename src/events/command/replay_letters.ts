@@ -7,7 +7,7 @@ import { PUBLISHED_DAYS } from "../retention.ts";
 import { keepInMind } from "./inbox.ts";
 import { readUuid } from "./input.ts";
 import { type Letter, type LetterFilters, lettersOf, toLetter, UNREADABLE } from "./letters.ts";
-import { EventsError, type Report } from "./report.ts";
+import { counted, EventsError, type Report } from "./report.ts";
 
 /** Options of `deputize events dead-letters replay`, as they were typed. */
 export type ReplayLettersOptions = LetterFilters & {
@@ -200,7 +200,7 @@ function report({ replayed, left }: Counts, dryRun: boolean): Report {
   return {
     json: { replayed, left, dry_run: dryRun },
     lines: [
-      `${done}: ${replayed} dead letters`,
+      `${done}: ${counted(replayed, "dead letter")}`,
       ...Object.entries(left)
         .filter(([, number]) => number > 0)
         .map(([name, number]) => `Left: ${number}, each ${OBSTACLES[name as Obstacle]}`),

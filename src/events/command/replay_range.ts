@@ -5,7 +5,7 @@ import type { Reader } from "../published.ts";
 import { keepInMind } from "./inbox.ts";
 import { notKept, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
 import { queues } from "./range_queues.ts";
-import { EventsError, type Report, UnfinishedError } from "./report.ts";
+import { counted, EventsError, type Report, UnfinishedError } from "./report.ts";
 
 /**
  * What bringing a range again works with. `progress` gets a sentence now and then, `batch` is how many events
@@ -148,7 +148,9 @@ function report(result: {
       dry_run: dryRun,
     },
     lines: [
-      dryRun ? `Would be brought again: ${found} events` : `Brought again: ${brought} events`,
+      dryRun
+        ? `Would be brought again: ${counted(found, "event")}`
+        : `Brought again: ${counted(brought, "event")}`,
       ...(leftOut === 0 ? [] : [`Left out: ${leftOut}, which wait to be sent already`]),
       ...(gap === null ? [] : [`Not kept any more: what happened from ${gap.from} to ${gap.to}`]),
     ],

@@ -14,6 +14,11 @@ export class UnfinishedError extends Error {
   override name = "UnfinishedError";
 }
 
+/** A number of things, in words. */
+export function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 /**
  * A text that others wrote, fit for a terminal: control characters, which could move its cursor or change
  * what was printed, and those that turn the direction of a line are shown as escapes.

@@ -1,5 +1,5 @@
 import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
-import { printable } from "./report.ts";
+import { counted, printable } from "./report.ts";
 import type { EventsStatus, Shard, Waiting } from "./status.ts";
 
 /** The status as lines for people. */
@@ -20,7 +20,7 @@ export function statusLines(status: EventsStatus): string[] {
     ),
     line("Dead letters", letters.join(", ")),
     line("Deliveries", deliveries.join(", ")),
-    line("Suspended", `${suspended.count} endpoints`),
+    line("Suspended", counted(suspended.count, "endpoint")),
     ...suspended.oldest.map(
       ({ connection_id, since, reason, held }) =>
         `  connection ${connection_id} since ${since} (${reason}), ${held} held`,
@@ -58,7 +58,9 @@ function kafkaLines(kafka: KafkaStatus): string[] {
     ...kafka.topics.map(({ topic, partitions }) =>
       line(
         "Topic",
-        partitions === 0 ? `${topic} is missing: run deputize migrate` : `${topic}, ${partitions} partitions`,
+        partitions === 0
+          ? `${topic} is missing: run deputize migrate`
+          : `${topic}, ${counted(partitions, "partition")}`,
       ),
     ),
     ...kafka.groups.flatMap(groupLines),
@@ -68,7 +70,7 @@ function kafkaLines(kafka: KafkaStatus): string[] {
 /** Partitions to which nothing was ever written are left out. */
 function groupLines({ group, topic, lag, partitions }: GroupStatus): string[] {
   return [
-    line("Group", `${group} has ${lag} records of ${topic} to read`),
+    line("Group", `${group} has ${counted(lag, "record")} of ${topic} to read`),
     ...partitions
       .filter(({ end }) => end > 0)
       .map(({ partition, committed, end, lag: ofIt }) => {

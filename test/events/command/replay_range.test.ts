@@ -172,7 +172,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(json(await replay({ dryRun: true }))).toMatchObject({ found: 1, brought: 0, dry_run: true });
     expect(await waiting()).toEqual([]);
     expect((await home.database("inbox").first())?.handled_at).toEqual(ago(3_600));
-    expect((await replay({ dryRun: true, json: false })).out).toBe("Would be brought again: 1 events\n");
+    expect((await replay({ dryRun: true, json: false })).out).toBe("Would be brought again: 1 event\n");
   });
 
   test("says which part of a range is not kept any more, and refuses one that is gone altogether", async () => {

@@ -197,7 +197,7 @@ test("the program takes the options as they are typed, and ends with the command
   const dry = await run(own, "dead-letters", "replay", eventId, "--dry-run", "--json");
   expect(JSON.parse(dry.out)).toMatchObject({ replayed: 1, dry_run: true });
   const all = await run(own, "dead-letters", "replay", "--all");
-  expect([all.status, all.out]).toEqual([0, "Sent again: 1 dead letters\n"]);
+  expect([all.status, all.out]).toEqual([0, "Sent again: 1 dead letter\n"]);
   const range = ["--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z"];
   const refused = await run(own, "replay", ...range, "--topic", "audit");
   expect([refused.status, refused.err]).toEqual([
