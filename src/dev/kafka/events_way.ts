@@ -1,9 +1,7 @@
 import { readMigrateConfig } from "../../config.ts";
 import { openDatabase } from "../../db/database.ts";
 import { takeWay, WaitingEventsError } from "../../events/carrier.ts";
-import { createKafkaClient } from "../../events/kafka/client.ts";
-import { ensureTopics } from "../../events/kafka/topics.ts";
-import { kafkaSettings } from "../../input/event_settings.ts";
+import { type KafkaSettings, kafkaSettings } from "../../input/event_settings.ts";
 import { createLog } from "../../log.ts";
 import { readers } from "../../worker.ts";
 import { UserError } from "../user_error.ts";
@@ -20,9 +18,7 @@ export function eventsEnvironment(address: string | undefined): Record<string, s
  */
 export async function prepareEvents(databaseUrl: string, environment: Record<string, string>): Promise<void> {
   const settings = kafkaSettings(readMigrateConfig({ DATABASE_URL: databaseUrl, ...environment }));
-  if (settings !== undefined) {
-    await ensureTopics(createKafkaClient(settings, createLog("silent", "dev")), settings);
-  }
+  if (settings !== undefined) await makeTopics(settings);
   const database = openDatabase({ url: databaseUrl, name: "deputize-dev", max: 1, onError: () => {} });
   try {
     await takeWay(database, { way: settings === undefined ? "embedded" : "kafka" }, readers);
@@ -31,6 +27,15 @@ export async function prepareEvents(databaseUrl: string, environment: Record<str
   } finally {
     await database.destroy();
   }
+}
+
+/** Kafka's library is loaded only here. */
+async function makeTopics(settings: KafkaSettings): Promise<void> {
+  const [{ createKafkaClient }, { ensureTopics }] = await Promise.all([
+    import("../../events/kafka/client.ts"),
+    import("../../events/kafka/topics.ts"),
+  ]);
+  await ensureTopics(createKafkaClient(settings, createLog("silent", "dev")), settings);
 }
 
 function waiting({ left, known }: WaitingEventsError): UserError {

@@ -85,6 +85,15 @@ describe("deputize events dead-letters replay", () => {
     expect((await waiting())[0]).toBe(events[3]?.eventId);
   });
 
+  test("so do events that were named in another order", async () => {
+    const [aggregateId, at] = [randomUUID(), systemClock.now()];
+    const events: BusEvent[] = [];
+    for (const seq of [4, 2, 3, 1, 5]) events.push(await letter(home, ofOne(seq, aggregateId), { at }));
+    await replay({ eventIds: events.map(({ eventId }) => eventId) });
+    const seqs = await home.database("outbox").orderBy("id").pluck("aggregate_seq");
+    expect(seqs).toEqual([1, 2, 3, 4, 5]);
+  });
+
   test("with --dry-run it says what it would do, and changes nothing", async () => {
     const event = await letter(home);
     await letter(home, { type: "unreadable", aggregateType: "unreadable" });

@@ -147,6 +147,8 @@ describe("deputize events replay of the lifecycle topic", () => {
 
   test("filters leave what they do not name", async () => {
     const { connectionId, accountId } = await makeConnection(home.database, null);
+    const other = await makeConnection(home.database, null);
+    await published({ aggregateid: other.connectionId });
     const [ofIt, ofAccount, revoked] = [
       await published({ aggregateid: connectionId }),
       await published({ aggregatetype: "account", aggregateid: accountId, type: "credits.low" }),
