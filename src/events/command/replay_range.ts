@@ -38,7 +38,7 @@ export async function replayRange(
 ): Promise<Report> {
   const range = readRange(options);
   const missing = notKept(range, deps.clock.now());
-  await checkWay(db);
+  await requireKafka(db);
   await takeTurn(db);
   const found = await listRange(db, range);
   const dryRun = options.dryRun === true;
@@ -47,7 +47,7 @@ export async function replayRange(
 }
 
 /** The way stays the same as long as a transaction lasts that has asked. */
-async function checkWay(db: Database | Transaction): Promise<void> {
+async function requireKafka(db: Database | Transaction): Promise<void> {
   const row = await db("event_way").forShare().first("way");
   if (row?.way === "kafka") return;
   throw new EventsError("EVENTS=embedded is how events go here: there is no topic to bring them to");
@@ -86,7 +86,7 @@ async function bringAll(
       );
     }
     brought += await db.transaction(async (tx) => {
-      await checkWay(tx);
+      await requireKafka(tx);
       const ids = await tx("replay_list")
         .whereBetween("place", [done + 1, done + batch])
         .pluck("event_id");

@@ -1,7 +1,7 @@
 import type { Database } from "../../db/database.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
-import type { Reader } from "../published.ts";
+import type { EventWay, Reader } from "../published.ts";
 import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
 import { statusLines } from "./status_lines.ts";
@@ -15,9 +15,9 @@ export type StatusDeps = {
 
 /** How events are doing. Ages are seconds, `null` where nothing waits. */
 export type EventsStatus = {
-  way: "embedded" | "kafka";
+  way: EventWay;
   /** What EVENTS says here. */
-  setting: "embedded" | "kafka";
+  setting: EventWay;
   outbox: Waiting & { shards: Shard[] };
   history_queue: Waiting;
   published: { kept: number; oldest_at: string | null };
