@@ -9,10 +9,10 @@ export const accountEventKinds = {
   /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */
   "credits.low": z.strictObject({
     account_id: z.uuid(),
-    level: z.enum(["low", "exhausted"]),
-    balance_micro_usd: z.int(),
-    low_at_micro_usd: z.int(),
-    price_micro_usd: z.int(),
+    level: z.enum(["low", "exhausted"]).describe("exhausted: too little for one more decision"),
+    balance_micro_usd: z.int().describe("What is left, in millionths of a US dollar"),
+    low_at_micro_usd: z.int().describe("The balance from which on it is low"),
+    price_micro_usd: z.int().describe("What one decision costs"),
     occurred_at: z.iso.datetime(),
   }),
 } as const satisfies Record<string, z.ZodObject>;

@@ -2,42 +2,48 @@ import { z } from "zod";
 
 const text = z.string().min(1);
 const scopes = z.array(text);
-const delegation = { request_id: text, connection_id: text, org_id: text, agent_id: text };
+const connectionId = text.describe("The connection that it happened to");
+const accountId = text.describe("The account's id");
+const delegation = { request_id: text, connection_id: connectionId, org_id: accountId, agent_id: text };
 
 /**
  * Every event kind: what it means, its fields, and the secrets that its webhook body carries besides them
- * (specification §6). The webhook bodies, the OpenAPI webhooks and `docs/events.md` follow this table.
+ * (specification §6). The webhook bodies, the schemas in `docs/events/`, the AsyncAPI document and
+ * `docs/events.md` follow this table.
  */
 export const eventKinds = {
   "connection.created": {
     meaning: "A platform connection was created",
     fields: z.strictObject({
-      connection_id: text,
+      connection_id: connectionId,
       platform_id: text,
-      org_id: text,
-      org_name: z.string(),
-      allowed_scopes: scopes,
-      callback_url: text.nullable(),
+      org_id: accountId,
+      org_name: z.string().describe("The account's name, for people"),
+      allowed_scopes: scopes.describe("The platform's ceiling"),
+      callback_url: text.nullable().describe("Where its webhooks go; null: nowhere"),
     }),
     secrets: ["api_key", "webhook_signing_secret"],
   },
   "connection.key_rotated": {
     meaning: "The connection's API key was rotated",
-    fields: z.strictObject({ connection_id: text, api_key_prefix: text, previous_prefix: text }),
+    fields: z.strictObject({ connection_id: connectionId, api_key_prefix: text, previous_prefix: text }),
     secrets: [],
   },
   "connection.removed": {
     meaning: "Connection removed",
-    fields: z.strictObject({ connection_id: text, org_id: text, removed_at: text }),
+    fields: z.strictObject({ connection_id: connectionId, org_id: accountId, removed_at: text }),
     secrets: [],
   },
   "delegation.approved": {
     meaning: "A human approved a request",
     fields: z.strictObject({
       ...delegation,
-      approved_scope: scopes,
-      cert_json: z.json(),
-      delegation_key_statement: z.json(),
+      approved_scope: scopes.describe("What was granted, of what was asked for"),
+      cert_json: z.json().meta({ type: "object", description: "The certificate, as the wire format has it" }),
+      delegation_key_statement: z.json().meta({
+        type: ["object", "null"],
+        description: "The vault's attestation of the agent's key; null where the agent keeps its own key",
+      }),
     }),
     secrets: [],
   },
@@ -51,9 +57,9 @@ export const eventKinds = {
     fields: z.strictObject({
       cert_id: text,
       agent_id: text,
-      connection_id: text,
-      org_id: text,
-      reason: z.string().nullable(),
+      connection_id: connectionId,
+      org_id: accountId,
+      reason: z.string().nullable().describe("What was given as the reason, if anything was"),
     }),
     secrets: [],
   },

@@ -22,6 +22,7 @@ const TARGETS = {
   fuzz: { command: ["test/fuzz/main.ts"], token: false },
   conformance: { command: ["test/conformance/main.ts"], token: true },
   messages: { command: ["test/messages.ts"], token: false },
+  schemas: { command: ["test/schemas.ts"], token: false },
   contract: { command: ["test/specification/main.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },

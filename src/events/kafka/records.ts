@@ -2,8 +2,10 @@ import type { IHeaders, KafkaMessage, Message } from "kafkajs";
 import { z } from "zod";
 import type { BusEvent } from "../bus.ts";
 
-const SPECVERSION = "1.0";
-const SOURCE = "/deputize";
+/** The version of CloudEvents. */
+export const SPECVERSION = "1.0";
+/** Who says what happened. */
+export const SOURCE = "/deputize";
 
 const headers = z.object({
   ce_specversion: z.literal(SPECVERSION),

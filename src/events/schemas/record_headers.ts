@@ -1,0 +1,72 @@
+import { SOURCE, SPECVERSION } from "../kafka/records.ts";
+import { SCHEMA_VERSION } from "../outbox.ts";
+import type { Json } from "./json_schema.ts";
+
+const HISTORY_ID =
+  "UUIDv5 of the entry's event_id in the namespace that is the account's id: a record with one that you have is a repetition";
+const NUMBER = "^[1-9][0-9]*$";
+const uuid = { type: "string", format: "uuid" };
+
+/** Headers of every record, by their names. All are texts. */
+const common = {
+  ce_specversion: { const: SPECVERSION, description: "CloudEvents 1.0, in binary mode" },
+  ce_id: { ...uuid, description: "The event's id: a record with one that you have is a repetition" },
+  ce_source: { const: SOURCE },
+  ce_type: { type: "string", minLength: 1, description: "The event's kind" },
+  ce_subject: { type: "string", minLength: 1, description: "What it happened to" },
+  ce_time: { type: "string", format: "date-time", description: "When it happened" },
+  ce_sequence: {
+    type: "string",
+    pattern: NUMBER,
+    description: "Its number among the events of its subject, from 1 on without a gap",
+  },
+  ce_schemaversion: { type: "string", pattern: NUMBER, description: "The version of the value's schema" },
+  ce_aggregatetype: { type: "string", minLength: 1, description: "What kind of thing the subject is" },
+  "content-type": { const: "application/json" },
+  traceparent: {
+    type: "string",
+    pattern: "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
+    description: "W3C Trace Context of the request that caused it, where that named one",
+  },
+};
+
+const { ce_sequence, ...unnumbered } = common;
+
+/**
+ * The headers of records of one kind of event. Those of the history (`numbered` false) have no `ce_sequence`.
+ */
+export function recordHeaders(
+  kind: string,
+  { subject, numbered }: { subject: "connection" | "account"; numbered: boolean },
+): Json {
+  return headersSchema({
+    ...(numbered ? common : { ...unnumbered, ce_id: { ...uuid, description: HISTORY_ID } }),
+    ce_type: { const: kind },
+    ce_subject: { ...uuid, description: `The ${subject}'s id, as the record's key has it` },
+    ce_schemaversion: { const: String(SCHEMA_VERSION) },
+    ce_aggregatetype: { const: subject },
+  });
+}
+
+/** The headers of a dead letter: those that its record had, why it was put aside, and where it lay. */
+export function deadLetterHeaders(): Json {
+  return headersSchema(
+    {
+      ...common,
+      "content-type": { type: "string" },
+      deputize_consumer: { type: "string", minLength: 1, description: "Who could not handle it" },
+      deputize_reason: { type: "string", description: "Why" },
+      deputize_origin_topic: { type: "string", minLength: 1 },
+      deputize_origin_partition: { type: "string", pattern: "^(0|[1-9][0-9]*)$" },
+      deputize_origin_offset: { type: "string", pattern: "^(0|[1-9][0-9]*)$" },
+    },
+    ["deputize_origin_topic", "deputize_origin_partition", "deputize_origin_offset"],
+  );
+}
+
+function headersSchema(properties: Json, optional: readonly string[] = []): Json {
+  const required = Object.keys(properties).filter(
+    (name) => name !== "traceparent" && !optional.includes(name),
+  );
+  return { type: "object", properties, required };
+}

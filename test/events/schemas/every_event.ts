@@ -1,0 +1,42 @@
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/price.ts";
+import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
+import type { WholeApi } from "../../http/walk/world.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+
+/** The trace that the application's and the owner's calls of {@link everyEvent} name. */
+export const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+const MINUTE = 60;
+
+/**
+ * Makes everything happen, by calls of the API, that there is an event or an entry of the history for, a
+ * minute ago: the history is sent a few seconds late.
+ */
+export async function everyEvent(api: WholeApi): Promise<Scene> {
+  await api.db("event_way").update({ way: "kafka" });
+  api.clock.advance(-MINUTE);
+  const scene = await setScene(api);
+  const { person, platform, requestId, certId } = scene;
+  const headers = { traceparent: TRACE };
+  const owner = async (method: string, path: string, body?: object) =>
+    well(await person.client.call(method, `/v1/service${path}`, { body, headers }));
+  const decide = async (scope: string) => {
+    api.clock.advance(1);
+    const { proof_bundle } = await scene.proof();
+    api.clock.advance(1);
+    const body = { proof_bundle, required_scope: scope };
+    well(await scene.keyed("POST", "/v1/service/verify", body, { headers }));
+  };
+  await decide("data:share");
+  await owner("POST", `/delegations/requests/${requestId}/deny`, { reason: "not now" });
+  await api.db("balances").where({ account_id: person.accountId }).update({ balance_micro_usd: PRICE });
+  await decide(SCOPE);
+  await owner("POST", `/delegations/${certId}/revoke`, { reason: "no longer needed" });
+  await owner("POST", `/connections/${platform.connectionId}/rotate-key`, {});
+  await owner("DELETE", `/connections/${platform.connectionId}`);
+  return scene;
+}
+
+function well(answer: HttpAnswer): void {
+  if (answer.status >= 300) throw new Error(answer.text);
+}

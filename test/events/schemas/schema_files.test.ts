@@ -1,0 +1,95 @@
+import { describe, expect, test } from "vitest";
+import { historyEventType } from "../../../src/audit/history_entry.ts";
+import { accountEventKinds } from "../../../src/events/account_kinds.ts";
+import { eventKinds } from "../../../src/events/kinds.ts";
+import { type SchemaChecker, schemaChecker } from "../../support/schema_checker.ts";
+import { currentSchemas, publishedSchemas } from "../../support/schema_files.ts";
+
+type Schema = {
+  $id: string;
+  title: string;
+  description: string;
+  properties?: Record<string, object>;
+  required?: string[];
+  examples?: Record<string, unknown>[];
+  $defs?: { headers: { properties: object; required: string[] } };
+};
+
+const texts = await publishedSchemas();
+const schemas = Object.entries(texts).map(([name, text]) => [name, JSON.parse(text)] as [string, Schema]);
+const checker: SchemaChecker = await schemaChecker();
+const KINDS = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds), ...historyEventType.options];
+const withValues = schemas.filter(([name]) => name !== "dead_letter.schema.json");
+
+test("docs/events is what the tables of events say", () => {
+  expect(texts, "run `npm run schemas` to renew docs/events").toEqual(currentSchemas());
+});
+
+test("there is a file for every kind, for each body that carries secrets, and for dead letters", () => {
+  const bodies = Object.entries(eventKinds)
+    .filter(([, { secrets }]) => secrets.length > 0)
+    .map(([kind]) => `${kind}.webhook.schema.json`);
+  expect(bodies).toEqual(["connection.created.webhook.schema.json"]);
+  expect(Object.keys(texts).sort()).toEqual(
+    [...KINDS.map((kind) => `${kind}.schema.json`), ...bodies, "dead_letter.schema.json"].sort(),
+  );
+});
+
+test("each says what it is, and its id names no host and no other file's schema", () => {
+  for (const [, { $id, title, description }] of schemas) {
+    expect($id).toMatch(/^urn:deputize:(event|webhook|dead_letter)[a-z_.:]*:v1$/);
+    expect(title.length * description.length).toBeGreaterThan(0);
+  }
+  expect(new Set(schemas.map(([, { $id }]) => $id)).size).toBe(schemas.length);
+});
+
+test("secrets are in the webhook's body and in no record", () => {
+  for (const [name, text] of Object.entries(texts)) {
+    expect([name, /"(api_key|webhook_signing_secret)"/.test(text)]).toEqual([name, /webhook/.test(name)]);
+  }
+});
+
+test("records of the history have no number, all others do", () => {
+  for (const [name, { $defs }] of schemas) {
+    if ($defs === undefined) continue;
+    const numbered = !name.startsWith("proof.");
+    expect([name, Object.hasOwn($defs.headers.properties, "ce_sequence")]).toEqual([name, numbered]);
+    expect($defs.headers.required.includes("ce_sequence")).toBe(numbered);
+  }
+});
+
+test("a dead letter's headers may lack where it lay, and nothing else but the trace", () => {
+  const headers = JSON.parse(texts["dead_letter.schema.json"] ?? "").$defs.headers;
+  const optional = Object.keys(headers.properties).filter((name) => !headers.required.includes(name));
+  expect(optional).toEqual([
+    "traceparent",
+    "deputize_origin_topic",
+    "deputize_origin_partition",
+    "deputize_origin_offset",
+  ]);
+});
+
+describe.each(withValues)("%s", (name, { properties = {}, required = [], examples = [] }) => {
+  test("has examples that fit it and show every member", () => {
+    expect(examples.length).toBeGreaterThan(0);
+    for (const example of examples) expect(checker.faultsBy(name, example)).toEqual([]);
+    const shown = new Set(examples.flatMap((example) => Object.keys(example)));
+    expect([...shown].sort()).toEqual(Object.keys(properties).sort());
+  });
+
+  test("takes members that it does not name, everywhere", () => {
+    expect(texts[name]).not.toMatch(/"(additional|unevaluated)Properties"/);
+    const [example = {}] = examples;
+    expect(checker.faultsBy(name, { ...example, later: { any: "thing" } })).toEqual([]);
+  });
+
+  test.each(required)("does not do without %s", (member) => {
+    const { [member]: _, ...rest } = examples[0] ?? {};
+    expect(checker.faultsBy(name, rest)).toHaveLength(1);
+  });
+
+  test("knows its kind", () => {
+    const word = Object.hasOwn(properties, "event") ? "event" : "event_type";
+    expect(checker.faultsBy(name, { ...examples[0], [word]: "another.kind" })).toHaveLength(1);
+  });
+});

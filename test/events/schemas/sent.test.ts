@@ -1,0 +1,118 @@
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { historyEventType } from "../../../src/audit/history_entry.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { accountEventKinds } from "../../../src/events/account_kinds.ts";
+import { putAside } from "../../../src/events/consume.ts";
+import { startDeadLetterLoop } from "../../../src/events/kafka/dead_letters.ts";
+import { startHistoryLoop } from "../../../src/events/kafka/history.ts";
+import type { KafkaProducer } from "../../../src/events/kafka/producer.ts";
+import { toRecord } from "../../../src/events/kafka/records.ts";
+import { eventKinds } from "../../../src/events/kinds.ts";
+import type { Loop } from "../../../src/events/loop.ts";
+import { toEvent } from "../../../src/events/relay.ts";
+import { createShardLeases } from "../../../src/events/shards.ts";
+import type { Scene } from "../../http/walk/scene.ts";
+import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
+import { until } from "../../support/process.ts";
+import { type SchemaChecker, type SeenRecord, schemaChecker } from "../../support/schema_checker.ts";
+import { append, createdEvent } from "../support/events.ts";
+import { deliveryWorld } from "../webhooks/delivery_world.ts";
+import { everyEvent, TRACE } from "./every_event.ts";
+
+let checker: SchemaChecker;
+beforeAll(async () => {
+  checker = await schemaChecker();
+});
+
+const SILENT = pino({ level: "silent" });
+const typesOf = (records: readonly SeenRecord[]) =>
+  [...new Set(records.map(({ headers }) => String(headers.ce_type)))].sort();
+const faultsOf = (records: readonly SeenRecord[]) => records.flatMap((record) => checker.faultsOf(record));
+
+describe("what is sent fits the published schemas", () => {
+  let api: WholeApi;
+  let scene: Scene;
+  beforeAll(async () => {
+    api = await startWholeApi();
+    scene = await everyEvent(api);
+  });
+  afterAll(() => api.stop());
+
+  /** A producer that keeps what it is given. */
+  function keeping() {
+    const sent: SeenRecord[] = [];
+    const producer: KafkaProducer = {
+      partitionsOf: async () => 12,
+      check: async () => undefined,
+      async send(records) {
+        sent.push(...records.map(({ message }) => message as SeenRecord));
+      },
+      close: async () => undefined,
+    };
+    return { sent, producer, database: api.db, log: SILENT, topic: "t" };
+  }
+
+  async function during(loop: Loop, what: string, done: () => Promise<boolean>): Promise<void> {
+    try {
+      await until(what, done, 30_000);
+    } finally {
+      await loop.stop();
+    }
+  }
+
+  test("every kind of event of connections and accounts", async () => {
+    const rows = await api.db("outbox").orderBy("id");
+    const records = rows.map((row) => toRecord(toEvent(row)) as SeenRecord);
+    expect(typesOf(records)).toEqual([...Object.keys(eventKinds), ...Object.keys(accountEventKinds)].sort());
+    expect(faultsOf(records)).toEqual([]);
+    expect(records.some(({ headers }) => headers.traceparent === TRACE)).toBe(true);
+  });
+
+  test("every kind of the history, each entry as its owner is shown it", async () => {
+    const workerId = randomUUID();
+    await createShardLeases(api.db, workerId, 3600).renew();
+    const { sent, ...deps } = keeping();
+    const loop = startHistoryLoop({ ...deps, workerId });
+    await during(loop, "all is sent", async () => (await api.db("history_queue").first()) === undefined);
+    expect(typesOf(sent)).toEqual([...historyEventType.options].sort());
+    expect(faultsOf(sent)).toEqual([]);
+    const shown = await scene.person.client.get("/v1/service/audit/personal");
+    expect(sent.map(({ value }) => JSON.parse(value)).reverse()).toEqual(shown.body.events);
+  });
+
+  test("dead letters, of events and of what was none", async () => {
+    const [row] = await api.db("outbox").orderBy("id").limit(1);
+    if (row === undefined) throw new Error("The outbox is empty");
+    const event = toEvent(row);
+    const consumer = { name: "webhooks" };
+    const deps = { database: api.db, clock: systemClock };
+    const origin = { topic: "deputize.lifecycle.v1", partition: 0, offset: "7" };
+    await putAside(deps, consumer, event, { reason: "TypeError: none" });
+    const none = { ...event, eventId: randomUUID(), type: "unreadable", payload: "{", aggregateId: "topic" };
+    await putAside(deps, consumer, none, { reason: "The record has no value", origin });
+    const { sent, ...loopDeps } = keeping();
+    const loop = startDeadLetterLoop({ ...loopDeps, clock: systemClock });
+    await during(loop, "both are sent", async () => sent.length === 2);
+    expect(faultsOf(sent)).toEqual([]);
+    expect(sent[1]?.headers).toMatchObject({ deputize_origin_offset: "7", ce_type: "unreadable" });
+  });
+});
+
+describe("webhooks fit the published schemas", () => {
+  const world = deliveryWorld();
+
+  test("with secrets and without", async () => {
+    const connection = await world.connect();
+    await append(world.home.database, createdEvent(connection, "dpz_a1b2c3d4_topsecret"));
+    await world.deny(connection);
+    await world.harness.run();
+    const { requests } = world.receiver;
+    expect(requests.map(({ event }) => event.event)).toEqual(["connection.created", "delegation.denied"]);
+    expect(requests.flatMap(({ body }) => checker.bodyFaultsOf(body))).toEqual([]);
+    const [{ api_key, ...rest }] = requests.map(({ event }) => event) as [Record<string, unknown>];
+    expect(checker.bodyFaultsOf(JSON.stringify(rest))).toHaveLength(1);
+    expect(api_key).toBe("dpz_a1b2c3d4_topsecret");
+  });
+});

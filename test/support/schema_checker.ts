@@ -1,0 +1,53 @@
+import { Ajv2020 } from "ajv/dist/2020.js";
+import addFormats from "ajv-formats";
+import { publishedSchemas } from "./schema_files.ts";
+
+/** A record as a program reads it. */
+export type SeenRecord = { key: string; value: string; headers: Record<string, string | undefined> };
+
+/** Judges what is sent by the schema files of `docs/events/` alone, as a program in any language can. */
+export type SchemaChecker = {
+  /** In what a record differs from its kind's schema; nothing when it fits. */
+  faultsOf(record: SeenRecord): string[];
+  /** The same of a webhook's body. */
+  bodyFaultsOf(body: string): string[];
+  /** Of any value, by the name of a file. */
+  faultsBy(name: string, value: unknown): string[];
+};
+
+/** Reads the files. */
+export async function schemaChecker(): Promise<SchemaChecker> {
+  const ajv = addFormats.default(new Ajv2020({ allErrors: true, allowUnionTypes: true }));
+  const files = await publishedSchemas();
+  const ids = new Map(
+    Object.entries(files).map(([name, text]) => {
+      const schema = JSON.parse(text) as { $id: string };
+      ajv.addSchema(schema);
+      return [name, schema.$id];
+    }),
+  );
+
+  function faultsBy(name: string, value: unknown, part = ""): string[] {
+    const check = ajv.getSchema(`${ids.get(name)}${part}`);
+    if (!ids.has(name) || check === undefined) return [`there is no ${name}`];
+    return check(value) ? [] : [`${name}${part}: ${ajv.errorsText(check.errors)}`];
+  }
+
+  return {
+    faultsBy,
+    faultsOf({ key, value, headers }) {
+      const dead = headers.deputize_consumer !== undefined;
+      const name = `${dead ? "dead_letter" : headers.ce_type}.schema.json`;
+      return [
+        ...(key === (dead ? headers.ce_id : headers.ce_subject) ? [] : [`the key is ${key}`]),
+        ...faultsBy(name, headers, "#/$defs/headers"),
+        ...(dead ? [] : faultsBy(name, JSON.parse(value))),
+      ];
+    },
+    bodyFaultsOf(body) {
+      const value = JSON.parse(body);
+      const own = `${value.event}.webhook.schema.json`;
+      return faultsBy(ids.has(own) ? own : `${value.event}.schema.json`, value);
+    },
+  };
+}
