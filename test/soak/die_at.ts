@@ -9,7 +9,7 @@ import type undici from "undici";
  * after it. `DIE_AT` is `<step> before` or `<step> after`.
  */
 const require = createRequire(import.meta.url);
-const [step = "", side = ""] = (process.env.DIE_AT ?? "").split(" ");
+const [, step = "", side = ""] = /^(.*) (before|after)$/.exec(process.env.DIE_AT ?? "") ?? [];
 
 /** Steps that are statements, by what is in their text. */
 const STATEMENTS: Record<string, RegExp> = {
@@ -50,7 +50,11 @@ function around<T>(name: string, call: () => Promise<T>): Promise<T> {
 }
 
 type Query = { text?: string };
-type Done = (error: unknown, result: unknown) => void;
+type Result = { rowCount: number | null };
+type Done = (error: unknown, result?: Result) => void;
+
+/** Whether there is something to claim: before that a claim finds nothing. */
+let hasConsumed = false;
 
 function watchStatements(): void {
   const { Client } = require("pg") as typeof pg;
@@ -58,18 +62,27 @@ function watchStatements(): void {
   const { query } = prototype;
   const consuming = new WeakSet<object>();
   prototype.query = function watched(this: object, ...args: unknown[]): unknown {
-    const [first] = args;
-    const text = typeof first === "string" ? first : ((first as Query | undefined)?.text ?? "");
+    const text = textOf(args[0]);
     const name = nameOf(text, consuming.has(this));
-    if (text.includes(STATEMENTS["consumer enters the inbox"]?.source ?? "")) consuming.add(this);
-    if (/^(commit|rollback)/i.test(text)) consuming.delete(this);
-    if (name !== step) return query.apply(this, args);
+    if (STATEMENTS["consumer enters the inbox"]?.test(text)) consuming.add(this);
+    if (/^(commit|rollback)/i.test(text)) hasConsumed = consuming.delete(this) || hasConsumed;
+    if (name !== step || (name === "dispatcher claims" && !hasConsumed)) return query.apply(this, args);
     if (side === "before") die();
     const done = args.at(-1);
-    if (typeof done !== "function") return (query.apply(this, args) as Promise<unknown>).then(die);
-    const dying: Done = (error, result) => (error ? (done as Done)(error, result) : die());
+    if (typeof done !== "function") return (query.apply(this, args) as Promise<Result>).then(dieIfFull);
+    const dying: Done = (error, result) => (done as Done)(error, error ? result : dieIfFull(result));
     return query.apply(this, [...args.slice(0, -1), dying]);
   };
+}
+
+function textOf(query: unknown): string {
+  return typeof query === "string" ? query : ((query as Query | undefined)?.text ?? "");
+}
+
+/** A statement that found nothing is no step. */
+function dieIfFull(result: Result | undefined): Result | undefined {
+  if (result?.rowCount === 0) return result;
+  die();
 }
 
 function nameOf(text: string, isConsuming: boolean): string | undefined {

@@ -1,9 +1,16 @@
+import { openCarrier } from "../../../src/events/carrier.ts";
 import { startTestWorker } from "./worker.ts";
 
 /**
  * A worker in a process of its own, for tests that kill it. It ends with its parent: its standard input ends.
  */
-const worker = startTestWorker(process.env.DATABASE_URL ?? "", JSON.parse(process.env.TIMING ?? "null"));
+const { DATABASE_URL = "", TIMING = "null", KAFKA } = process.env;
+const fatal = (error: Error) => {
+  console.error(error);
+  process.exit(1);
+};
+const carrier = await openCarrier(KAFKA === undefined ? undefined : JSON.parse(KAFKA), fatal);
+const worker = startTestWorker(DATABASE_URL, JSON.parse(TIMING), { carrier, fatal });
 process.stdin.on("end", () => process.exit(1)).resume();
 process.once("SIGTERM", () => void worker.stop().then(() => process.exit(0)));
 process.stdout.write("started\n");
