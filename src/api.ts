@@ -13,6 +13,7 @@ import { operatorDelegationRoutes } from "./delegations/declared/operator_routes
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
+import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { docsPage } from "./http/docs/page.ts";
 import { startServer } from "./http/exchange/server.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
@@ -108,6 +109,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
   const pages = [
     openApiPage(document),
+    asyncApiPage(asyncApiDocument({ word: config.SERVICE_WORD, version })),
     docsPage(document),
     ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
   ];

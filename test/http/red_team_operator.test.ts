@@ -194,6 +194,16 @@ describe("the API as it is run", () => {
     await fresh.drop();
   });
 
+  test("shows its documents at the public port, and none at the operator's", async () => {
+    running = await run({ OPERATOR_TOKEN });
+    const at = (port: number | undefined, path: string) => fetch(`http://127.0.0.1:${port}${path}`);
+    for (const path of ["/openapi.json", "/asyncapi.json", "/docs"]) {
+      expect([path, (await at(running.port, path)).status]).toEqual([path, 200]);
+      expect([path, (await at(running.operatorPort, path)).status]).toEqual([path, 404]);
+    }
+    await running.stop();
+  });
+
   test("listens for no operator without a token for it", async () => {
     running = await run({});
     expect(running.operatorPort).toBeUndefined();

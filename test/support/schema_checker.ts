@@ -11,8 +11,8 @@ export type SchemaChecker = {
   faultsOf(record: SeenRecord): string[];
   /** The same of a webhook's body. */
   bodyFaultsOf(body: string): string[];
-  /** Of any value, by the name of a file. */
-  faultsBy(name: string, value: unknown): string[];
+  /** Of any value, by the name of a file, or by a part of its schema. */
+  faultsBy(name: string, value: unknown, part?: string): string[];
 };
 
 /** Reads the files. */

@@ -8,6 +8,31 @@ export const topics = {
   deadLetters: "deputize.dlq.v1",
 } as const;
 
+/** Milliseconds of a day. */
+export const DAY_MS = 24 * 60 * 60 * 1000;
+
+/** A topic with its prefix, as it is made. */
+export type WantedTopic = { topic: string; partitions: number; retentionMs: number };
+
+/** Fewer records are put aside than happen: that topic needs no more. */
+const DEAD_LETTER_PARTITIONS = 3;
+
+/** The topics with the prefix, as they are made. */
+export function wantedTopics({
+  prefix,
+  partitions,
+}: Pick<KafkaSettings, "prefix" | "partitions">): Record<keyof typeof topics, WantedTopic> {
+  return {
+    lifecycle: { topic: `${prefix}${topics.lifecycle}`, partitions, retentionMs: 7 * DAY_MS },
+    audit: { topic: `${prefix}${topics.audit}`, partitions, retentionMs: 7 * DAY_MS },
+    deadLetters: {
+      topic: `${prefix}${topics.deadLetters}`,
+      partitions: Math.min(partitions, DEAD_LETTER_PARTITIONS),
+      retentionMs: 30 * DAY_MS,
+    },
+  };
+}
+
 /** Milliseconds until a connection, a sign-in or a call counts as failed. */
 const CONNECT_MS = 5_000;
 const AUTHENTICATE_MS = 10_000;

@@ -3,27 +3,9 @@ import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { createKafkaClient } from "./client.ts";
 import { explained } from "./faults.ts";
-import { topics } from "./settings.ts";
+import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
-type Wanted = { topic: string; partitions: number; retentionMs: number };
-
-const DAY_MS = 24 * 60 * 60 * 1000;
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
-/** Fewer records are put aside than happen: that topic needs no more. */
-const DEAD_LETTER_PARTITIONS = 3;
-
-/** The topics with the prefix, as they are made. */
-export function wantedTopics({ prefix, partitions }: Pick<KafkaSettings, "prefix" | "partitions">): Wanted[] {
-  return [
-    { topic: `${prefix}${topics.lifecycle}`, partitions, retentionMs: 7 * DAY_MS },
-    { topic: `${prefix}${topics.audit}`, partitions, retentionMs: 7 * DAY_MS },
-    {
-      topic: `${prefix}${topics.deadLetters}`,
-      partitions: Math.min(partitions, DEAD_LETTER_PARTITIONS),
-      retentionMs: 30 * DAY_MS,
-    },
-  ];
-}
 
 /** What became of the topics: those that were made, and what differs, in sentences. */
 export type TopicsReport = { made: string[]; differing: string[] };
@@ -37,7 +19,7 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
   const admin = client.admin({ retry: RETRY });
   try {
     await admin.connect();
-    const wanted = wantedTopics(settings);
+    const wanted = Object.values(wantedTopics(settings));
     const known = new Set(await admin.listTopics());
     const missing = wanted.filter(({ topic }) => !known.has(topic));
     if (missing.length > 0) {
@@ -75,7 +57,7 @@ export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<
 
 async function differencesOf(
   admin: ReturnType<Kafka["admin"]>,
-  { topic, partitions, retentionMs }: Wanted,
+  { topic, partitions, retentionMs }: WantedTopic,
 ): Promise<string[]> {
   const metadata = await admin.fetchTopicMetadata({ topics: [topic] });
   const { resources } = await admin.describeConfigs({

@@ -1,4 +1,4 @@
-import { SOURCE, SPECVERSION } from "../kafka/records.ts";
+import { SOURCE, SPECVERSION, toRecord } from "../kafka/records.ts";
 import { SCHEMA_VERSION } from "../outbox.ts";
 import type { Json } from "./json_schema.ts";
 
@@ -39,14 +39,30 @@ export function recordHeaders(
   kind: string,
   { subject, numbered }: { subject: "connection" | "account"; numbered: boolean },
 ): Json {
-  return headersSchema({
+  const schema = headersSchema({
     ...(numbered ? common : { ...unnumbered, ce_id: { ...uuid, description: HISTORY_ID } }),
     ce_type: { const: kind },
     ce_subject: { ...uuid, description: `The ${subject}'s id, as the record's key has it` },
     ce_schemaversion: { const: String(SCHEMA_VERSION) },
     ce_aggregatetype: { const: subject },
   });
+  const { headers } = toRecord({
+    eventId: ID,
+    type: kind,
+    aggregateType: subject,
+    aggregateId: SUBJECT,
+    ...(numbered && { aggregateSeq: 7 }),
+    schemaVersion: SCHEMA_VERSION,
+    payload: "",
+    headers: { traceparent: TRACE },
+    createdAt: new Date(1_795_555_034_754),
+  });
+  return { ...schema, examples: [headers] };
 }
+
+const ID = "01a20f6b-8ad2-7445-8d56-8a98389d309d";
+const SUBJECT = "01a20f6b-8aca-7a04-8b3e-8393eae000ee";
+const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /** The headers of a dead letter: those that its record had, why it was put aside, and where it lay. */
 export function deadLetterHeaders(): Json {

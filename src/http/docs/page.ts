@@ -69,7 +69,8 @@ ${groups.map(
 </nav>
 <main id="content">
 <h1>${title} API</h1>
-<p class="quiet">Version ${version} at <code>${document.servers[0]?.url}</code>, made from <a href="openapi.json">openapi.json</a></p>
+<p class="quiet">Version ${version} at <code>${document.servers[0]?.url}</code>, made from <a href="openapi.json">openapi.json</a>;
+events are in <a href="asyncapi.json">asyncapi.json</a></p>
 <p>${description}</p>
 ${callersSection(document)}
 ${groups.map(

@@ -1,5 +1,6 @@
 import type Koa from "koa";
 import type { Route } from "../../route.ts";
+import { jsonPage } from "../json_page.ts";
 import { createNames, type Names } from "../names.ts";
 import { MAX_REQUEST_ID } from "../request/request_id.ts";
 import { operationOf } from "./operation.ts";
@@ -66,14 +67,9 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
   };
 }
 
-/** Serves the document at `/openapi.json`. It is made once. */
+/** Serves the document at `/openapi.json`. */
 export function openApiPage(document: Json): Koa.Middleware {
-  const text = JSON.stringify(document);
-  return async (ctx, next) => {
-    if (ctx.path !== "/openapi.json" || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
-    ctx.type = "application/json";
-    ctx.body = text;
-  };
+  return jsonPage("/openapi.json", document);
 }
 
 const requestIdHeader = {

@@ -12,7 +12,7 @@ type Schema = {
   properties?: Record<string, object>;
   required?: string[];
   examples?: Record<string, unknown>[];
-  $defs?: { headers: { properties: object; required: string[] } };
+  $defs?: { headers: { properties: object; required: string[]; examples?: object[] } };
 };
 
 const texts = await publishedSchemas();
@@ -55,6 +55,14 @@ test("records of the history have no number, all others do", () => {
     const numbered = !name.startsWith("proof.");
     expect([name, Object.hasOwn($defs.headers.properties, "ce_sequence")]).toEqual([name, numbered]);
     expect($defs.headers.required.includes("ce_sequence")).toBe(numbered);
+  }
+});
+
+test("examples of headers fit them", () => {
+  for (const [name, { $defs }] of schemas) {
+    for (const example of $defs?.headers.examples ?? []) {
+      expect(checker.faultsBy(name, example, "#/$defs/headers")).toEqual([]);
+    }
   }
 });
 

@@ -1,0 +1,57 @@
+import { wantedTopics } from "../../events/kafka/settings.ts";
+import type { Json } from "../../events/schemas/json_schema.ts";
+import { eventFields } from "../../input/event_settings.ts";
+
+/** The messages of each channel, by their names. */
+export type ChannelMessages = Record<"lifecycle" | "audit" | "dead_letters" | "webhooks", readonly string[]>;
+
+const made = wantedTopics({ prefix: "", partitions: eventFields.KAFKA_PARTITIONS.parse(undefined) });
+
+/** The topics with how they are made unless settings say otherwise, and the callback URLs. */
+export function channelsOf({ lifecycle, audit, dead_letters, webhooks }: ChannelMessages): Json {
+  return {
+    lifecycle: {
+      ...topicChannel(made.lifecycle, lifecycle),
+      title: "What happens to connections, delegations and accounts",
+      description: "Events of one connection or account are in order, numbered without a gap by ce_sequence.",
+    },
+    audit: {
+      ...topicChannel(made.audit, audit),
+      title: "The history of proofs",
+      description:
+        "Each entry of an account's history exactly as GET /v1/service/audit/personal shows it, in its order.",
+    },
+    dead_letters: {
+      ...topicChannel(made.deadLetters, dead_letters),
+      title: "Dead letters",
+      description: "What a consumer of the service could not handle.",
+    },
+    webhooks: {
+      address: null,
+      title: "Webhooks",
+      description: "Requests to the connection's callback URL. Answer 204 when the event is stored.",
+      servers: [{ $ref: "#/servers/receiver" }],
+      messages: messagesOf(webhooks),
+    },
+  };
+}
+
+function topicChannel({ topic, partitions, retentionMs }: typeof made.audit, messages: readonly string[]) {
+  return {
+    address: `{prefix}${topic}`,
+    servers: [{ $ref: "#/servers/kafka" }],
+    parameters: { prefix: { description: "The setting KAFKA_PREFIX", default: "" } },
+    messages: messagesOf(messages),
+    bindings: {
+      kafka: {
+        partitions,
+        topicConfiguration: { "cleanup.policy": ["delete"], "retention.ms": retentionMs },
+        bindingVersion: "0.5.0",
+      },
+    },
+  };
+}
+
+function messagesOf(names: readonly string[]): Json {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/messages/${name}` }]));
+}

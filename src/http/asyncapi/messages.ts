@@ -1,0 +1,71 @@
+import type { EventSchema } from "../../events/schemas/event_schemas.ts";
+import type { Json } from "../../events/schemas/json_schema.ts";
+import { deadLetterHeaders } from "../../events/schemas/record_headers.ts";
+import type { Names } from "../names.ts";
+
+/** A record of one kind of event. */
+export function recordMessage({ kind, meaning, subject, value, examples, headers }: EventSchema): Json {
+  const [headersExample] = headers.examples as Json[];
+  return {
+    name: kind,
+    title: kind,
+    summary: meaning,
+    contentType: "application/json",
+    headers,
+    payload: value,
+    correlationId,
+    bindings: keyed(`The ${subject}'s id`),
+    examples: examples.map((payload) => ({ headers: headersExample, payload })),
+  };
+}
+
+/** A record that a consumer could not handle. */
+export function deadLetterMessage(): Json {
+  return {
+    name: "dead_letter",
+    title: "Dead letter",
+    summary: "The record as it was; headers say why it was put aside, and where it lay",
+    headers: deadLetterHeaders(),
+    payload: { description: "The record's value; no JSON where ce_type is unreadable" },
+    correlationId,
+    bindings: keyed("The event's id"),
+  };
+}
+
+const correlationId = {
+  location: "$message.header#/traceparent",
+  description: "W3C Trace Context of the request that caused it, where that named one",
+};
+
+function keyed(description: string): Json {
+  return { kafka: { key: { type: "string", format: "uuid", description }, bindingVersion: "0.5.0" } };
+}
+
+/** A request to a callback URL. */
+export function webhookMessage({ kind, meaning, body }: EventSchema, names: Names): Json {
+  const deliveryId = names.header("X-Service-Delivery-ID");
+  const hex = { type: "string", pattern: "^[0-9a-f]{64}$" };
+  const seconds = { type: "string", pattern: "^[0-9]+$" };
+  const uuid = { type: "string", format: "uuid" };
+  const properties = {
+    [names.header("X-Service-Signature")]: {
+      ...hex,
+      description: "HMAC-SHA256 of timestamp.raw_body under the webhook signing secret",
+    },
+    [names.header("X-Service-Timestamp")]: { ...seconds, description: "Unix seconds of this attempt" },
+    [deliveryId]: { ...uuid, description: "The same at every attempt: drop what has one that you have" },
+    "webhook-id": uuid,
+    "webhook-timestamp": seconds,
+    "webhook-signature": { type: "string", description: "As Standard Webhooks libraries check it" },
+  };
+  return {
+    name: kind,
+    title: `${kind}, as a webhook`,
+    summary: meaning,
+    contentType: "application/json",
+    headers: { type: "object", properties, required: Object.keys(properties) },
+    payload: body?.schema,
+    correlationId: { location: `$message.header#/${deliveryId}` },
+    examples: body?.examples.map((payload) => ({ payload })),
+  };
+}
