@@ -18,27 +18,40 @@ export type KafkaJars = { jars: string; missing?: never } | { jars?: never; miss
  * Kafka's jars and what they need, fetched by Maven the first time and kept under `~/.cache/deputize`. Where
  * that cannot be done, says what is missing. `fetching` is called before they are fetched.
  */
-export async function kafkaJars(fetching: () => void = () => {}): Promise<KafkaJars> {
+export function kafkaJars(fetching?: () => void): Promise<KafkaJars> {
+  return mavenJars(`kafka-${KAFKA_VERSION}`, [`org.apache.kafka:kafka_2.13:${KAFKA_VERSION}`], fetching);
+}
+
+/**
+ * The same of any artifacts, each `<group>:<artifact>:<version>`, with what they need; `name` is what they are
+ * kept under.
+ */
+export async function mavenJars(
+  name: string,
+  artifacts: readonly string[],
+  fetching: () => void = () => {},
+): Promise<KafkaJars> {
   const java = await javaVersion();
   if (java === undefined || java < LEAST_JAVA) {
     const found = java === undefined ? "there is none" : `this is Java ${java}`;
     return { missing: `Java ${LEAST_JAVA} or newer (${found}): apt-get install -y openjdk-17-jre-headless` };
   }
   const cache = join(homedir(), ".cache", "deputize");
-  const jars = join(cache, `kafka-${KAFKA_VERSION}`);
+  const jars = join(cache, name);
   if (await exists(jars)) return { jars };
   if ((await run("mvn", ["--version"]).catch(() => undefined)) === undefined) {
-    return { missing: "Maven, to fetch Kafka the first time: apt-get install -y maven" };
+    return { missing: `Maven, to fetch ${name} the first time: apt-get install -y maven` };
   }
   await mkdir(cache, { recursive: true });
   fetching();
-  return fetchJars(cache, jars);
+  return fetchJars(cache, name, artifacts);
 }
 
-async function fetchJars(cache: string, jars: string): Promise<KafkaJars> {
-  const folder = await mkdtemp(join(cache, "kafka-unfinished-"));
+async function fetchJars(cache: string, name: string, artifacts: readonly string[]): Promise<KafkaJars> {
+  const jars = join(cache, name);
+  const folder = await mkdtemp(join(cache, `${name}-unfinished-`));
   try {
-    await writeFile(join(folder, "pom.xml"), PROJECT);
+    await writeFile(join(folder, "pom.xml"), projectOf(artifacts));
     const goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"];
     await run("mvn", ["-q", "-B", ...goal], { cwd: folder, timeout: FETCH_MS });
     // Another process may have been faster.
@@ -49,19 +62,25 @@ async function fetchJars(cache: string, jars: string): Promise<KafkaJars> {
   } catch (error) {
     const { stdout = "", message = "" } = error as { stdout?: string; message?: string };
     const reason = (stdout.trim() || message).split("\n").slice(0, 2).join(" | ");
-    return { missing: `Kafka ${KAFKA_VERSION}, which Maven does not fetch: ${reason}` };
+    return { missing: `${name}, which Maven does not fetch: ${reason}` };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-const PROJECT = `<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion><groupId>deputize</groupId><artifactId>kafka</artifactId><version>1</version>
+function projectOf(artifacts: readonly string[]): string {
+  const dependencies = artifacts.map((artifact) => {
+    const [group, id, version] = artifact.split(":");
+    return `<dependency><groupId>${group}</groupId><artifactId>${id}</artifactId><version>${version}</version></dependency>`;
+  });
+  return `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion><groupId>deputize</groupId><artifactId>jars</artifactId><version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>${KAFKA_VERSION}</version></dependency>
+    ${dependencies.join("\n    ")}
   </dependencies>
 </project>
 `;
+}
 
 async function javaVersion(): Promise<number | undefined> {
   const answer = await run("java", ["-version"]).catch(() => undefined);

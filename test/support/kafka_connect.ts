@@ -1,0 +1,70 @@
+import { mkdir, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { mavenJars } from "../../src/dev/kafka/jars.ts";
+import { freePort } from "../../src/dev/process/ports.ts";
+import { type RunningGateway, startGateway } from "./gateway.ts";
+
+/** The newest version that Maven has both parts of; the connector works with a worker of its own version only. */
+const VERSION = "4.3.1";
+
+/** The jars of Kafka Connect and its connector for files, or what is missing to have them. */
+export function connectJars() {
+  return mavenJars(`kafka-connect-${VERSION}`, [
+    `org.apache.kafka:connect-runtime:${VERSION}`,
+    `org.apache.kafka:connect-file:${VERSION}`,
+    "org.slf4j:slf4j-simple:1.7.36",
+  ]);
+}
+
+/**
+ * Runs Kafka Connect with a worker's properties and a connector's; resolves when it answers at its address.
+ * `change` has settings of the worker that are a machine's own.
+ */
+export async function startConnect(
+  jars: string,
+  folder: string,
+  { worker, connector, change }: { worker: string; connector: string; change: Record<string, string> },
+): Promise<RunningGateway> {
+  const port = await freePort();
+  const plugins = join(folder, "plugins");
+  await mkdir(plugins, { recursive: true });
+  const jar = `connect-file-${VERSION}.jar`;
+  await symlink(join(jars, jar), join(plugins, jar)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+  const own = {
+    ...change,
+    "offset.storage.file.filename": join(folder, "offsets"),
+    "plugin.path": plugins,
+    listeners: `http://127.0.0.1:${port}`,
+  };
+  return startGateway({
+    program: "java",
+    files: () => ({ "worker.properties": withOwn(worker, own), "connector.properties": connector }),
+    args: (at) => [
+      ...[
+        "-Xmx256m",
+        "-XX:TieredStopAtLevel=1",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+        "-cp",
+        `${jars}/*`,
+      ],
+      "org.apache.kafka.connect.cli.ConnectStandalone",
+      ...[join(at, "worker.properties"), join(at, "connector.properties")],
+    ],
+    isReady: () =>
+      fetch(`http://127.0.0.1:${port}/connectors`).then(
+        async (answer) => answer.ok && ((await answer.json()) as unknown[]).length > 0,
+        () => false,
+      ),
+  });
+}
+
+/** Properties with values of this machine. Throws when the text does not have one of them. */
+export function withOwn(properties: string, own: Record<string, string>): string {
+  return Object.entries(own).reduce((text, [name, value]) => {
+    const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");
+    if (!line.test(text)) throw new Error(`The example does not set ${name}`);
+    return text.replace(line, () => `${name}=${value}`);
+  }, properties);
+}
