@@ -4,7 +4,7 @@ import { mavenJars } from "../../src/dev/kafka/jars.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { type RunningGateway, startGateway } from "./gateway.ts";
 
-/** The newest version that Maven has both parts of; the connector works with a worker of its own version only. */
+/** The newest that Maven has whole; a connector works with a worker of its own version only. */
 const VERSION = "4.3.1";
 
 /** The jars of Kafka Connect and its connector for files, or what is missing to have them. */
@@ -17,13 +17,13 @@ export function connectJars() {
 }
 
 /**
- * Runs Kafka Connect with a worker's properties and a connector's; resolves when it answers at its address.
- * `change` has settings of the worker that are a machine's own.
+ * Runs Kafka Connect with a worker's and a connector's properties; resolves when it has the connector. `worker`
+ * makes the worker's of settings that are a machine's own.
  */
 export async function startConnect(
   jars: string,
   folder: string,
-  { worker, connector, change }: { worker: string; connector: string; change: Record<string, string> },
+  { connector, worker }: { connector: string; worker: (own: Record<string, string>) => string },
 ): Promise<RunningGateway> {
   const port = await freePort();
   const plugins = join(folder, "plugins");
@@ -32,24 +32,17 @@ export async function startConnect(
   await symlink(join(jars, jar), join(plugins, jar)).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "EEXIST") throw error;
   });
-  const own = {
-    ...change,
+  const properties = worker({
     "offset.storage.file.filename": join(folder, "offsets"),
     "plugin.path": plugins,
     listeners: `http://127.0.0.1:${port}`,
-  };
+  });
   return startGateway({
     program: "java",
-    files: () => ({ "worker.properties": withOwn(worker, own), "connector.properties": connector }),
+    files: () => ({ "worker.properties": properties, "connector.properties": connector }),
     args: (at) => [
-      ...[
-        "-Xmx256m",
-        "-XX:TieredStopAtLevel=1",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        "-cp",
-        `${jars}/*`,
-      ],
-      "org.apache.kafka.connect.cli.ConnectStandalone",
+      ...["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
+      ...["-cp", `${jars}/*`, "org.apache.kafka.connect.cli.ConnectStandalone"],
       ...[join(at, "worker.properties"), join(at, "connector.properties")],
     ],
     isReady: () =>
@@ -58,13 +51,4 @@ export async function startConnect(
         () => false,
       ),
   });
-}
-
-/** Properties with values of this machine. Throws when the text does not have one of them. */
-export function withOwn(properties: string, own: Record<string, string>): string {
-  return Object.entries(own).reduce((text, [name, value]) => {
-    const line = new RegExp(`^${name.replaceAll(".", "\\.")}=.*$`, "m");
-    if (!line.test(text)) throw new Error(`The example does not set ${name}`);
-    return text.replace(line, () => `${name}=${value}`);
-  }, properties);
 }

@@ -23,8 +23,8 @@ export function kafkaJars(fetching?: () => void): Promise<KafkaJars> {
 }
 
 /**
- * The same of any artifacts, each `<group>:<artifact>:<version>`, with what they need; `name` is what they are
- * kept under.
+ * The same of any artifacts, each `<group>:<artifact>:<version>`, with what they need. `name` is what they
+ * are kept under.
  */
 export async function mavenJars(
   name: string,

@@ -1,0 +1,75 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { setScene } from "../../http/walk/scene.ts";
+import { camelJars, startCamel } from "../../support/camel.ts";
+import { kafkaForTests } from "../../support/kafka.ts";
+import { until } from "../../support/process.ts";
+import { everyEvent } from "../schemas/every_event.ts";
+import { example, siemWorld, withOwn } from "./siem_world.ts";
+
+type Taken = { id: string; account_id: string; event: object };
+
+const { missing: noKafka, start } = await kafkaForTests();
+const { jars = "", missing = noKafka } = await camelJars();
+if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
+
+describe.skipIf(missing !== undefined)("the example for Apache Camel", { timeout: 300_000 }, () => {
+  const world = siemWorld(start);
+  const taken: Taken[] = [];
+  const refused: string[] = [];
+  let answer = 503;
+  let siem: Server;
+  beforeAll(async () => {
+    siem = createServer(async (request, response) => {
+      const body = Buffer.concat(await request.toArray()).toString();
+      const { id } = JSON.parse(body) as Taken;
+      if (answer === 200) taken.push(JSON.parse(body));
+      else refused.push(id);
+      const { authorization, "content-type": type } = request.headers;
+      const known = authorization === "Splunk t0ken" && type === "application/json";
+      response.writeHead(known ? answer : 400).end();
+    });
+    await once(siem.listen(0, "127.0.0.1"), "listening");
+  });
+  afterAll(() => siem.close());
+
+  async function forward() {
+    const { port } = siem.address() as AddressInfo;
+    const properties = withOwn(await example("camel/application.properties"), {
+      "kafka.brokers": world.brokers,
+      "audit.topic": world.auditTopic,
+      "siem.url": `http://127.0.0.1:${port}/services/collector/event`,
+      "siem.authorization": "Splunk t0ken",
+    });
+    const files = {
+      "application.properties": properties,
+      "audit_to_http.yaml": await example("camel/audit_to_http.yaml"),
+    };
+    const before = taken.length + refused.length;
+    return startCamel(jars, files, async () => taken.length + refused.length > before);
+  }
+
+  const entriesOf = (accountId: string) =>
+    taken.filter(({ account_id }) => account_id === accountId).map(({ event }) => JSON.stringify(event));
+
+  test("sends each entry as the history shows it, in order; one that is refused is sent until it is taken", async () => {
+    const { person } = await everyEvent(world.api);
+    const running = await forward();
+    await until("it is tried again", () => refused.length >= 3, 60_000);
+    expect(new Set(refused).size).toBe(1);
+    expect(taken).toEqual([]);
+    answer = 200;
+    await until("six are taken", () => taken.length >= 6, 60_000);
+    await running.stop();
+    const { person: other } = await setScene(world.api);
+    const again = await forward();
+    await until("two more are taken", () => entriesOf(other.accountId).length >= 2, 60_000);
+    await again.stop();
+    expect(entriesOf(person.accountId)).toEqual(await world.shownTo(person));
+    expect(entriesOf(other.accountId)).toEqual(await world.shownTo(other));
+    expect(new Set(taken.map(({ id }) => id)).size).toBe(taken.length);
+    expect(taken[0]?.id).toBe(refused[0]);
+  });
+});

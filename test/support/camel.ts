@@ -1,0 +1,31 @@
+import { delimiter } from "node:path";
+import { mavenJars } from "../../src/dev/kafka/jars.ts";
+import { type RunningGateway, startGateway } from "./gateway.ts";
+
+const VERSION = "4.18.0";
+
+/** The jars of Apache Camel with what an example needs of it, or what is missing to have them. */
+export function camelJars() {
+  const parts = ["main", "kafka", "http", "yaml-dsl"];
+  return mavenJars(`camel-${VERSION}`, [
+    ...parts.map((part) => `org.apache.camel:camel-${part}:${VERSION}`),
+    "org.slf4j:slf4j-simple:2.0.17",
+  ]);
+}
+
+/** Runs Camel on these files, as the example says; resolves when `isReady` does. */
+export async function startCamel(
+  jars: string,
+  files: Record<string, string>,
+  isReady: () => Promise<boolean>,
+): Promise<RunningGateway> {
+  return startGateway({
+    program: "java",
+    files: () => files,
+    args: () => [
+      ...["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
+      ...["-cp", [".", `${jars}/*`].join(delimiter), "org.apache.camel.main.Main"],
+    ],
+    isReady,
+  });
+}
