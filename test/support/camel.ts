@@ -13,16 +13,19 @@ export function camelJars() {
   ]);
 }
 
-/** Runs Camel on these files, as the example says; resolves when `isReady` does. */
+/** Runs Camel on these files in this environment, as the example says; resolves when `isReady` does. */
 export async function startCamel(
   jars: string,
   files: Record<string, string>,
+  env: Record<string, string>,
   isReady: () => Promise<boolean>,
 ): Promise<RunningGateway> {
   return startGateway({
-    program: "java",
+    program: "env",
     files: () => files,
     args: () => [
+      ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      "java",
       ...["-Xmx256m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
       ...["-cp", [".", `${jars}/*`].join(delimiter), "org.apache.camel.main.Main"],
     ],

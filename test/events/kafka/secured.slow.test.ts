@@ -5,6 +5,7 @@ import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import type { KafkaSettings, SaslMechanism } from "../../../src/input/event_settings.ts";
 import { kafkaForTests, type TestKafka } from "../../support/kafka.ts";
+import { tlsSettings } from "../../support/kafka_tls.ts";
 import { until } from "../../support/process.ts";
 import { busEvent, keeping } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
@@ -18,18 +19,6 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 const valid = { notBefore: new Date(Date.now() - DAY_MS), notAfter: new Date(Date.now() + DAY_MS) };
 const ended = { notBefore: new Date(Date.now() - 2 * DAY_MS), notAfter: new Date(Date.now() - DAY_MS) };
-
-/** How a broker shows a certificate, and which ones of clients it takes. */
-function tlsSettings(server: Identity, authority: Identity, clients: "none" | "required") {
-  return {
-    "ssl.keystore.type": "PEM",
-    "ssl.keystore.certificate.chain": server.certificate.trim(),
-    "ssl.keystore.key": server.privateKey.trim(),
-    "ssl.truststore.type": "PEM",
-    "ssl.truststore.certificates": authority.certificate.trim(),
-    "ssl.client.auth": clients,
-  };
-}
 
 describe.skipIf(missing !== undefined)("Kafka with TLS", { timeout: 90_000 }, () => {
   const home = useDatabase();

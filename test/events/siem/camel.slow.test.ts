@@ -11,7 +11,7 @@ import { example, siemWorld, withOwn } from "./siem_world.ts";
 
 type Taken = { id: string; account_id: string; event: object };
 
-const { missing: noKafka, start } = await kafkaForTests();
+const { missing: noKafka, start } = await kafkaForTests({ needsOwn: true });
 const { jars = "", missing = noKafka } = await camelJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
@@ -41,14 +41,14 @@ describe.skipIf(missing !== undefined)("the example for Apache Camel", { timeout
       "kafka.brokers": world.brokers,
       "audit.topic": world.auditTopic,
       "siem.url": `http://127.0.0.1:${port}/services/collector/event`,
-      "siem.authorization": "Splunk t0ken",
     });
     const files = {
-      "application.properties": properties,
+      "application.properties": properties.replace("/etc/deputize-siem/ca.pem", world.authorityFile),
       "audit_to_http.yaml": await example("camel/audit_to_http.yaml"),
     };
     const before = taken.length + refused.length;
-    return startCamel(jars, files, async () => taken.length + refused.length > before);
+    const env = { SIEM_AUTHORIZATION: "Splunk t0ken", KAFKA_JAAS: world.jaas };
+    return startCamel(jars, files, env, async () => taken.length + refused.length > before);
   }
 
   const entriesOf = (accountId: string) =>

@@ -1,7 +1,6 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { setScene } from "../../http/walk/scene.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 import { connectJars, startConnect } from "../../support/kafka_connect.ts";
@@ -9,29 +8,29 @@ import { until } from "../../support/process.ts";
 import { everyEvent } from "../schemas/every_event.ts";
 import { example, siemWorld, withOwn } from "./siem_world.ts";
 
-const { missing: noKafka, start } = await kafkaForTests();
+const { missing: noKafka, start } = await kafkaForTests({ needsOwn: true });
 const { jars = "", missing = noKafka } = await connectJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 describe.skipIf(missing !== undefined)("the example for Kafka Connect", { timeout: 300_000 }, () => {
   const world = siemWorld(start);
-  let folder: string;
-  beforeAll(async () => {
-    folder = await mkdtemp(join(tmpdir(), "deputize-siem-"));
-  });
-  afterAll(() => rm(folder, { recursive: true, force: true }));
 
   async function connect() {
-    const worker = await example("connect_worker.properties");
+    const { folder, authorityFile, auditTopic, brokers, jaas } = world;
+    const secrets = join(folder, "secrets.properties");
+    await writeFile(secrets, `jaas=${jaas}\n`);
+    const worker = (await example("connect_worker.properties"))
+      .replaceAll("/etc/kafka-connect/secrets.properties", secrets)
+      .replaceAll("/etc/kafka-connect/ca.pem", authorityFile);
     const connector = await example("audit_to_file.properties");
     return startConnect(jars, folder, {
-      worker: (own) => withOwn(worker, { ...own, "bootstrap.servers": world.brokers }),
-      connector: withOwn(connector, { topics: world.auditTopic, file: join(folder, "audit.jsonl") }),
+      worker: (own) => withOwn(worker, { ...own, "bootstrap.servers": brokers }),
+      connector: withOwn(connector, { topics: auditTopic, file: join(folder, "audit.jsonl") }),
     });
   }
 
   async function lines(): Promise<string[]> {
-    const text = await readFile(join(folder, "audit.jsonl"), "utf8").catch(() => "");
+    const text = await readFile(join(world.folder, "audit.jsonl"), "utf8").catch(() => "");
     return text.split("\n").slice(0, -1);
   }
 
