@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
+import { v5 as uuidv5 } from "uuid";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { historyEventType } from "../../../src/audit/history_entry.ts";
 import { systemClock } from "../../../src/clock.ts";
@@ -78,7 +79,12 @@ describe("what is sent fits the published schemas", () => {
     await during(loop, "all is sent", async () => (await api.db("history_queue").first()) === undefined);
     expect(typesOf(sent)).toEqual([...historyEventType.options].sort());
     expect(faultsOf(sent)).toEqual([]);
-    const shown = await scene.person.client.get("/v1/service/audit/personal");
+    const { accountId, client } = scene.person;
+    for (const { key, value, headers } of sent) {
+      expect(key).toBe(accountId);
+      expect(headers.ce_id).toBe(uuidv5(JSON.parse(value).event_id, accountId));
+    }
+    const shown = await client.get("/v1/service/audit/personal");
     expect(sent.map(({ value }) => JSON.parse(value)).reverse()).toEqual(shown.body.events);
   });
 
