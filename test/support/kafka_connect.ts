@@ -17,8 +17,8 @@ export function connectJars() {
 }
 
 /**
- * Runs Kafka Connect with a worker's and a connector's properties; resolves when it has the connector. `worker`
- * makes the worker's of settings that are a machine's own.
+ * Runs Kafka Connect with a worker's and a connector's properties; resolves when it has the connector.
+ * `worker` is made of the settings that are a machine's own.
  */
 export async function startConnect(
   jars: string,

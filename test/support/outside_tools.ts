@@ -19,7 +19,7 @@ export const openApiPython = (): Promise<Tool> =>
  * Python packages of PyPI, each in the version given, installed on first use and kept under
  * `~/.cache/deputize/`. Python finds them with the folder as its `PYTHONPATH`.
  */
-function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
+export function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, (folder) =>
     run("python3", ["-m", "pip", "install", "--quiet", "--target", folder, ...packages]),
   );

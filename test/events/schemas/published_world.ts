@@ -1,0 +1,60 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll } from "vitest";
+import { historyEventType } from "../../../src/audit/history_entry.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { accountEventKinds } from "../../../src/events/account_kinds.ts";
+import { putAside } from "../../../src/events/consume.ts";
+import { eventKinds } from "../../../src/events/kinds.ts";
+import { createRelay, toEvent } from "../../../src/events/relay.ts";
+import { createShardLeases } from "../../../src/events/shards.ts";
+import type { KafkaSettings } from "../../../src/input/event_settings.ts";
+import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
+import type { TestKafka } from "../../support/kafka.ts";
+import { type KafkaWorld, kafkaWorld } from "../kafka/kafka_world.ts";
+import { everyEvent } from "./every_event.ts";
+
+const START_MS = 10 * 60_000;
+
+/** Kinds of the topic of events, and of the audit topic. */
+export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds)];
+export const HISTORY: readonly string[] = historyEventType.options;
+
+/** How many entries of the history {@link everyEvent} makes. */
+export const ENTRIES = 6;
+
+/**
+ * Topics of a real Kafka that have every kind of event, those of {@link LIFECYCLE} twice, every kind of the
+ * history, and a dead letter.
+ */
+export function publishedWorld(start: () => Promise<TestKafka>): { readonly settings: KafkaSettings } {
+  let kafka: TestKafka;
+  let api: WholeApi;
+  let world: KafkaWorld;
+  beforeAll(async () => {
+    kafka = await start();
+    api = await startWholeApi();
+    world = await kafkaWorld({ database: api.db }, kafka.brokers);
+    await everyEvent(api);
+    const workerId = randomUUID();
+    await createShardLeases(api.db, workerId, 3600).renew();
+    const events = (await api.db("outbox").orderBy("id")).map(toEvent);
+    const [first] = events;
+    if (first === undefined) throw new Error("The outbox is empty");
+    const aside = { reason: "TypeError: not for us" };
+    await putAside({ database: api.db, clock: systemClock }, { name: "webhooks" }, first, aside);
+    const bus = world.join(workerId);
+    await bus.publish(events);
+    const relay = createRelay({ database: api.db, bus, clock: systemClock, workerId });
+    while (await relay.step());
+  }, START_MS);
+  afterAll(async () => {
+    await world?.dispose();
+    await api?.stop();
+    await kafka?.stop();
+  });
+  return {
+    get settings() {
+      return world.settings;
+    },
+  };
+}
