@@ -195,12 +195,13 @@ describe("the API as it is run", () => {
   });
 
   test("shows its documents at the public port, and none at the operator's", async () => {
-    running = await run({ OPERATOR_TOKEN });
+    running = await run({ OPERATOR_TOKEN, SERVICE_WORD: "acme" });
     const at = (port: number | undefined, path: string) => fetch(`http://127.0.0.1:${port}${path}`);
     for (const path of ["/openapi.json", "/asyncapi.json", "/docs"]) {
       expect([path, (await at(running.port, path)).status]).toEqual([path, 200]);
       expect([path, (await at(running.operatorPort, path)).status]).toEqual([path, 404]);
     }
+    expect(await (await at(running.port, "/asyncapi.json")).text()).toContain("X-Acme-Delivery-ID");
     await running.stop();
   });
 

@@ -83,7 +83,9 @@ describe("what is sent fits the published schemas", () => {
     for (const { key, value, headers } of sent) {
       expect(key).toBe(accountId);
       expect(headers.ce_id).toBe(uuidv5(JSON.parse(value).event_id, accountId));
+      expect(headers).not.toHaveProperty("ce_sequence");
     }
+    expect(sent.some(({ headers }) => headers.traceparent === TRACE)).toBe(true);
     const shown = await client.get("/v1/service/audit/personal");
     expect(sent.map(({ value }) => JSON.parse(value)).reverse()).toEqual(shown.body.events);
   });

@@ -8,7 +8,14 @@ import { asyncApiDocument, asyncApiPage } from "../../../src/http/asyncapi/async
 import { startApi } from "../../support/api.ts";
 import { currentSchemas } from "../../support/schema_files.ts";
 
-type Message = { name: string; payload: object; headers: object; examples?: Record<string, object>[] };
+type Message = {
+  name: string;
+  payload: object;
+  headers: object;
+  correlationId: { location: string };
+  bindings?: { kafka: { key: object } };
+  examples?: Record<string, object>[];
+};
 type Channel = {
   address: string | null;
   messages: Record<string, { $ref: string }>;
@@ -84,8 +91,23 @@ describe("the AsyncAPI document", () => {
     expect(messages.dead_letter?.headers).toEqual(file.$defs.headers);
   });
 
-  test("has examples that fit", () => {
-    for (const { payload, headers, examples = [] } of Object.values(messages)) {
+  test("says of each record what its key is, and of each message by what it belongs to others", () => {
+    const { webhooks, ...topics } = document.channels;
+    for (const name of Object.values(topics).flatMap((topic) => Object.keys(topic.messages))) {
+      expect([name, messages[name]?.bindings?.kafka.key]).toMatchObject([
+        name,
+        { type: "string", format: "uuid" },
+      ]);
+    }
+    for (const { headers, correlationId } of Object.values(messages)) {
+      const header = correlationId.location.replace("$message.header#/", "");
+      expect(headers).toHaveProperty(["properties", header]);
+    }
+  });
+
+  test("has examples that fit, of every kind of event", () => {
+    for (const [name, { payload, headers, examples = [] }] of Object.entries(messages)) {
+      expect([name, examples.length > 0]).toEqual([name, name !== "dead_letter"]);
       for (const example of examples) {
         expect(ajv.validate(payload, example.payload)).toBe(true);
         if (example.headers !== undefined) expect(ajv.validate(headers, example.headers)).toBe(true);
