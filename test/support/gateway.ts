@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /** A running gateway, as one process of its own. */
-export type RunningGateway = { stop(): Promise<void> };
+export type RunningGateway = { stop(): Promise<void>; kill(): Promise<void> };
 
 /** How a gateway is started: its program, the files it reads, and its arguments and when it serves. */
 export type GatewayProgram = {
@@ -39,15 +39,16 @@ export async function startGateway({
     });
   }
   const ended = once(child, "exit");
-  const stop = async () => {
-    child.kill("SIGTERM");
+  const end = async (signal: "SIGTERM" | "SIGKILL") => {
+    child.kill(signal);
     await ended;
     await rm(folder, { recursive: true, force: true });
   };
-  for (const end = performance.now() + READY_WITHIN_MS; !(await isReady()); await sleep(100)) {
-    if (child.exitCode === null && performance.now() < end) continue;
+  const stop = () => end("SIGTERM");
+  for (const until = performance.now() + READY_WITHIN_MS; !(await isReady()); await sleep(100)) {
+    if (child.exitCode === null && performance.now() < until) continue;
     await stop();
     throw new Error(`${program} does not run: ${complaints}`);
   }
-  return { stop };
+  return { stop, kill: () => end("SIGKILL") };
 }
