@@ -5,7 +5,7 @@ import { systemClock } from "../../../src/clock.ts";
 import { accountEventKinds } from "../../../src/events/account_kinds.ts";
 import { putAside } from "../../../src/events/consume.ts";
 import { eventKinds } from "../../../src/events/kinds.ts";
-import { createRelay, toEvent } from "../../../src/events/relay.ts";
+import { toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
@@ -44,8 +44,7 @@ export function publishedWorld(start: () => Promise<TestKafka>): { readonly sett
     await putAside({ database: api.db, clock: systemClock }, { name: "webhooks" }, first, aside);
     const bus = world.join(workerId);
     await bus.publish(events);
-    const relay = createRelay({ database: api.db, bus, clock: systemClock, workerId });
-    while (await relay.step());
+    await bus.publish(events);
   }, START_MS);
   afterAll(async () => {
     await world?.dispose();
