@@ -61,7 +61,7 @@ export type DeadLetterRow = {
 export type WebhookEndpointRow = {
   endpoint_id: string;
   connection_id: string;
-  state: "active" | "suspended";
+  state: "active" | "paused" | "suspended";
   suspended_at: Date | null;
   suspend_reason: "gone" | "failing" | null;
   concurrency: number;
@@ -74,6 +74,7 @@ export type WebhookEndpointRow = {
   window_failures: number;
   breaker_open_seconds: number | null;
   breaker_open_until: Date | null;
+  noticed_at: Date | null;
   created_at: Date;
 };
 
@@ -87,6 +88,7 @@ export type WebhookDeliveryRow = {
   body_sealed: Buffer | null;
   state: "pending" | "sending" | "delivered" | "rejected" | "blocked" | "failed" | "held" | "cancelled";
   attempts: number;
+  schedule_start: number;
   next_attempt_at: Date | null;
   lease_token: string | null;
   lease_until: Date | null;
@@ -103,6 +105,24 @@ export type WebhookAttemptRow = {
   status: number | null;
   detail: string | null;
   response_excerpt: Buffer | null;
+};
+
+/** A job that sends the deliveries of a range of time again. */
+export type WebhookRecoveryRow = {
+  recovery_id: string;
+  endpoint_id: string;
+  since: Date;
+  until: Date;
+  states: WebhookDeliveryRow["state"][];
+  state: "running" | "done" | "cancelled";
+  seen_at: Date;
+  seen_id: string;
+  examined: number;
+  resent: number;
+  left_out: number;
+  stepped_at: Date;
+  created_at: Date;
+  finished_at: Date | null;
 };
 
 export type NoticeRow = {

@@ -22,6 +22,7 @@ import { clusters } from "./migrations/0020_clusters.ts";
 import { adoptions } from "./migrations/0021_adoptions.ts";
 import { eventCarriers } from "./migrations/0022_event_carriers.ts";
 import { eventLog } from "./migrations/0023_event_log.ts";
+import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts";
 import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
@@ -52,6 +53,7 @@ const migrations: readonly Migration[] = [
   adoptions,
   eventCarriers,
   eventLog,
+  deliveriesForPeople,
   deadLettersAge,
 ];
 

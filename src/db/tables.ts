@@ -22,6 +22,7 @@ import type {
   WebhookAttemptRow,
   WebhookDeliveryRow,
   WebhookEndpointRow,
+  WebhookRecoveryRow,
 } from "./event_tables.ts";
 import type { AuditEventRow, ChallengeKeyRow, InvocationRow, OutcomeRow } from "./proof_tables.ts";
 
@@ -295,6 +296,7 @@ declare module "knex/types/tables.js" {
     webhook_endpoints: WebhookEndpointRow;
     webhook_deliveries: WebhookDeliveryRow;
     webhook_attempts: WebhookAttemptRow;
+    webhook_recoveries: WebhookRecoveryRow;
     notices: NoticeRow;
   }
 }

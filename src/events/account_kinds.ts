@@ -15,6 +15,13 @@ export const accountEventKinds = {
     price_micro_usd: z.int().describe("What one decision costs"),
     occurred_at: z.iso.datetime(),
   }),
+  /** A connection's endpoint was suspended: its receiver said 410 (`gone`), or took nothing for 120 hours. */
+  "webhook.suspended": z.strictObject({
+    account_id: z.uuid(),
+    connection_id: z.uuid(),
+    reason: z.enum(["gone", "failing"]),
+    occurred_at: z.iso.datetime(),
+  }),
 } as const satisfies Record<string, z.ZodObject>;
 
 /** The name of such a kind. */
@@ -25,14 +32,18 @@ export function isAccountEventType(type: string): type is AccountEventType {
   return Object.hasOwn(accountEventKinds, type);
 }
 
-/** What an account's event says, read from its payload. */
-export type AccountEvent = {
-  [T in AccountEventType]: { type: T } & z.infer<(typeof accountEventKinds)[T]>;
-}[AccountEventType];
+/** What an event of one of these kinds says, read from its payload. */
+export type AccountEventOf<T extends AccountEventType> = { type: T } & z.infer<(typeof accountEventKinds)[T]>;
+
+/** What an account's event says. */
+export type AccountEvent = { [T in AccountEventType]: AccountEventOf<T> }[AccountEventType];
 
 /** Reads the payload of an account's event. Throws when it is not what its kind says. */
-export function readAccountEvent(type: AccountEventType, payload: string): AccountEvent {
+export function readAccountEvent<T extends AccountEventType>(
+  type: T,
+  payload: string,
+): Extract<AccountEvent, { type: T }> {
   const { event, ...fields } = JSON.parse(payload);
   if (event !== type) throw new Error(`The payload does not match the event type ${type}`);
-  return { type, ...accountEventKinds[type].parse(fields) };
+  return { type, ...accountEventKinds[type].parse(fields) } as Extract<AccountEvent, { type: T }>;
 }

@@ -34,16 +34,16 @@ export async function appendEvent(
  * Takes the connection's next sequence numbers under the connection's row lock, so the events of one
  * connection are numbered and relayed in the order of their commits. Secrets are boxed, never in the
  * payload. Throws when the fields are not those of an event's kind, the events are of several connections or
- * theirs does not exist.
+ * theirs does not exist. Returns their ids.
  */
 export async function appendEvents(
   tx: Transaction,
   secretBox: SecretBox,
   events: readonly LifecycleEvent[],
   now: Date,
-): Promise<void> {
+): Promise<string[]> {
   const [first] = events;
-  if (first === undefined) return;
+  if (first === undefined) return [];
   const { connectionId } = first;
   const entries = events.map((event) => entryOf(event, connectionId));
   const firstSeq = await takeSequence(tx, connectionId, entries.length);
@@ -72,6 +72,7 @@ export async function appendEvents(
     const boxed = secretBox.box(JSON.stringify(event.secrets), eventSecretsContext(eventId));
     await tx("event_secrets").insert({ event_id: eventId, sealed: boxed, created_at: now });
   }
+  return entries.map(({ eventId }) => eventId);
 }
 
 type Entry = { eventId: string; event: LifecycleEvent; payload: string };

@@ -6,15 +6,15 @@ const DAY = 24 * 60 * 60;
 const INBOX_DAYS = 14;
 /** Days that a published event can be published again; less, so that the inbox still knows it. */
 export const PUBLISHED_DAYS = 13;
-/** Days that a finished delivery, a held one, a finished notice and a dead letter are kept. */
+/** Days that a finished delivery, a held one, a finished recovery or notice and a dead letter are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
  * Removes what is past its time: inbox entries after 14 days, published events after 13, finished deliveries
- * with their attempts, finished notices, dead letters and workers long gone after 30; a delivery held for 30
- * days is cancelled, a replaced webhook secret is erased when its grace is over. In small statements; true
- * when there is more.
+ * with their attempts, finished recoveries and notices, dead letters and workers long gone after 30; a
+ * delivery held for 30 days is cancelled, a replaced webhook secret is erased when its grace is over. In
+ * small statements; true when there is more.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);
@@ -52,6 +52,7 @@ export async function removeOld(database: Database, now: Date): Promise<boolean>
          (select event_id from notices where settled_at < :historyEnd limit ${BATCH})`,
       { historyEnd },
     ),
+    database.raw(`delete from webhook_recoveries where finished_at < :historyEnd`, { historyEnd }),
     database.raw(`delete from event_secrets where created_at < :historyEnd`, { historyEnd }),
     database.raw(`delete from dead_letters where created_at < :historyEnd`, { historyEnd }),
     database.raw(`delete from relay_workers where alive_until < :historyEnd`, { historyEnd }),

@@ -23,7 +23,10 @@ import type { AccountEvent } from "../../src/events/account_kinds.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
 import { consume } from "../../src/events/consume.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
+import { makeConnection } from "../events/support/connection.ts";
 import { useDatabase } from "../events/support/database.ts";
+import { append, deniedEvent } from "../events/support/events.ts";
+import { startReceiver } from "../events/support/receiver.ts";
 import { eventually } from "../events/support/time.ts";
 import { startTestWorker } from "../events/support/worker.ts";
 import { insertRecords, itemFor } from "../proofs/records.ts";
@@ -295,6 +298,48 @@ test("the text says what happened, what follows and what to do, in numbers that 
     expect(text).toContain(accountId);
     expect(text).toContain("https://api.example.com/v1/service/credits");
     for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(110);
+  }
+});
+
+test.each([
+  ["gone" as const, "it answered 410"],
+  ["failing" as const, "it has accepted nothing for 120 hours"],
+])("says of a suspended endpoint that it is %s, what follows, and what to do", (reason, why) => {
+  const connectionId = randomUUID();
+  const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
+  const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
+  expect(subject).toBe("Webhooks of a connection are suspended");
+  expect(text).toContain("Since 2026-05-01 10:20 UTC https://api.example.com sends nothing more");
+  expect(text).toContain(why);
+  const connection = `https://api.example.com/v1/service/connections/${connectionId}`;
+  expect(text).toContain(`POST ${connection}/callback/resume`);
+  for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
+});
+
+test("from a receiver that is gone to the mail: an attempt, the outbox, the worker, the mail server", async () => {
+  const receiver = await startReceiver();
+  receiver.reply = () => 410;
+  const connection = await makeConnection(home.database, receiver.url);
+  receiver.secret = connection.secret;
+  const worker = startTestWorker(home.url);
+  const { mailer } = createMailer({ SMTP_URL: smtp.url, MAIL_FROM: "no-reply@example.com" }, { log, clock });
+  const real = { now: () => new Date() };
+  const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
+  try {
+    for (const id of ["one", "two", "three"]) await append(home.database, deniedEvent(connection, id));
+    await eventually("the mail", () => smtp.mails.length > 0);
+    const { raw } = smtp.mails[0] ?? { raw: "" };
+    expect(raw).toContain("Subject: Webhooks of a connection are suspended");
+    expect(raw).toContain(connection.connectionId);
+    await eventually("the outbox is empty", async () => (await home.database("outbox")).length === 0);
+    expect(smtp.mails).toHaveLength(1);
+    expect(smtp.mails[0]?.to).toEqual([`${connection.accountId}@example.test`]);
+    expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
+  } finally {
+    await notices.stop();
+    await worker.stop();
+    await receiver.close();
+    await home.database.raw("truncate webhook_endpoints cascade");
   }
 });
 

@@ -6,6 +6,7 @@ import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
 import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";
+import { insertDelivery, insertRecovery } from "./webhooks/recovery_world.ts";
 
 const home = useDatabase();
 const now = new Date("2026-03-31T00:00:00.000Z");
@@ -88,4 +89,17 @@ test("says that there is more while there is, and ends", async () => {
   await home.database.batchInsert("inbox", entries, 500);
   expect([await removeOld(home.database, now), await removeOld(home.database, now)]).toEqual([true, false]);
   expect(await home.database("inbox").where({ consumer: "many" })).toEqual([]);
+});
+
+test("removes finished recoveries after 30 days, and none that is open", async () => {
+  const { connectionId } = await makeConnection(home.database, null);
+  await insertDelivery(home.database, connectionId, { at: ago(1) });
+  const range = { since: ago(90), until: ago(60) };
+  const done = (at: Date) =>
+    insertRecovery(home.database, connectionId, { ...range, state: "done", finished_at: at });
+  await done(ago(30, 1));
+  const kept = [await done(ago(30)), await insertRecovery(home.database, connectionId, range)];
+  await removeOld(home.database, now);
+  const left = await home.database("webhook_recoveries").pluck("recovery_id");
+  expect(left.toSorted()).toEqual(kept.toSorted());
 });

@@ -1,4 +1,4 @@
-import type { AccountEvent } from "../../events/account_kinds.ts";
+import type { AccountEvent, AccountEventOf } from "../../events/account_kinds.ts";
 import { formatUsd } from "../ledger/usd.ts";
 import type { Mail } from "../mail/mailer.ts";
 
@@ -10,13 +10,47 @@ export function noticeText(event: AccountEvent, place: Place): Pick<Mail, "subje
   switch (event.type) {
     case "credits.low":
       return lowCredit(event, place);
+    case "webhook.suspended":
+      return suspendedWebhook(event, place);
   }
 }
 
-function lowCredit(event: AccountEvent, { baseUrl, word }: Place): Pick<Mail, "subject" | "text"> {
+function suspendedWebhook(
+  event: AccountEventOf<"webhook.suspended">,
+  { baseUrl, word }: Place,
+): Pick<Mail, "subject" | "text"> {
+  const connection = `${baseUrl}/v1/${word}/connections/${event.connection_id}`;
+  const why =
+    event.reason === "gone"
+      ? "it answered 410, which says that it wants nothing any more."
+      : "it has accepted nothing for 120 hours.";
+  return {
+    subject: "Webhooks of a connection are suspended",
+    text: [
+      `Since ${minuteOf(event.occurred_at)} ${baseUrl} sends nothing more to the callback URL of the connection`,
+      event.connection_id,
+      `because ${why}`,
+      "",
+      "Its events are held for 30 days and then dropped. Decisions and delegations are not affected.",
+      "",
+      `What was not delivered, and why: GET ${connection}/deliveries`,
+      `When the receiver works again: POST ${connection}/callback/resume`,
+      "",
+    ].join("\n"),
+  };
+}
+
+function minuteOf(time: string): string {
+  return `${time.slice(0, 16).replace("T", " ")} UTC`;
+}
+
+function lowCredit(
+  event: AccountEventOf<"credits.low">,
+  { baseUrl, word }: Place,
+): Pick<Mail, "subject" | "text"> {
   const { balance_micro_usd: balance, price_micro_usd: price } = event;
   const left = Math.floor(balance / price);
-  const at = `${event.occurred_at.slice(0, 16).replace("T", " ")} UTC`;
+  const at = minuteOf(event.occurred_at);
   const isOver = event.level === "exhausted";
   const happened = isOver
     ? [

@@ -19,12 +19,13 @@ const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state w
 /*
  * - `waiting`: endpoints with anything pending, one index probe each
  * - `seen`: those that may get a request now, longest unserved first, with their free room
- * - `locked`: the same, unless another worker claimed from them meanwhile (then `claims` has moved on)
+ * - `locked`: the same, unless another worker claimed from them meanwhile (then `claims` has moved on), or
+ *   they were paused or suspended
  * - `picked`: their due deliveries, in turns: every endpoint's first before any endpoint's second
  *
- * Retries of an endpoint run side by side. Of the deliveries never tried only the oldest (`head`) may start,
- * and the next one waits for its result: so a receiver that accepts everything sees a connection's events in
- * their order.
+ * Retries of an endpoint, and deliveries that are sent again, run side by side. Of the deliveries never tried
+ * only the oldest (`head`) may start, and the next one waits for its result: so a receiver that accepts
+ * everything sees a connection's events in their order.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (
@@ -53,6 +54,7 @@ with recursive waiting (endpoint_id) as (
 ), locked as (
   select e.endpoint_id, s.room, s.head from webhook_endpoints e
   join seen s on s.endpoint_id = e.endpoint_id and s.claims = e.claims
+  where e.state = 'active'
   order by e.endpoint_id for update of e skip locked
 ), picked as (
   select l.endpoint_id, due.delivery_id, due.next_attempt_at,

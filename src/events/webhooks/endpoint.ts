@@ -14,12 +14,35 @@ export function deliveryIdOf(endpointId: string, eventId: string): string {
   return uuidv5(eventId, endpointId);
 }
 
-/** What becomes of the deliveries that were held while an endpoint was suspended. */
+/** What becomes of the deliveries that were held while an endpoint was paused or suspended. */
 export type Backlog = "replay" | "discard";
 
+/** Makes the endpoint of a connection that has none yet, and returns its id. */
+export async function ensureEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<string> {
+  const endpointId = endpointIdOf(connectionId);
+  await tx("webhook_endpoints")
+    .insert({ endpoint_id: endpointId, connection_id: connectionId, ...FRESH_HEALTH, created_at: now })
+    .onConflict("endpoint_id")
+    .ignore();
+  return endpointId;
+}
+
 /**
- * Ends a suspension: the endpoint gets requests again, and what was held is sent now or cancelled. Does
- * nothing to an endpoint that is active or unknown. Called when the callback URL is changed.
+ * Pauses an endpoint, whether it is active or suspended: from the commit on nothing is claimed for it, what
+ * waits is held, and so is what comes. An attempt that is under way ends by itself.
+ */
+export async function pauseEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<void> {
+  const endpointId = await ensureEndpoint(tx, connectionId, now);
+  await tx("webhook_endpoints")
+    .where({ endpoint_id: endpointId })
+    .update({ state: "paused", suspended_at: null, suspend_reason: null });
+  await holdWaiting(tx, endpointId);
+}
+
+/**
+ * Ends a pause or a suspension: the endpoint gets requests again, and what was held is sent now or cancelled.
+ * A pause leaves its breaker as it was, so that pausing never makes requests more frequent. Does nothing to
+ * an endpoint that is active or unknown.
  */
 export async function resumeEndpoint(
   tx: Transaction,
@@ -27,16 +50,48 @@ export async function resumeEndpoint(
   backlog: Backlog,
   now: Date,
 ): Promise<void> {
+  if (await endSuspension(tx, connectionId, backlog, now)) return;
+  const endpointId = endpointIdOf(connectionId);
+  const resumed = await tx("webhook_endpoints")
+    .where({ endpoint_id: endpointId, state: "paused" })
+    .update({ state: "active", failing_since: null });
+  if (resumed > 0) await releaseHeld(tx, endpointId, backlog, now);
+}
+
+/**
+ * Ends a suspension likewise, and leaves a paused endpoint paused. True when there was one. Called when the
+ * callback URL is set.
+ */
+export async function endSuspension(
+  tx: Transaction,
+  connectionId: string,
+  backlog: Backlog,
+  now: Date,
+): Promise<boolean> {
   const endpointId = endpointIdOf(connectionId);
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "suspended" })
     .update(FRESH_HEALTH);
-  if (resumed === 0) return;
+  if (resumed > 0) await releaseHeld(tx, endpointId, backlog, now);
+  return resumed > 0;
+}
+
+/** Holds what waits for an endpoint, whose row the transaction has locked. */
+export async function holdWaiting(tx: Transaction, endpointId: string): Promise<void> {
   await tx("webhook_deliveries")
-    .where({ endpoint_id: endpointId, state: "held" })
-    .update(
-      backlog === "replay"
-        ? { state: "pending", next_attempt_at: now }
-        : { state: "cancelled", settled_at: now, body: null, body_sealed: null },
-    );
+    .where({ endpoint_id: endpointId, state: "pending" })
+    .update({ state: "held", next_attempt_at: null });
+}
+
+/** What is discarded takes the recovery that is open with it. */
+async function releaseHeld(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
+  const held = tx("webhook_deliveries").where({ endpoint_id: endpointId, state: "held" });
+  if (backlog === "replay") {
+    await held.update({ state: "pending", next_attempt_at: now });
+    return;
+  }
+  await held.update({ state: "cancelled", settled_at: now, body: null, body_sealed: null });
+  await tx("webhook_recoveries")
+    .where({ endpoint_id: endpointId, state: "running" })
+    .update({ state: "cancelled", finished_at: now });
 }

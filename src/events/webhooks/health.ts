@@ -46,7 +46,7 @@ export const FRESH_HEALTH: Health = {
  * the breaker (opens after 5 failures in a row, or when half of at least 20 attempts within 60 s failed; a
  * failed probe doubles its time, 60 s to 15 min; any answer but a failure closes it; an attempt without a
  * request leaves both alone), and suspension (immediately when the receiver says it is gone; after 120 h
- * without a delivery).
+ * without a delivery; never of an endpoint that is paused).
  */
 export function healthAfter(before: Health, verdict: AttemptResult, startedAt: Date, now: Date): Health {
   if (verdict === "blocked") {
@@ -103,7 +103,7 @@ function opened(health: Health, seconds: number, now: Date): Health {
 function withSuspension(health: Health, verdict: AttemptResult, now: Date): Health {
   const since = health.failing_since;
   const failing = since !== null && now >= addSeconds(since, SUSPEND_AFTER_SECONDS);
-  if (health.state === "suspended" || (verdict !== "gone" && !failing)) return health;
+  if (health.state !== "active" || (verdict !== "gone" && !failing)) return health;
   const reason = verdict === "gone" ? "gone" : "failing";
   return { ...health, state: "suspended", suspended_at: now, suspend_reason: reason };
 }

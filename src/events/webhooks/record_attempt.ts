@@ -2,8 +2,10 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import { type AttemptResult, DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
 import type { Claimed } from "./claim.ts";
+import { holdWaiting } from "./endpoint.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
 import { retryDelay } from "./schedule.ts";
+import { noticeSuspension } from "./suspension_notice.ts";
 
 /** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
@@ -19,9 +21,10 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
 
 /**
  * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all
- * against the claim's token. A delivery that got such an answer before is not tried a second time: it is
- * rejected, though for the endpoint's health that is a failure like the first. A suspension holds everything
- * that waits for the endpoint. Repeating it is harmless.
+ * against the claim's token. A delivery that got such an answer before, in this schedule, is not tried a
+ * second time: it is rejected, though for the endpoint's health that is a failure like the first. A
+ * suspension holds everything that waits for the endpoint, and its owner is mailed. Of an endpoint that was
+ * paused meanwhile a delivery to be tried again is held. Repeating it is harmless.
  */
 export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
   const { delivery, sent, startedAt, endedAt } = attempted;
@@ -35,15 +38,18 @@ export async function recordAttempt(database: Database, attempted: Attempted): P
     if (endpoint === undefined || held === undefined) return "stale";
     const health = healthAfter(endpoint, resultOf(sent), startedAt, endedAt);
     const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : resultOf(sent);
-    const suspended = health.state === "suspended";
-    const change = changeOf(attempted, verdict, suspended);
+    const suspended = health.state === "suspended" && endpoint.state === "active";
+    const change = changeOf(attempted, verdict, health.state);
     await tx("webhook_attempts").insert(attemptRow(attempted, verdict));
     await tx("webhook_deliveries")
       .where(claim)
       .update({ next_attempt_at: null, lease_token: null, lease_until: null, ...change });
     await tx("webhook_endpoints").where({ endpoint_id: delivery.endpoint_id }).update(health);
-    if (suspended && endpoint.state === "active") await holdWaiting(tx, delivery.endpoint_id);
-    return { state: change.state, verdict, suspended: suspended && endpoint.state === "active" };
+    if (suspended) {
+      await holdWaiting(tx, delivery.endpoint_id);
+      await noticeSuspension(tx, delivery.endpoint_id, endedAt);
+    }
+    return { state: change.state, verdict, suspended };
   });
 }
 
@@ -64,14 +70,14 @@ export async function cancelDelivery(database: Database, delivery: Claimed, now:
 function changeOf(
   { delivery, sent, endedAt, random }: Attempted,
   verdict: AttemptResult,
-  suspended: boolean,
+  endpointState: Health["state"],
 ): Change {
   if (verdict === "gone") return { state: "held" };
   if (verdict === "delivered") return { state: "delivered", settled_at: endedAt, body_sealed: null };
   if (verdict !== "failed") return { state: verdict, settled_at: endedAt };
-  const delay = retryDelay(delivery.attempts, sent, endedAt, random);
+  const delay = retryDelay(delivery.attempts - delivery.schedule_start, sent, endedAt, random);
   if (delay === undefined) return { state: "failed", settled_at: endedAt };
-  if (suspended) return { state: "held" };
+  if (endpointState !== "active") return { state: "held" };
   return { state: "pending", next_attempt_at: new Date(endedAt.getTime() + delay) };
 }
 
@@ -90,16 +96,11 @@ function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: 
   };
 }
 
-async function wasDeferred(tx: Transaction, { delivery_id }: Claimed): Promise<boolean> {
+async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Claimed): Promise<boolean> {
   const earlier = await tx("webhook_attempts")
     .where({ delivery_id })
+    .where("attempt", ">", schedule_start)
     .whereIn("status", DEFERRALS)
     .first("attempt");
   return earlier !== undefined;
-}
-
-async function holdWaiting(tx: Transaction, endpointId: string): Promise<void> {
-  await tx("webhook_deliveries")
-    .where({ endpoint_id: endpointId, state: "pending" })
-    .update({ state: "held", next_attempt_at: null });
 }

@@ -24,10 +24,11 @@ const SPREAD = 0.2;
 const STRAINED_DELAY = MINUTE;
 
 /**
- * Milliseconds to wait after the failed attempt number `attempt` (1 is the first), or undefined when it was
- * the last one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a `Retry-After`
- * can lengthen it to twice as much and at most 24 h, never shorten it. After an answer that asks for another
- * try: what its `Retry-After` says, at least 60 s and at most 24 h. `random` is uniform in [0, 1).
+ * Milliseconds to wait after the failed attempt number `attempt` of a schedule (1 is the first), or undefined
+ * when it was the last one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a
+ * `Retry-After` can lengthen it to twice as much and at most 24 h, never shorten it. After an answer that
+ * asks for another try: what its `Retry-After` says, at least 60 s and at most 24 h. `random` is uniform in
+ * [0, 1).
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];

@@ -1,14 +1,15 @@
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
-import { resumeEndpoint } from "../../events/webhooks/endpoint.ts";
+import { endSuspension } from "../../events/webhooks/endpoint.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
 import { checkCallbackUrl } from "./check_callback_url.ts";
 
 /**
  * Sets or, with `null`, clears where a connection's events are delivered. Events from now on go there, and so
- * do those that are still to be delivered; an endpoint that was suspended is resumed.
+ * do those that are still to be delivered; an endpoint that was suspended is resumed, one that its owner has
+ * paused stays paused.
  * Throws `invalid_callback_url`, `not_found`.
  */
 export async function setCallback(
@@ -23,6 +24,6 @@ export async function setCallback(
     await lockConnection(tx, connection_id);
     await findConnection(tx, accountId, connection_id);
     await tx("connections").where({ connection_id }).update({ callback_url: callbackUrl });
-    if (callbackUrl !== null) await resumeEndpoint(tx, connection_id, "replay", clock.now());
+    if (callbackUrl !== null) await endSuspension(tx, connection_id, "replay", clock.now());
   });
 }

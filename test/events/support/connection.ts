@@ -25,6 +25,7 @@ export async function makeConnection(
     onboarding_step: "profile",
     created_at: now,
   });
+  await database("balances").insert({ account_id: accountId, balance_micro_usd: 0 });
   await database("platforms").insert({
     platform_id: platformId,
     account_id: accountId,
