@@ -17,6 +17,7 @@ import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
 import { createWebhookConsumer, webhookReader } from "./events/webhooks/consumer.ts";
 import { createDispatcher } from "./events/webhooks/dispatcher.ts";
 import { reapLost } from "./events/webhooks/reap.ts";
+import { stepRecovery } from "./events/webhooks/recover.ts";
 import { createSender } from "./events/webhooks/send.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
@@ -65,9 +66,9 @@ const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
 /**
- * Starts the relay of the outbox and the delivery of webhooks; notices to account owners it leaves to the API
- * to mail. It needs no other part to be up, not even the database: it goes on trying. Any number of workers
- * may run; they divide the work. Throws on a malformed setting.
+ * Starts the relay of the outbox, the delivery of webhooks and recoveries of them; notices to account owners
+ * it leaves to the API to mail. It needs no other part to be up, not even the database: it goes on trying.
+ * Any number of workers may run; they divide the work. Throws on a malformed setting.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -144,6 +145,15 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
     return false;
   });
+  const recovering = startLoop({
+    name: "recoveries",
+    log,
+    async step() {
+      const stepped = await stepRecovery({ database, clock });
+      if (stepped) wakeSending();
+      return stepped;
+    },
+  });
   const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
   const reconcile = createReconciliation({ database, log, metrics });
   const reconciling = every(RECONCILE_SECONDS, "reconciliation", async () => {
@@ -165,7 +175,9 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: oldestSeconds };
     },
     async stop() {
-      await Promise.all([relaying, sending, reaping, cleaning, reconciling].map((loop) => loop.stop()));
+      await Promise.all(
+        [relaying, sending, reaping, recovering, cleaning, reconciling].map((loop) => loop.stop()),
+      );
       await bus.close();
       await dispatcher.drain();
       await leasing.stop();
