@@ -29,6 +29,7 @@ import { createIdentifyOperator } from "./platforms/clusters/identify_operator.t
 import { openClusters } from "./platforms/clusters/trusted_clusters.ts";
 import { createIsLeader } from "./platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
+import { createSendingRates } from "./platforms/deliveries/rates.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced } from "./platforms/sync_vault.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
@@ -91,6 +92,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
+    sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
     signInUrl: config.SIGN_IN_URL,

@@ -16,14 +16,16 @@ export const OUTBOX_SHARDS = 8;
 /** The version of every event's payload. */
 export const SCHEMA_VERSION = 1;
 
-/** Appends one event; see {@link appendEvents}. */
+/** Appends one event and returns its id; see {@link appendEvents}. */
 export async function appendEvent(
   tx: Transaction,
   secretBox: SecretBox,
   event: LifecycleEvent,
   now: Date,
-): Promise<void> {
-  await appendEvents(tx, secretBox, [event], now);
+): Promise<string> {
+  const entry = entryOf(event, event.connectionId);
+  await appendEntries(tx, secretBox, [entry], now);
+  return entry.eventId;
 }
 
 /**
@@ -34,18 +36,27 @@ export async function appendEvent(
  * Takes the connection's next sequence numbers under the connection's row lock, so the events of one
  * connection are numbered and relayed in the order of their commits. Secrets are boxed, never in the
  * payload. Throws when the fields are not those of an event's kind, the events are of several connections or
- * theirs does not exist. Returns their ids.
+ * theirs does not exist.
  */
 export async function appendEvents(
   tx: Transaction,
   secretBox: SecretBox,
   events: readonly LifecycleEvent[],
   now: Date,
-): Promise<string[]> {
-  const [first] = events;
-  if (first === undefined) return [];
-  const { connectionId } = first;
-  const entries = events.map((event) => entryOf(event, connectionId));
+): Promise<void> {
+  const [first, ...others] = events;
+  if (first === undefined) return;
+  const toEntry = (event: LifecycleEvent) => entryOf(event, first.connectionId);
+  await appendEntries(tx, secretBox, [toEntry(first), ...others.map(toEntry)], now);
+}
+
+async function appendEntries(
+  tx: Transaction,
+  secretBox: SecretBox,
+  entries: readonly [Entry, ...Entry[]],
+  now: Date,
+): Promise<void> {
+  const { connectionId } = entries[0].event;
   const firstSeq = await takeSequence(tx, connectionId, entries.length);
   await tx.raw(
     `insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload,
@@ -72,7 +83,6 @@ export async function appendEvents(
     const boxed = secretBox.box(JSON.stringify(event.secrets), eventSecretsContext(eventId));
     await tx("event_secrets").insert({ event_id: eventId, sealed: boxed, created_at: now });
   }
-  return entries.map(({ eventId }) => eventId);
 }
 
 type Entry = { eventId: string; event: LifecycleEvent; payload: string };

@@ -21,6 +21,11 @@ export const registrationBody = z.object({
   ),
 });
 
+/** Whether a connection's callback URL gets requests. */
+export const callbackState = z
+  .enum(["active", "paused", "suspended"])
+  .describe("paused by the account's owner, suspended because the receiver takes nothing: events are held");
+
 /** A platform as answers show it, without secrets. */
 export const platformAnswer = z.object({
   platform_id: z.string(),
@@ -31,6 +36,7 @@ export const platformAnswer = z.object({
   publish_state: z.enum(["draft", "pending_review", "published", "suspended"]),
   default_allowed_scopes: z.array(z.string()),
   callback_url: z.string().nullable(),
+  callback_state: callbackState,
   verifier_id: z.string(),
   registry_answers: z.boolean(),
   api_key_prefix: z.string(),
@@ -68,6 +74,7 @@ export function showPlatform(record: LivePlatform): z.infer<typeof platformAnswe
     publish_state: record.publish_state,
     default_allowed_scopes: record.default_allowed_scopes,
     callback_url: record.callback_url,
+    callback_state: record.callback_state,
     verifier_id: record.verifier_id,
     registry_answers: record.registry_answers,
     api_key_prefix: record.api_key_prefix,

@@ -1,5 +1,5 @@
 import type { Database, Transaction } from "../db/database.ts";
-import type { PlatformRow } from "../db/tables.ts";
+import type { PlatformRow, WebhookEndpointRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 
@@ -7,6 +7,7 @@ import { isUuid } from "../ids.ts";
 export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   connection_id: string;
   callback_url: string | null;
+  callback_state: WebhookEndpointRow["state"];
   verifier_id: string;
   registry_answers: boolean;
   /** `null` once the connection is removed. */
@@ -21,6 +22,7 @@ export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")
     .join("connections as c", "c.platform_id", "p.platform_id")
     .leftJoin("api_keys as k", (on) => on.on("k.connection_id", "c.connection_id").onNull("k.retires_at"))
+    .leftJoin("webhook_endpoints as w", "w.connection_id", "c.connection_id")
     .select<PlatformRecord[]>(
       "p.platform_id",
       "p.account_id",
@@ -37,6 +39,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.removed_at",
       "c.connection_id",
       "c.callback_url",
+      db.raw("coalesce(w.state, 'active') as callback_state"),
       "c.verifier_id",
       "c.registry_answers",
       "k.key_prefix as api_key_prefix",

@@ -11,6 +11,8 @@ import {
   rotateKeyRoute,
   setCallbackRoute,
 } from "./connections/connection_routes.ts";
+import { deliveryRoutes } from "./deliveries/routes.ts";
+import type { TestDeps } from "./deliveries/test_callback.ts";
 import { approverRoutes } from "./namespaces/approver_routes.ts";
 import { namespaceRoutes } from "./namespaces/routes.ts";
 import { laterRoutes } from "./not_open_yet_routes.ts";
@@ -19,7 +21,7 @@ import { registrationRoutes } from "./registration_routes.ts";
 import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhooks/webhook_secret_routes.ts";
 
 /** What the calls about platforms, connections and agents work with. */
-export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
+export type PlatformDeps = CreateAgentDeps & RetireDeps & TestDeps & { callbacks: AddressPolicy };
 
 /** The calls of specification §4 "Platform and agents" and those that keep them. */
 export function platformRoutes(deps: PlatformDeps): Route[] {
@@ -34,6 +36,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     ...adoptionRoutes(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
+    ...deliveryRoutes(deps),
     rotateKeyRoute(deps),
     rotateWebhookSecretRoute(deps),
     promoteWebhookSecretRoute(deps),

@@ -1,8 +1,6 @@
 import ipaddr from "ipaddr.js";
-import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Database } from "../db/database.ts";
-import { rateLimited } from "../errors.ts";
-import { createStoredRate } from "./stored_rate.ts";
+import { createStoredRate, takeRate } from "./stored_rate.ts";
 
 /**
  * Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones.
@@ -39,21 +37,12 @@ export function createClientRates({
   const bySend = limiter("send_code_ip", sends);
   const byTry = limiter("verify_code_ip", tries);
   return {
-    takeSend: (ip) => consume(bySend, ip, "Too many codes were asked for"),
-    takeTry: (ip) => consume(byTry, ip, "Too many codes were tried"),
+    takeSend: (ip) => takeRate(bySend, networkOf(ip), "Too many codes were asked for"),
+    takeTry: (ip) => takeRate(byTry, networkOf(ip), "Too many codes were tried"),
     async giveBackTry(ip) {
       await byTry.reward(networkOf(ip));
     },
   };
-}
-
-async function consume(limiter: RateLimiterPostgres, ip: string, what: string): Promise<void> {
-  try {
-    await limiter.consume(networkOf(ip));
-  } catch (refusal) {
-    if (!(refusal instanceof RateLimiterRes)) throw refusal;
-    throw rateLimited(what, refusal.msBeforeNext);
-  }
 }
 
 /**

@@ -1,5 +1,6 @@
-import { RateLimiterPostgres } from "rate-limiter-flexible";
+import { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Database } from "../db/database.ts";
+import { rateLimited } from "../errors.ts";
 
 /**
  * How often something may happen: `points` times in `seconds`, which begin with the first time and are not
@@ -25,4 +26,14 @@ export function createStoredRate(
     points,
     duration: seconds,
   });
+}
+
+/** Counts one for a key. Throws `rate_limited`, which says `what`, when the key has had its points. */
+export async function takeRate(rate: RateLimiterPostgres, key: string, what: string): Promise<void> {
+  try {
+    await rate.consume(key);
+  } catch (refusal) {
+    if (!(refusal instanceof RateLimiterRes)) throw refusal;
+    throw rateLimited(what, refusal.msBeforeNext);
+  }
 }

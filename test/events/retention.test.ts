@@ -4,9 +4,9 @@ import { addSeconds } from "../../src/clock.ts";
 import { removeOld } from "../../src/events/retention.ts";
 import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
 import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
+import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";
-import { insertDelivery, insertRecovery } from "./webhooks/recovery_world.ts";
 
 const home = useDatabase();
 const now = new Date("2026-03-31T00:00:00.000Z");

@@ -35,6 +35,7 @@ describe("registering a personal platform", () => {
       webhook_signing_secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
       default_allowed_scopes: ["data:read"],
       callback_url: null,
+      callback_state: "active",
       verifier_id: body.connection_id,
       registry_answers: false,
     });

@@ -9,6 +9,7 @@ import { createIdentifyOperator } from "../../src/platforms/clusters/identify_op
 import type { TrustedClusters } from "../../src/platforms/clusters/trusted_clusters.ts";
 import { claimLeadership } from "../../src/platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
+import { createSendingRates } from "../../src/platforms/deliveries/rates.ts";
 import { acceptBinding } from "../../src/platforms/namespaces/namespace_binding.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
@@ -64,7 +65,12 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
   const api = await startApi({
     ...options,
     routes: (parts) => [
-      ...platformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),
+      ...platformRoutes({
+        ...parts,
+        callbacks,
+        apiKeys: apiKeys(parts),
+        sendingRates: createSendingRates(parts.db),
+      }),
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
       ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),

@@ -13,7 +13,7 @@ import {
  * The operator's calls about its leadership, platforms and agents. They keep the rules of the calls that
  * people make.
  */
-export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
+export function operatorPlatformRoutes(deps: Omit<PlatformDeps, "sendingRates">): Route[] {
   return [
     claimLeadershipRoute(deps),
     putPlatformRoute(deps),

@@ -4,9 +4,9 @@ import { addSeconds } from "../../../src/clock.ts";
 import { pauseEndpoint, resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
 import { MOST_DUE, STEP_EXAMINES, stepRecovery } from "../../../src/events/webhooks/recover.ts";
 import { RESEND_ATTEMPTS } from "../../../src/events/webhooks/resend.ts";
+import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
 import { virtualClock } from "../support/time.ts";
 import { deliveryWorld } from "./delivery_world.ts";
-import { insertDelivery, insertRecovery } from "./recovery_world.ts";
 
 const world = deliveryWorld();
 const now = () => world.harness.clock.now();

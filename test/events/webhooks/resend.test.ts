@@ -9,10 +9,10 @@ import {
   resendDelivery,
   resendRefusal,
 } from "../../../src/events/webhooks/resend.ts";
+import { insertDelivery } from "../../support/deliveries.ts";
 import type { TestConnection } from "../support/connection.ts";
 import { append, createdEvent } from "../support/events.ts";
 import { deliveryWorld } from "./delivery_world.ts";
-import { insertDelivery } from "./recovery_world.ts";
 
 const world = deliveryWorld();
 const { connect, deny, requestIds, states } = world;

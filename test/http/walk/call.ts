@@ -34,6 +34,8 @@ export function idsOf(scene: Scene): Record<string, string> {
     email: scene.person.email,
     target: SCOPE,
     approver_id: scene.approverId,
+    delivery_id: scene.deliveryId,
+    recovery_id: scene.recoveryId,
     cluster: "c1",
     namespace: "default",
     external_id: `c1.${scene.platform.platformId}`,

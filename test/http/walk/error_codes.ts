@@ -29,6 +29,12 @@ const approve = ({ person, requestId }: Scene, fields = {}) =>
     ...fields,
   });
 
+/** A call about what is sent to the scene's callback URL. */
+const sent = ({ person, platform }: Scene, method: string, path: string, body?: object) =>
+  person.client.call(method, `/v1/service/connections/${platform.connectionId}/${path}`, {
+    ...(body && { body }),
+  });
+
 const verify = (scene: Scene, fields = {}) =>
   scene.keyed("POST", "/v1/service/verify", { required_scope: SCOPE, ...fields });
 
@@ -244,6 +250,31 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
   no_secret_rotation: (_, { person, platform: { connectionId } }) =>
     person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret/promote`),
+  no_callback: async (_, scene) => {
+    await sent(scene, "PUT", "callback", { callback_url: null });
+    return sent(scene, "POST", "deliveries/test");
+  },
+  callback_inactive: async (_, scene) => {
+    await sent(scene, "POST", "callback/pause");
+    return sent(scene, "POST", "deliveries/test");
+  },
+  delivery_under_way: async (_, scene) => {
+    await sent(scene, "POST", `deliveries/${scene.deliveryId}/resend`);
+    return sent(scene, "POST", `deliveries/${scene.deliveryId}/resend`);
+  },
+  delivery_body_erased: async (api, scene) => {
+    await api.db("webhook_deliveries").where({ delivery_id: scene.deliveryId }).update({ body: null });
+    return sent(scene, "POST", `deliveries/${scene.deliveryId}/resend`);
+  },
+  delivery_limit: async (api, scene) => {
+    await api.db("webhook_deliveries").where({ delivery_id: scene.deliveryId }).update({ attempts: 50 });
+    return sent(scene, "POST", `deliveries/${scene.deliveryId}/resend`);
+  },
+  recovery_open: async (_, scene) => {
+    const since = "2001-01-01T00:00:00Z";
+    await sent(scene, "POST", "deliveries/recover", { since });
+    return sent(scene, "POST", "deliveries/recover", { since });
+  },
   agent_disabled: async (_, scene) => {
     const path = `/v1/service/connections/${scene.platform.connectionId}/agents/${scene.agentId}`;
     await scene.keyed("DELETE", path);

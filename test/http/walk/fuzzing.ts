@@ -13,6 +13,9 @@ import type { WholeApi } from "./world.ts";
 const COUNTED: Record<string, readonly string[]> = {
   send_code: ["rate_limits"],
   verify_code: ["rate_limits", "sign_in_mails"],
+  resend_delivery: ["rate_limits"],
+  test_callback: ["rate_limits"],
+  recover_deliveries: ["rate_limits"],
 };
 
 /** Calls in a run, their results by status, and what was wrong with any. */

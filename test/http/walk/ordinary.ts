@@ -20,6 +20,10 @@ const agentPath = ({ platform, agentId }: Scene) =>
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
+/** A path of what is sent to the scene's callback URL. */
+const sentPath = ({ platform: { connectionId } }: Scene, suffix: string) =>
+  `/v1/service/connections/${connectionId}/${suffix}`;
+
 const platformPath = ({ platform }: Scene) => `/v1/service/platforms/${platform.platformId}`;
 
 const adoption = ({ person }: Scene, method: "PUT" | "DELETE", path: string) => {
@@ -172,6 +176,32 @@ export const ordinaryCalls: Record<string, Calls> = {
       });
     return [await put("https://shop.example.com/hook"), await put(null)];
   },
+  pause_callback: async (_, scene) => [await scene.person.client.post(sentPath(scene, "callback/pause"))],
+  resume_callback: async (_, scene) => [
+    await scene.person.client.post(sentPath(scene, "callback/resume")),
+    await scene.person.client.post(sentPath(scene, "callback/resume"), { backlog: "discard" }),
+  ],
+  list_deliveries: async (_, scene) => [
+    await scene.person.client.get(
+      sentPath(scene, "deliveries?limit=1&state=failed&since=2001-01-01T00:00:00Z"),
+    ),
+  ],
+  get_delivery: async (_, scene) => [
+    await scene.person.client.get(sentPath(scene, `deliveries/${scene.deliveryId}`)),
+  ],
+  resend_delivery: async (_, scene) => [
+    await scene.person.client.post(sentPath(scene, `deliveries/${scene.deliveryId}/resend`)),
+  ],
+  recover_deliveries: async (_, scene) => [
+    await scene.person.client.post(sentPath(scene, "deliveries/recover"), { since: "2001-01-01T00:00:00Z" }),
+  ],
+  list_recoveries: async (_, scene) => [
+    await scene.person.client.get(sentPath(scene, "deliveries/recoveries")),
+  ],
+  get_recovery: async (_, scene) => [
+    await scene.person.client.get(sentPath(scene, `deliveries/recoveries/${scene.recoveryId}`)),
+  ],
+  test_callback: async (_, scene) => [await scene.person.client.post(sentPath(scene, "deliveries/test"))],
   rotate_api_key: async (_, { person, platform: { connectionId } }) => [
     await person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 60 }),
   ],

@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { addSeconds } from "../../../src/clock.ts";
 import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
+import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
 import type { CallOptions, HttpAnswer } from "../../support/http.ts";
 import {
   approve,
@@ -27,6 +29,10 @@ export type Scene = {
   /** Decided; no outcome is reported yet. */
   invocationId: string;
   approverId: string;
+  /** Failed, and may be sent again. */
+  deliveryId: string;
+  /** Finished. */
+  recoveryId: string;
   /** Of the leader of the cluster c1. */
   epoch: number;
   /** Good for five minutes, and not to be spent. */
@@ -49,7 +55,7 @@ export async function setScene(
   const type = organization ? { organization_name: "Analytical Engines" } : undefined;
   const person = given.person ?? (await api.person(type));
   const path = organization ? "/v1/service/platforms" : undefined;
-  const platform = await registerPlatform(person, {}, path);
+  const platform = await registerPlatform(person, { callback_url: "https://shop.example.com/hook" }, path);
   const agentId = await createAgent(api.client(), platform);
   const scene = actsOf(api, { person, platform, agentId });
   const approved = await selfRequest(person, platform.connectionId);
@@ -69,6 +75,7 @@ export async function setScene(
   });
   return {
     ...scene,
+    ...(await sent(api, platform)),
     approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
@@ -76,6 +83,19 @@ export async function setScene(
     receiptId: String((decided.body.receipt as { receipt_id: string }).receipt_id),
     invocationId,
     epoch: await leaderOf(api, "c1"),
+  };
+}
+
+/** A failed delivery of a platform, and a recovery that has ended. */
+async function sent({ db, clock }: WholeApi, { connectionId }: TestPlatform) {
+  const now = clock.now();
+  const since = addSeconds(now, -60);
+  return {
+    deliveryId: await insertDelivery(db, connectionId, { at: since }),
+    recoveryId: await insertRecovery(db, connectionId, {
+      ...{ since, until: now, state: "done" },
+      finished_at: now,
+    }),
   };
 }
 

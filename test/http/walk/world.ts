@@ -17,6 +17,7 @@ import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
+import { createSendingRates } from "../../../src/platforms/deliveries/rates.ts";
 import { acceptBinding } from "../../../src/platforms/namespaces/namespace_binding.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
@@ -79,6 +80,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     mailer: mailbox,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
+    sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },
     signInUrl: undefined,

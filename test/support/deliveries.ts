@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { addSeconds } from "../../../src/clock.ts";
-import type { Database } from "../../../src/db/database.ts";
-import type { WebhookDeliveryRow, WebhookRecoveryRow } from "../../../src/db/tables.ts";
-import { endpointIdOf } from "../../../src/events/webhooks/endpoint.ts";
-import { FRESH_HEALTH } from "../../../src/events/webhooks/health.ts";
+import { addSeconds } from "../../src/clock.ts";
+import type { Database } from "../../src/db/database.ts";
+import type { WebhookDeliveryRow, WebhookRecoveryRow } from "../../src/db/tables.ts";
+import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
+import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 

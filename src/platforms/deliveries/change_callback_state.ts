@@ -1,0 +1,38 @@
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import { type Backlog, pauseEndpoint, resumeEndpoint } from "../../events/webhooks/endpoint.ts";
+import { lockConnection } from "../connection_lock.ts";
+import { findConnection } from "../platform_record.ts";
+import type { OwnConnection } from "../webhooks/webhook_secret.ts";
+import { requireCallback } from "./require_callback.ts";
+
+type Deps = { db: Database; clock: Clock };
+
+/**
+ * Pauses a connection's callback, also a suspended one: nothing more is sent, and events are held. May be
+ * repeated. Throws `not_found`, `no_callback`.
+ */
+export async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
+  await change(deps, own, (tx, connectionId) => pauseEndpoint(tx, connectionId, deps.clock.now()));
+}
+
+/**
+ * Ends a pause or a suspension; what was held is sent, or dropped for good with the recovery that is open.
+ * May be repeated. Throws `not_found`, `no_callback`: without a URL what was held would only be cancelled.
+ */
+export async function resumeCallback(deps: Deps, own: OwnConnection, backlog: Backlog): Promise<void> {
+  await change(deps, own, (tx, connectionId) => resumeEndpoint(tx, connectionId, backlog, deps.clock.now()));
+}
+
+async function change(
+  { db }: Deps,
+  { accountId, connectionId }: OwnConnection,
+  work: (tx: Transaction, connectionId: string) => Promise<void>,
+): Promise<void> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    requireCallback(await findConnection(tx, accountId, connection_id));
+    await work(tx, connection_id);
+  });
+}
