@@ -11,6 +11,7 @@ import type { Reader } from "./events/published.ts";
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
+import { stepBacklogs } from "./events/webhooks/backlog.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { createResolve } from "./events/webhooks/callbacks/resolve.ts";
 import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
@@ -145,6 +146,15 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
     return false;
   });
+  const settling = startLoop({
+    name: "backlogs",
+    log,
+    async step() {
+      const moved = await stepBacklogs({ database, clock });
+      if (moved) wakeSending();
+      return moved;
+    },
+  });
   const recovering = startLoop({
     name: "recoveries",
     log,
@@ -176,7 +186,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     },
     async stop() {
       await Promise.all(
-        [relaying, sending, reaping, recovering, cleaning, reconciling].map((loop) => loop.stop()),
+        [relaying, sending, reaping, settling, recovering, cleaning, reconciling].map((loop) => loop.stop()),
       );
       await bus.close();
       await dispatcher.drain();

@@ -75,6 +75,7 @@ export type WebhookEndpointRow = {
   breaker_open_seconds: number | null;
   breaker_open_until: Date | null;
   noticed_at: Date | null;
+  discard_through: number | null;
   created_at: Date;
 };
 

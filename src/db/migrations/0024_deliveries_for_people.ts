@@ -7,6 +7,11 @@ alter table webhook_endpoints add constraint webhook_endpoints_state_check
   check (state in ('active', 'paused', 'suspended'));
 -- When the account's owner last got a mail about a suspension.
 alter table webhook_endpoints add column noticed_at timestamptz;
+-- Up to which event what was held, or waits, is dropped before anything is sent again.
+alter table webhook_endpoints add column discard_through bigint;
+create index webhook_endpoints_discard on webhook_endpoints (endpoint_id) where discard_through is not null;
+-- What is held of an endpoint, in its order.
+create index webhook_deliveries_backlog on webhook_deliveries (endpoint_id, aggregate_seq) where state = 'held';
 
 -- How many attempts there were before the current schedule began: the delivery was sent again then.
 alter table webhook_deliveries add column schedule_start smallint not null default 0;

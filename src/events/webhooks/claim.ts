@@ -45,7 +45,8 @@ with recursive waiting (endpoint_id) as (
     select d.aggregate_seq as head, d.state = 'pending' and d.next_attempt_at <= :now as ready
     from webhook_deliveries d where d.endpoint_id = e.endpoint_id and ${FIRST}
     order by d.aggregate_seq limit 1) first on true
-  where e.state = 'active' and (e.breaker_open_until is null or e.breaker_open_until <= :now)
+  where e.state = 'active' and e.discard_through is null
+    and (e.breaker_open_until is null or e.breaker_open_until <= :now)
     and load.room > 0
     and (first.ready or exists (
       select from webhook_deliveries d where d.endpoint_id = e.endpoint_id
@@ -54,7 +55,7 @@ with recursive waiting (endpoint_id) as (
 ), locked as (
   select e.endpoint_id, s.room, s.head from webhook_endpoints e
   join seen s on s.endpoint_id = e.endpoint_id and s.claims = e.claims
-  where e.state = 'active'
+  where e.state = 'active' and e.discard_through is null
   order by e.endpoint_id for update of e skip locked
 ), picked as (
   select l.endpoint_id, due.delivery_id, due.next_attempt_at,

@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import type { Transaction } from "../../db/database.ts";
-import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
+import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import type { Reader } from "../published.ts";
@@ -11,8 +11,10 @@ import { FRESH_HEALTH } from "./health.ts";
 /** `created` is called after the commit, when there may be deliveries to send. */
 export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
 
+/** An endpoint, and whether what comes is held. */
+type Endpoint = { endpoint_id: string; holds: boolean };
 /** Endpoints by connection. */
-type Endpoints = Map<string, Pick<WebhookEndpointRow, "endpoint_id" | "state">>;
+type Endpoints = Map<string, Endpoint>;
 /** Sealed secrets by event. */
 type Secrets = Map<string, Buffer>;
 
@@ -22,7 +24,8 @@ export const webhookReader = { name: "webhooks", aggregateType: "connection" } a
 /**
  * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's
  * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
- * sent later. Secrets join the body in sealed form only, and their row goes away with the event.
+ * sent later; of an endpoint that gets nothing, or has deliveries held, it is held. Secrets join the body in
+ * sealed form only, and their row goes away with the event.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
@@ -46,12 +49,11 @@ export function createWebhookConsumer({ secretBox, clock, created }: WebhookCons
 function deliveryRow(
   secretBox: SecretBox,
   event: BusEvent,
-  { endpoint_id, state }: Pick<WebhookEndpointRow, "endpoint_id" | "state">,
+  { endpoint_id, holds }: Endpoint,
   secrets: Buffer | undefined,
   now: Date,
 ): Partial<WebhookDeliveryRow> {
   const deliveryId = deliveryIdOf(endpoint_id, event.eventId);
-  const active = state === "active";
   return {
     delivery_id: deliveryId,
     endpoint_id,
@@ -60,8 +62,8 @@ function deliveryRow(
     aggregate_seq: event.aggregateSeq,
     body: secrets === undefined ? event.payload : null,
     body_sealed: secrets === undefined ? null : boxedBody(secretBox, event, secrets, deliveryId),
-    state: active ? "pending" : "held",
-    next_attempt_at: active ? now : null,
+    state: holds ? "held" : "pending",
+    next_attempt_at: holds ? null : now,
     created_at: now,
   };
 }
@@ -98,6 +100,28 @@ async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Pr
     .whereIn("connection_id", connections)
     .orderBy("endpoint_id")
     .forShare()
-    .select("connection_id", "endpoint_id", "state");
-  return new Map(rows.map((row) => [row.connection_id, row]));
+    .select("connection_id", "endpoint_id", "state", "discard_through");
+  const behind = await withBacklog(
+    tx,
+    rows.map((row) => row.endpoint_id),
+  );
+  return new Map(
+    rows.map(({ connection_id, endpoint_id, state, discard_through }) => {
+      const holds = state !== "active" || discard_through !== null || behind.has(endpoint_id);
+      return [connection_id, { endpoint_id, holds }];
+    }),
+  );
+}
+
+/** Those of the endpoints, which are locked, that have deliveries held: what comes is held behind them. */
+async function withBacklog(tx: Transaction, endpointIds: string[]): Promise<Set<string>> {
+  const held = tx("webhook_deliveries as d")
+    .whereRaw("d.endpoint_id = e.endpoint_id")
+    .where({ "d.state": "held" })
+    .select(tx.raw("1"));
+  const found: string[] = await tx("webhook_endpoints as e")
+    .whereIn("e.endpoint_id", endpointIds)
+    .whereExists(held)
+    .pluck("e.endpoint_id");
+  return new Set(found);
 }

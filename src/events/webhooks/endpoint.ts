@@ -1,5 +1,6 @@
 import { v5 as uuidv5 } from "uuid";
 import type { Transaction } from "../../db/database.ts";
+import { moveBacklog } from "./backlog.ts";
 import { FRESH_HEALTH } from "./health.ts";
 
 /** The id of a connection's endpoint. It stays the same when the callback URL changes. */
@@ -36,7 +37,7 @@ export async function pauseEndpoint(tx: Transaction, connectionId: string, now: 
   await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId })
     .update({ state: "paused", suspended_at: null, suspend_reason: null });
-  await holdWaiting(tx, endpointId);
+  await moveBacklog(tx, endpointId, now);
 }
 
 /**
@@ -55,7 +56,7 @@ export async function resumeEndpoint(
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "paused" })
     .update({ state: "active", failing_since: null });
-  if (resumed > 0) await releaseHeld(tx, endpointId, backlog, now);
+  if (resumed > 0) await release(tx, endpointId, backlog, now);
 }
 
 /**
@@ -72,26 +73,23 @@ export async function endSuspension(
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "suspended" })
     .update(FRESH_HEALTH);
-  if (resumed > 0) await releaseHeld(tx, endpointId, backlog, now);
+  if (resumed > 0) await release(tx, endpointId, backlog, now);
   return resumed > 0;
 }
 
-/** Holds what waits for an endpoint, whose row the transaction has locked. */
-export async function holdWaiting(tx: Transaction, endpointId: string): Promise<void> {
-  await tx("webhook_deliveries")
-    .where({ endpoint_id: endpointId, state: "pending" })
-    .update({ state: "held", next_attempt_at: null });
-}
-
 /** What is discarded takes the recovery that is open with it. */
-async function releaseHeld(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
-  const held = tx("webhook_deliveries").where({ endpoint_id: endpointId, state: "held" });
-  if (backlog === "replay") {
-    await held.update({ state: "pending", next_attempt_at: now });
-    return;
+async function release(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
+  if (backlog === "discard") {
+    const waiting = tx("webhook_deliveries")
+      .where({ endpoint_id: endpointId })
+      .whereIn("state", ["held", "pending"])
+      .max("aggregate_seq");
+    await tx("webhook_endpoints")
+      .where({ endpoint_id: endpointId })
+      .update({ discard_through: waiting as never });
+    await tx("webhook_recoveries")
+      .where({ endpoint_id: endpointId, state: "running" })
+      .update({ state: "cancelled", finished_at: now });
   }
-  await held.update({ state: "cancelled", settled_at: now, body: null, body_sealed: null });
-  await tx("webhook_recoveries")
-    .where({ endpoint_id: endpointId, state: "running" })
-    .update({ state: "cancelled", finished_at: now });
+  await moveBacklog(tx, endpointId, now);
 }

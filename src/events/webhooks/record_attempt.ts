@@ -1,8 +1,8 @@
 import type { Database, Transaction } from "../../db/database.ts";
 import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import { type AttemptResult, DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
+import { moveBacklog } from "./backlog.ts";
 import type { Claimed } from "./claim.ts";
-import { holdWaiting } from "./endpoint.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
 import { retryDelay } from "./schedule.ts";
 import { noticeSuspension } from "./suspension_notice.ts";
@@ -46,7 +46,7 @@ export async function recordAttempt(database: Database, attempted: Attempted): P
       .update({ next_attempt_at: null, lease_token: null, lease_until: null, ...change });
     await tx("webhook_endpoints").where({ endpoint_id: delivery.endpoint_id }).update(health);
     if (suspended) {
-      await holdWaiting(tx, delivery.endpoint_id);
+      await moveBacklog(tx, delivery.endpoint_id, endedAt);
       await noticeSuspension(tx, delivery.endpoint_id, endedAt);
     }
     return { state: change.state, verdict, suspended };

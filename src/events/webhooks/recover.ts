@@ -22,7 +22,7 @@ from webhook_recoveries r
 join webhook_endpoints e on e.endpoint_id = r.endpoint_id
 join connections c on c.connection_id = e.connection_id
 where r.finished_at is null and (c.removed_at is not null or (
-  e.state = 'active' and c.callback_url is not null
+  e.state = 'active' and e.discard_through is null and c.callback_url is not null
   and (e.breaker_open_until is null or e.breaker_open_until <= :now) and ${DUE} < ${MOST_DUE}))
 order by r.stepped_at limit 1`;
 
@@ -94,7 +94,7 @@ export async function stepRecovery({
     const endpoint = await tx("webhook_endpoints")
       .where({ endpoint_id: next.endpoint_id })
       .forShare()
-      .first("state");
+      .first("state", "discard_through");
     const recovery = await tx("webhook_recoveries")
       .where({ recovery_id: next.recovery_id, state: "running" })
       .forUpdate()
@@ -102,7 +102,9 @@ export async function stepRecovery({
       .first("recovery_id");
     if (recovery === undefined) return;
     if (next.removed) return cancelRecovery(tx, next.recovery_id, now);
-    if (endpoint?.state === "active") await tx.raw(STEP, { now, recoveryId: next.recovery_id });
+    if (endpoint?.state === "active" && endpoint.discard_through === null) {
+      await tx.raw(STEP, { now, recoveryId: next.recovery_id });
+    }
   });
   return true;
 }

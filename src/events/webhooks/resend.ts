@@ -1,5 +1,5 @@
 import type { Transaction } from "../../db/database.ts";
-import type { WebhookDeliveryRow, WebhookEndpointRow } from "../../db/tables.ts";
+import type { WebhookDeliveryRow } from "../../db/tables.ts";
 
 /** A delivery that has had so many attempts, over all of its schedules, is not sent again. */
 export const RESEND_ATTEMPTS = 50;
@@ -17,7 +17,8 @@ export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
   /** Whether its body is still kept. */
   has_body: boolean;
   callback_url: string | null;
-  endpoint_state: WebhookEndpointRow["state"];
+  /** Whether its endpoint gets requests: not paused, not suspended, nothing being discarded. */
+  is_active: boolean;
 };
 
 /**
@@ -26,9 +27,9 @@ export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
  * erased (delivered secrets, cancelled deliveries); it had its attempts.
  */
 export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
-  const { state, attempts, has_body, callback_url, endpoint_state } = delivery;
+  const { state, attempts, has_body, callback_url, is_active } = delivery;
   if (callback_url === null) return "no_callback";
-  if (endpoint_state !== "active") return "callback_inactive";
+  if (!is_active) return "callback_inactive";
   if (state === "pending" || state === "sending" || state === "held") return "delivery_under_way";
   if (!has_body) return "delivery_body_erased";
   return attempts >= RESEND_ATTEMPTS ? "delivery_limit" : undefined;
@@ -49,7 +50,7 @@ export async function resendDelivery(
   const endpoint = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId })
     .forShare()
-    .first("state", "connection_id");
+    .first("state", "connection_id", "discard_through");
   if (endpoint === undefined) return "not_found";
   const [delivery] = await tx("webhook_deliveries")
     .where({ delivery_id: deliveryId, endpoint_id: endpointId })
@@ -66,7 +67,7 @@ export async function resendDelivery(
   const refusal = resendRefusal({
     ...delivery,
     callback_url: connection?.callback_url ?? null,
-    endpoint_state: endpoint.state,
+    is_active: endpoint.state === "active" && endpoint.discard_through === null,
   });
   if (refusal !== undefined) return refusal;
   await tx("webhook_deliveries")

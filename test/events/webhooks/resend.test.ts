@@ -42,7 +42,7 @@ describe("whether a delivery is sent again", () => {
     attempts: 10,
     has_body: true,
     callback_url: "https://shop.example.com/hook",
-    endpoint_state: "active",
+    is_active: true,
   };
   test.each([
     [{}, undefined],
@@ -53,12 +53,10 @@ describe("whether a delivery is sent again", () => {
     [{ state: "delivered", has_body: false }, "delivery_body_erased"],
     [{ state: "pending" }, "delivery_under_way"],
     [{ state: "sending" }, "delivery_under_way"],
-    [{ state: "held", endpoint_state: "paused" }, "callback_inactive"],
-    [{ state: "held", endpoint_state: "suspended" }, "callback_inactive"],
+    [{ state: "held", is_active: false }, "callback_inactive"],
     [{ state: "held" }, "delivery_under_way"],
-    [{ endpoint_state: "paused" }, "callback_inactive"],
-    [{ endpoint_state: "suspended" }, "callback_inactive"],
-    [{ callback_url: null, endpoint_state: "paused" }, "no_callback"],
+    [{ is_active: false }, "callback_inactive"],
+    [{ callback_url: null, is_active: false }, "no_callback"],
     [{ attempts: RESEND_ATTEMPTS - 1 }, undefined],
     [{ attempts: RESEND_ATTEMPTS }, "delivery_limit"],
   ] as [Partial<Resendable>, string | undefined][])("%j: %s", (change, refusal) => {
