@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { BACKLOG_BATCH, stepBacklogs } from "../../../src/events/webhooks/backlog.ts";
 import { claimDeliveries } from "../../../src/events/webhooks/claim.ts";
@@ -45,6 +46,31 @@ async function counts(): Promise<Record<string, number>> {
     (rows as { state: string; count: number }[]).map(({ state, count }) => [state, count]),
   );
 }
+
+test("is not claimed any more from the commit of the pause on, however long it is", async () => {
+  await waiting(COUNT);
+  const { database } = world.home;
+  const endpoint = database("webhook_endpoints").where({
+    endpoint_id: endpointIdOf(connection.connectionId),
+  });
+  await database("webhook_deliveries").update({ attempts: 1 });
+  await endpoint.clone().update({ concurrency: 1000 });
+  for (let round = 0; round < 15; round++) {
+    let racing = true;
+    const claims = Array.from({ length: 6 }, async () => {
+      while (racing) await claimDeliveries(database, 1, now());
+    });
+    const atPause = await database.transaction(async (tx) => {
+      await pauseEndpoint(tx, connection.connectionId, now());
+      return endpoint.clone().transacting(tx).first("claims");
+    });
+    await sleep(20);
+    racing = false;
+    await Promise.all(claims);
+    expect(await endpoint.clone().first("claims")).toEqual(atPause);
+    await resume();
+  }
+});
 
 describe("a backlog", () => {
   test("is held in small steps, while nothing of it is sent", async () => {
