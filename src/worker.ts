@@ -3,10 +3,12 @@ import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
 import { createNoticeConsumer, noticeReader } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
-import { type Database, openDatabase } from "./db/database.ts";
+import { openDatabase } from "./db/database.ts";
 import { checkWay, type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
-import { createEventMetrics } from "./events/metrics.ts";
+import { createEventMetrics } from "./events/metrics/event_metrics.ts";
+import { eventStates, readOutbox } from "./events/metrics/event_states.ts";
+import { createMeasurements, MEASURE_SECONDS } from "./events/metrics/measurements.ts";
 import type { Reader } from "./events/published.ts";
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
@@ -46,7 +48,7 @@ export type WorkerDeps = {
   timing?: WorkerTiming;
 };
 
-/** How the events are doing. Ages are seconds. */
+/** How the events are doing: how many wait, counted up to 100,000; the age is in seconds. */
 export type WorkerHealth = { ok: boolean; events_waiting: number; oldest_event_age: number };
 
 /** The running worker role. */
@@ -82,11 +84,13 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     onError,
   });
   const secretBox = createSecretBox(Buffer.from(config.SEALING_KEY, "base64"));
-  const measured = metrics && createEventMetrics(metrics);
+  const measure = metrics && createEventMetrics({ ...metrics, clock });
+  const measurements = metrics && createMeasurements({ ...metrics, clock, log });
   const workerId = randomUUID();
   const leases = createShardLeases(database, workerId, timing.leaseSeconds);
-  const bus = carrier.open({ database, clock, log, workerId, leaseSeconds: timing.leaseSeconds });
-  const relay = createRelay({ database, bus, clock, workerId, way: carrier.way });
+  const { leaseSeconds } = timing;
+  const bus = carrier.open({ database, clock, log, workerId, leaseSeconds, measure, measurements });
+  const relay = createRelay({ database, bus, clock, workerId, way: carrier.way, measure });
   const policy = createAddressPolicy({
     development: config.DEVELOPMENT,
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
@@ -101,12 +105,13 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     log,
     claimSeconds: timing.claimSeconds,
     finished: wakeSending,
-    ...(measured && { measure: measured.attempt }),
+    ...(measure && { measure: measure.attempt }),
   });
   const consumers = [
     createWebhookConsumer({ secretBox, clock, created: wakeSending }),
     createNoticeConsumer({ clock }),
   ];
+  for (const state of eventStates(database, consumers)) measurements?.add(state);
   const unprepared = [
     () => takeWay(database, carrier, consumers),
     ...consumers.map((consumer) => () => bus.subscribe(consumer)),
@@ -173,20 +178,24 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
     await leases.renew();
     if (unprepared.length === 0) await onTheWay(() => checkWay(database, carrier));
-    const { waiting, oldestSeconds } = await readOutbox(database, clock);
-    measured?.outbox(waiting, oldestSeconds);
+    return false;
+  });
+  const measuring = every(MEASURE_SECONDS, "measurements", async () => {
+    await measurements?.read();
     return false;
   });
 
   return {
     wake: relaying.wake,
     async health() {
-      const { waiting, oldestSeconds } = await readOutbox(database, clock);
-      return { ok: (await bus.health()).ok, events_waiting: waiting, oldest_event_age: oldestSeconds };
+      const { events, oldestSeconds } = await readOutbox(database, clock.now());
+      return { ok: (await bus.health()).ok, events_waiting: events, oldest_event_age: oldestSeconds };
     },
     async stop() {
       await Promise.all(
-        [relaying, sending, reaping, settling, recovering, cleaning, reconciling].map((loop) => loop.stop()),
+        [relaying, sending, reaping, settling, recovering, cleaning, reconciling, measuring].map((loop) =>
+          loop.stop(),
+        ),
       );
       await bus.close();
       await dispatcher.drain();
@@ -195,14 +204,4 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       await database.destroy();
     },
   };
-}
-
-async function readOutbox(
-  database: Database,
-  clock: Clock,
-): Promise<{ waiting: number; oldestSeconds: number }> {
-  const { rows } = await database.raw("select count(*) as waiting, min(created_at) as oldest from outbox");
-  const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
-  const now = clock.now().getTime();
-  return { waiting, oldestSeconds: oldest === null ? 0 : Math.max(0, (now - oldest.getTime()) / 1000) };
 }

@@ -3,9 +3,15 @@ import type { Database, Transaction } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 import type { BusEvent, Consumer } from "./bus.ts";
+import type { EventMetrics } from "./metrics/event_metrics.ts";
 
-/** What consuming needs. */
-export type ConsumeDeps = { database: Database; clock: Clock; log: Logger };
+/** What consuming needs. `measure` is told what became of events. */
+export type ConsumeDeps = {
+  database: Database;
+  clock: Clock;
+  log: Logger;
+  measure?: EventMetrics | undefined;
+};
 
 /** Where a bus brought an event from. */
 export type Origin = { topic: string; partition: number; offset: string };
@@ -37,10 +43,12 @@ export async function consume(
 }
 
 async function handleOnce(deps: ConsumeDeps, consumer: Consumer, events: BusEvent[]): Promise<void> {
-  await deps.database.transaction(async (tx) => {
+  const handled = await deps.database.transaction(async (tx) => {
     const fresh = await enterInbox(tx, consumer, events, deps.clock.now());
     if (fresh.length > 0) await consumer.handle(tx, fresh);
+    return fresh;
   });
+  deps.measure?.consumed(consumer.name, handled, events.length - handled.length);
 }
 
 async function handleOrPutAside(
@@ -64,15 +72,15 @@ async function handleOrPutAside(
 
 /** Puts an event aside as a dead letter, for people to look at; once, however often it comes. */
 export async function putAside(
-  { database, clock }: Pick<ConsumeDeps, "database" | "clock">,
+  { database, clock, measure }: Pick<ConsumeDeps, "database" | "clock" | "measure">,
   consumer: Pick<Consumer, "name">,
   event: BusEvent,
   { reason, origin }: { reason: string; origin?: Origin | undefined },
 ): Promise<void> {
   const now = clock.now();
-  await database.transaction(async (tx) => {
+  const isNew = await database.transaction(async (tx) => {
     const fresh = await enterInbox(tx, consumer, [event], now);
-    if (fresh.length === 0) return;
+    if (fresh.length === 0) return false;
     await tx("dead_letters").insert({
       consumer: consumer.name,
       event_id: event.eventId,
@@ -81,7 +89,9 @@ export async function putAside(
       origin: origin === undefined ? null : (JSON.stringify(origin) as never),
       created_at: now,
     });
+    return true;
   });
+  if (isNew) measure?.putAside(consumer.name);
 }
 
 /** Rows go in by event id, so that two batches wait for each other in one order only. */

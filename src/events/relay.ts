@@ -3,6 +3,7 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
+import type { EventMetrics } from "./metrics/event_metrics.ts";
 import { type EventWay, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
@@ -14,8 +15,15 @@ export type Relay = {
   step(): Promise<boolean>;
 };
 
-/** What a relay works with. `way`: the one that its bus goes. */
-export type RelayDeps = { database: Database; bus: Bus; clock: Clock; workerId: string; way?: EventWay };
+/** What a relay works with. `way`: the one that its bus goes. `measure` is told of each batch. */
+export type RelayDeps = {
+  database: Database;
+  bus: Bus;
+  clock: Clock;
+  workerId: string;
+  way?: EventWay;
+  measure?: Pick<EventMetrics, "relayed"> | undefined;
+};
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
@@ -54,7 +62,7 @@ where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
  * taken.
  */
 export function createRelay(deps: RelayDeps): Relay {
-  const { database, bus, clock, workerId, way = "embedded" } = deps;
+  const { database, bus, clock, workerId, way = "embedded", measure } = deps;
   let lowWater = 0;
   let rewindAt = clock.now();
 
@@ -69,8 +77,14 @@ export function createRelay(deps: RelayDeps): Relay {
 
   async function publish(rows: Row[]): Promise<void> {
     if (rows.length === 0) return;
-    await bus.publish(rows.map(toEvent));
-    await takeOffOutbox(database, rows, { workerId, way });
+    try {
+      await bus.publish(rows.map(toEvent));
+      await takeOffOutbox(database, rows, { workerId, way });
+    } catch (error) {
+      measure?.relayed("failed");
+      throw error;
+    }
+    measure?.relayed("published");
   }
 
   return {

@@ -121,8 +121,14 @@ test("counts what waits and what was sent, without naming anybody", async () => 
   await eventually("both are counted", async () => (await text()).includes('outcome="delivered"'));
   expect(await text()).toContain('deputize_webhook_attempt_seconds_count{outcome="rejected"} 1');
   expect(await text()).toContain('deputize_webhook_attempt_seconds_count{outcome="delivered"} 1');
+  const measured = ["outbox", "consumers", "dead_letters", "history", "deliveries", "endpoints"];
+  for (const each of measured) {
+    expect(await text()).toContain(`deputize_measurement_up{measurement="${each}"} 1`);
+  }
   expect(await text()).toMatch(/^deputize_outbox_events \d+$/m);
   expect(await text()).toMatch(/^deputize_outbox_oldest_seconds \d/m);
+  expect(await text()).toContain('deputize_consumer_events_total{consumer="webhooks",outcome="handled"} 2');
+  expect(await text()).toMatch(/^deputize_relay_batches_total{result="published"} [12]$/m);
   expect(await text()).not.toContain(connection.connectionId);
 });
 

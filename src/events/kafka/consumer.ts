@@ -117,6 +117,7 @@ async function handleBatch(
     } catch (error) {
       if (!isAway(error)) throw error;
       deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
+      deps.measure?.paused(consumer.name);
       resumeLater(payload.pause(), waiting);
       return;
     }
@@ -176,17 +177,19 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
 /** The library starts a reader again after some errors, after others it stays silent for ever. */
 function watch(
   reader: Client,
-  { answers, clock, fatal, log }: KafkaConsumerDeps,
+  deps: KafkaConsumerDeps,
   name: string,
   state: { isClosed: boolean },
-): Loop {
+): Pick<Loop, "stop"> {
+  const { answers, clock, fatal, log, measure } = deps;
   const { CRASH, FETCH, GROUP_JOIN, HEARTBEAT } = reader.events;
   reader.on(CRASH, ({ payload }) => {
     if (!payload.restart && !state.isClosed) fatal(payload.error);
   });
   const watchdog = createWatchdog({ name, clock, answers, fatal });
   for (const event of [FETCH, GROUP_JOIN, HEARTBEAT]) reader.on(event, () => watchdog.sign());
-  return startLoop({
+  const unwatch = measure?.watches(name, watchdog.silentSeconds);
+  const watching = startLoop({
     name: `watchdog of ${name}`,
     log,
     shortestPause: WATCH_MS,
@@ -196,4 +199,10 @@ function watch(
       return false;
     },
   });
+  return {
+    async stop() {
+      unwatch?.();
+      await watching.stop();
+    },
+  };
 }

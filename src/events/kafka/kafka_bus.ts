@@ -7,6 +7,8 @@ import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";
 import { explained } from "./faults.ts";
 import { startHistoryLoop } from "./history.ts";
+import { lagState } from "./lag_state.ts";
+import { measuredProducer } from "./measured_producer.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 import { startRepairLoop } from "./repair.ts";
@@ -30,9 +32,12 @@ const HEALTH_MS = 3_000;
  */
 export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDeps): Bus {
   const client = createKafkaClient(settings, deps.log);
-  const producer = createKafkaProducer(client);
+  const producer = measuredProducer(createKafkaProducer(client), deps);
   const consumers: KafkaConsumer[] = [];
   const lifecycle = `${settings.prefix}${topics.lifecycle}`;
+  const groups: string[] = [];
+  const lag = lagState(client, lifecycle, groups);
+  deps.measurements?.add(lag);
   const deadLetters = startDeadLetterLoop({
     ...deps,
     producer,
@@ -82,6 +87,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
         consumers.push(
           await startKafkaConsumer({ ...deps, client, answers }, consumer, { topic: lifecycle, groupId }),
         );
+        groups.push(groupId);
       });
       readers.push(consumer);
     },
@@ -97,7 +103,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
       closed = true;
       await Promise.allSettled(consumers.map((consumer) => consumer.close()));
       await Promise.all([deadLetters.stop(), history.stop(), repair.stop()]);
-      await producer.close();
+      await Promise.all([producer.close(), lag.close()]);
     },
   };
 }

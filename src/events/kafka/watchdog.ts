@@ -4,6 +4,8 @@ import type { Clock } from "../../clock.ts";
 export type Watchdog = {
   /** The reader did something. */
   sign(): void;
+  /** For how long it has done nothing. */
+  silentSeconds(): number;
   /** Tells `fatal`, once, when it has been silent for too long. */
   check(): Promise<void>;
 };
@@ -25,19 +27,21 @@ export function createWatchdog(deps: {
   const { name, clock, answers, fatal } = deps;
   let last = clock.now().getTime();
   let isTold = false;
+  const silentMs = () => clock.now().getTime() - last;
   return {
     sign() {
       last = clock.now().getTime();
     },
+    silentSeconds: () => silentMs() / 1000,
     async check() {
-      if (isTold || clock.now().getTime() - last < SILENT_MS) return;
+      if (isTold || silentMs() < SILENT_MS) return;
       try {
         await answers();
       } catch {
         last = clock.now().getTime();
         return;
       }
-      if (clock.now().getTime() - last < SILENT_MS) return;
+      if (silentMs() < SILENT_MS) return;
       isTold = true;
       fatal(new Error(`The reader ${name} has been silent for ${SILENT_MS / 1000} s although Kafka answers`));
     },

@@ -1,10 +1,12 @@
 import type { ConsumerConfig, Kafka, RecordMetadata } from "kafkajs";
 import { pino } from "pino";
+import { Registry } from "prom-client";
 import { expect, test, vi } from "vitest";
 import type { Database } from "../../../src/db/database.ts";
 import { startKafkaConsumer } from "../../../src/events/kafka/consumer.ts";
 import { createKafkaProducer, partitionFor } from "../../../src/events/kafka/producer.ts";
 import { readRecord, toRecord } from "../../../src/events/kafka/records.ts";
+import { createEventMetrics } from "../../../src/events/metrics/event_metrics.ts";
 import { busEvent } from "../describe_bus.ts";
 import { virtualClock } from "../support/time.ts";
 
@@ -108,21 +110,29 @@ function fakeReader(change: object = {}) {
     for (const listener of listeners.get(name) ?? []) listener(event);
   };
   const clock = virtualClock();
+  const registry = new Registry();
   const start = (leaseSeconds = 15) =>
     startKafkaConsumer(
       {
         client: { consumer } as unknown as Kafka,
         leaseSeconds,
-        database: {} as Database,
+        database: {
+          async transaction() {
+            throw Object.assign(new Error("the database is away"), { code: "ECONNREFUSED" });
+          },
+        } as unknown as Database,
         clock,
         log: pino({ level: "silent" }),
         answers: async () => undefined,
         fatal: (error) => fatal.push(error.message),
+        measure: createEventMetrics({ registry, clock }),
       },
       { name: "webhooks", handle: async () => undefined },
       { topic: "t", groupId: "g" },
     );
-  return { start, clock, fatal, done, asked, tell };
+  const shown = async (name: string) =>
+    (await registry.metrics()).split("\n").find((line) => line.startsWith(`${name}{`));
+  return { start, clock, fatal, done, asked, shown, tell };
 }
 
 test("the partitions of a process that died are free after twice its lease, and 6 s at least", async () => {
@@ -182,6 +192,44 @@ test.each([
     expect(fatal).toEqual(told);
   },
 );
+
+test("a reader's silence is measured until it is closed", async () => {
+  const { start, clock, tell, shown } = fakeReader();
+  const running = await start();
+  clock.advance(9);
+  const silent = "deputize_kafka_reader_silent_seconds";
+  expect(await shown(silent)).toBe(`${silent}{consumer="webhooks"} 9`);
+  tell("heartbeat", {});
+  expect(await shown(silent)).toBe(`${silent}{consumer="webhooks"} 0`);
+  await running.close();
+  expect(await shown(silent)).toBeUndefined();
+});
+
+test("a pause because the database is away is counted, and nothing is committed", async () => {
+  let handle = async (_: unknown): Promise<void> => undefined;
+  const { start, shown } = fakeReader({
+    run: async ({ eachBatch }: { eachBatch: typeof handle }) => {
+      handle = eachBatch;
+    },
+  });
+  const running = await start();
+  let pauses = 0;
+  const value = Buffer.from("no event");
+  await handle({
+    batch: { topic: "t", partition: 0, messages: [{ offset: "0", value, headers: {}, timestamp: "0" }] },
+    isRunning: () => true,
+    isStale: () => false,
+    pause() {
+      pauses += 1;
+      return () => undefined;
+    },
+  });
+  expect(pauses).toBe(1);
+  expect(await shown("deputize_kafka_pauses_total")).toBe(
+    'deputize_kafka_pauses_total{consumer="webhooks"} 1',
+  );
+  await running.close();
+});
 
 test("a record is read as the event that it was made of", () => {
   const event = busEvent("bücher", { headers: { traceparent: "00-1-2-01" } });

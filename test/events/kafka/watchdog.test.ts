@@ -38,6 +38,14 @@ test("a sign of life begins the two minutes anew", async () => {
   expect(told).toEqual([]);
 });
 
+test("says for how long the reader has been silent", async () => {
+  const { after, watchdog } = setUp();
+  await after(7.5);
+  expect(watchdog.silentSeconds()).toBe(7.5);
+  watchdog.sign();
+  expect(watchdog.silentSeconds()).toBe(0);
+});
+
 test("while Kafka does not answer a silent reader waits, and has two minutes afterwards", async () => {
   const { after, told, kafka } = setUp();
   kafka.answers = false;

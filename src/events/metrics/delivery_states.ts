@@ -1,0 +1,51 @@
+import type { Database } from "../../db/database.ts";
+import { counted, rowOf, UP_TO } from "./counting.ts";
+import type { MeasuredState } from "./measurements.ts";
+
+/** Deliveries that are not over, and endpoints that get nothing. */
+export function deliveryStates(database: Database): MeasuredState[] {
+  return [deliveries(database), endpoints(database)];
+}
+
+const UNFINISHED = ["pending", "sending", "held"] as const;
+
+/* Written out by state, so that each count reads the index of its own. */
+const DELIVERIES = `select ${UNFINISHED.map(
+  (state) => `${counted(`webhook_deliveries where state = '${state}'`)} as ${state}`,
+).join(", ")}`;
+
+function deliveries(database: Database): MeasuredState {
+  return {
+    name: "deliveries",
+    gauges: {
+      deputize_webhook_deliveries: {
+        help: `Deliveries that are not over by state: pending, sending or held, ${UP_TO}`,
+        labelNames: ["state"],
+      },
+    },
+    async read() {
+      const counts = await rowOf<Record<(typeof UNFINISHED)[number], number>>(database, DELIVERIES);
+      return {
+        deputize_webhook_deliveries: UNFINISHED.map((state) => ({ labels: { state }, value: counts[state] })),
+      };
+    },
+  };
+}
+
+const ENDPOINTS = `select ${counted("webhook_endpoints where state = 'suspended'")} as suspended`;
+
+function endpoints(database: Database): MeasuredState {
+  return {
+    name: "endpoints",
+    gauges: {
+      deputize_webhook_endpoints: {
+        help: `Endpoints that get nothing by state: suspended, ${UP_TO}`,
+        labelNames: ["state"],
+      },
+    },
+    async read() {
+      const { suspended } = await rowOf<{ suspended: number }>(database, ENDPOINTS);
+      return { deputize_webhook_endpoints: [{ labels: { state: "suspended" }, value: suspended }] };
+    },
+  };
+}

@@ -1,0 +1,112 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Gauge } from "prom-client";
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import type { Metrics } from "../../metrics.ts";
+
+/** One value of a gauge, and what it is of. */
+export type Sample = { value: number; labels?: Record<string, string> };
+
+/**
+ * Something whose state is read now and then: the gauges that show it, and how it is read. `read` gives the
+ * samples by the name of their gauge, and rejects when they cannot be known.
+ */
+export type MeasuredState = {
+  name: string;
+  gauges: Record<string, { help: string; labelNames?: readonly string[] }>;
+  read(now: Date): Promise<Record<string, readonly Sample[]>>;
+};
+
+/** Reads states now and then, and shows what it read last. */
+export type Measurements = {
+  /** One more state to read. */
+  add(state: MeasuredState): void;
+  /** Reads every state, all side by side. One that cannot be read keeps no other from it; never rejects. */
+  read(): Promise<void>;
+};
+
+/** Seconds between readings. */
+export const MEASURE_SECONDS = 15;
+/** Seconds that a reading may take. */
+const READ_SECONDS = 10;
+/** Seconds after which a reading is shown no longer, whatever became of the next ones. */
+const FRESH_SECONDS = 60;
+
+/**
+ * Readings for a process's metrics. A state whose last reading failed, or is older than a minute, has no
+ * gauges: a value that is shown is one that was read. `deputize_measurement_up` says which states are shown.
+ * A reading that takes `readSeconds` (10) has failed.
+ */
+export function createMeasurements({
+  registry,
+  clock,
+  log,
+  readSeconds = READ_SECONDS,
+}: Pick<Metrics, "registry"> & { clock: Clock; log: Logger; readSeconds?: number }): Measurements {
+  const states: { state: MeasuredState; last: Reading | undefined; isDown: boolean }[] = [];
+  new Gauge({
+    name: "deputize_measurement_up",
+    help: "1 while this process can read the state that a measurement shows, 0 while it cannot",
+    labelNames: ["measurement"],
+    registers: [registry],
+    collect() {
+      for (const { state, last } of states) this.set({ measurement: state.name }, isFresh(last) ? 1 : 0);
+    },
+  });
+
+  function isFresh(reading: Reading | undefined): reading is Reading {
+    return reading !== undefined && clock.now() < addSeconds(reading.at, FRESH_SECONDS);
+  }
+
+  async function read(entry: (typeof states)[number]): Promise<void> {
+    const { state } = entry;
+    const at = clock.now();
+    try {
+      entry.last = { at, samples: await within(readSeconds, state.read(at)) };
+      if (entry.isDown) log.info({ measurement: state.name }, "measured again");
+      entry.isDown = false;
+    } catch (error) {
+      entry.last = undefined;
+      if (!entry.isDown) log.warn({ measurement: state.name, err: error }, "not measured");
+      entry.isDown = true;
+    }
+  }
+
+  return {
+    add(state) {
+      const entry: (typeof states)[number] = { state, last: undefined, isDown: false };
+      states.push(entry);
+      for (const [name, { help, labelNames = [] }] of Object.entries(state.gauges)) {
+        new Gauge({
+          name,
+          help,
+          labelNames: [...labelNames],
+          registers: [registry],
+          collect() {
+            if (labelNames.length === 0) this.remove();
+            else this.reset();
+            if (!isFresh(entry.last)) return;
+            for (const { labels = {}, value } of entry.last.samples[name] ?? []) this.set(labels, value);
+          },
+        });
+      }
+    },
+    read: async () => void (await Promise.all(states.map(read))),
+  };
+}
+
+type Reading = { at: Date; samples: Record<string, readonly Sample[]> };
+
+async function within<T>(seconds: number, work: Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const late = sleep(seconds * 1000, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`It took longer than ${seconds} s`);
+  });
+  late.catch(() => undefined);
+  work.catch(() => undefined);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    over.abort();
+  }
+}
