@@ -111,6 +111,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     createWebhookConsumer({ secretBox, clock, created: wakeSending }),
     createNoticeConsumer({ clock }),
   ];
+  for (const { name } of consumers) measure?.consumed(name, [], 0);
   for (const state of eventStates(database, consumers)) measurements?.add(state);
   const unprepared = [
     () => takeWay(database, carrier, consumers),

@@ -1,5 +1,5 @@
 import type { Database } from "../../db/database.ts";
-import { counted, rowOf, UP_TO } from "./counting.ts";
+import { counted, countedDeliveries, DELIVERIES_UP_TO, rowOf, UP_TO } from "./counting.ts";
 import type { MeasuredState } from "./measurements.ts";
 
 /** Deliveries that are not over, and endpoints that get nothing. */
@@ -10,16 +10,16 @@ export function deliveryStates(database: Database): MeasuredState[] {
 const UNFINISHED = ["pending", "sending", "held"] as const;
 
 /* Written out by state, so that each count reads the index of its own. */
-const DELIVERIES = `select ${UNFINISHED.map(
-  (state) => `${counted(`webhook_deliveries where state = '${state}'`)} as ${state}`,
-).join(", ")}`;
+const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
+  ", ",
+)}`;
 
 function deliveries(database: Database): MeasuredState {
   return {
     name: "deliveries",
     gauges: {
       deputize_webhook_deliveries: {
-        help: `Deliveries that are not over by state: pending, sending or held, ${UP_TO}`,
+        help: `Deliveries that are not over by state: pending, sending or held, ${DELIVERIES_UP_TO}`,
         labelNames: ["state"],
       },
     },

@@ -9,8 +9,8 @@ const OUTBOX_LOOKED_AT = 1_000;
 const PUBLISHED_LOOKED_AT = 5_000;
 
 /**
- * What the database says of events and their deliveries, to every worker alike. No query reads further than
- * 100,000 rows.
+ * What the database says of events and their deliveries, to every worker alike. No query counts further than
+ * 100,000 rows, each reads an index or the begin of a table; but endpoints, all of which are read.
  */
 export function eventStates(database: Database, consumers: readonly Reader[]): MeasuredState[] {
   return [
