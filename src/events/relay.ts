@@ -27,7 +27,8 @@ export type RelayDeps = {
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
-const BATCH_ROWS = 200;
+/** As many as a consumer handles in one transaction; with 200 a row took a quarter more of the processor. */
+const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /**
  * A transaction that committed late has a lower id than rows read before: look back this often, in seconds.

@@ -32,6 +32,10 @@ const METADATA_MS = 5 * 60_000;
 const RETRY = { initialRetryTime: 100, retries: 4, maxRetryTime: 3_000 };
 const TIMEOUT_MS = 10_000;
 const ALL_IN_SYNC = -1;
+/** A broker takes 1 MiB in one batch if it is not set otherwise; a record alone may be larger. */
+const BATCH_BYTES = 900 * 1024;
+/** More than a record has besides its value and what its headers say: key, names, lengths. */
+const RECORD_BYTES = 512;
 
 /**
  * A producer without the library's idempotent mode, which loses records of its own. One call of the library
@@ -83,7 +87,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
     },
     async send(records) {
       await connect();
-      await Promise.all([...byPartition(records)].map(([, batch]) => sendToOne(producer, batch)));
+      await Promise.all([...byPartition(records)].map(([, batch]) => sendInOrder(producer, batch)));
     },
     async close() {
       await connected?.catch(() => undefined);
@@ -107,6 +111,33 @@ function namedPartition({ message: { partition } }: PartitionerArgs): number {
 
 function byPartition(records: readonly PlacedRecord[]): Map<string, PlacedRecord[]> {
   return Map.groupBy(records, ({ topic, partition }) => `${topic}/${partition}`);
+}
+
+/** No more at a time than a broker takes; what follows a part that is not confirmed is not sent. */
+async function sendInOrder(producer: Producer, records: readonly PlacedRecord[]): Promise<void> {
+  for (const part of inParts(records)) await sendToOne(producer, part);
+}
+
+function inParts(records: readonly PlacedRecord[]): PlacedRecord[][] {
+  const parts: PlacedRecord[][] = [];
+  let bytes = 0;
+  for (const record of records) {
+    const size = sizeOf(record.message);
+    bytes += size;
+    const part = parts.at(-1);
+    if (part !== undefined && bytes <= BATCH_BYTES) {
+      part.push(record);
+    } else {
+      parts.push([record]);
+      bytes = size;
+    }
+  }
+  return parts;
+}
+
+function sizeOf({ value, headers = {} }: Message): number {
+  const texts = [value ?? "", ...Object.values(headers).map(String)];
+  return texts.reduce((sum, text) => sum + Buffer.byteLength(text), RECORD_BYTES);
 }
 
 async function sendToOne(producer: Producer, batch: readonly PlacedRecord[]): Promise<void> {

@@ -47,6 +47,35 @@ test("one call of the library is for one partition, with every record of it in o
   expect(seen.toSorted()).toEqual([["0a", "0c"], ["1b", "1e"], ["2d"]]);
 });
 
+/* A broker refuses a batch of more than 1 MiB, however often it is sent. */
+test("records of one partition go in parts that a broker takes, in order, and not past one that failed", async () => {
+  const large = (value: string) => record(0, value.repeat(300 * 1024));
+  const records = [large("a"), large("b"), large("c"), record(0, "d"), large("é"), record(1, "f")];
+  const { client, sent } = fakeClient();
+  await createKafkaProducer(client).send(records);
+  const seen = (all: Sent[]) =>
+    all.map(({ messages }) => messages.map(({ partition, value }) => `${partition}${String(value)[0]}`));
+  expect(seen(sent).toSorted()).toEqual([["0a", "0b"], ["0c", "0d"], ["0é"], ["1f"]]);
+  const failing = fakeClient((record) =>
+    record.messages[0]?.value?.toString().startsWith("c") ? [] : written(record),
+  );
+  await expect(createKafkaProducer(failing.client).send(records.slice(0, 5))).rejects.toThrow(
+    "did not confirm",
+  );
+  expect(seen(failing.sent)).toEqual([
+    ["0a", "0b"],
+    ["0c", "0d"],
+  ]);
+});
+
+test("what a record's headers say counts too", async () => {
+  const reason = "r".repeat(500 * 1024);
+  const explained = { ...record(0, ""), message: { value: "", headers: { deputize_reason: reason } } };
+  const { client, sent } = fakeClient();
+  await createKafkaProducer(client).send([explained, explained]);
+  expect(sent).toHaveLength(2);
+});
+
 test("all copies in sync confirm, and nothing of the library's idempotent mode is used", async () => {
   const { client, sent, options } = fakeClient();
   await createKafkaProducer(client).send([record(0, "a")]);

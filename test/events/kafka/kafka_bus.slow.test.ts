@@ -103,6 +103,16 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(handled.map(labelOf)).toEqual(["before", "meanwhile"]);
     });
 
+    test("more records of one partition than a broker takes in one batch are written, in order", async () => {
+      const topic = `${world.settings.prefix}${topics.audit}`;
+      const producer = createKafkaProducer(createKafkaClient(world.settings, SILENT));
+      const values = Array.from({ length: 40 }, (_, n) => String(n).padStart(60 * 1024, "0"));
+      await producer.send(values.map((value) => ({ topic, partition: 1, message: { key: "k", value } })));
+      await producer.close();
+      const read = await readTopic(world.settings, topics.audit, values.length);
+      expect(read.map(({ value }) => Number(value))).toEqual(values.map(Number));
+    });
+
     test("put aside what is no event, once, and bring it to the topic of dead letters", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
