@@ -7,7 +7,7 @@ import { beforeEach, expect, test } from "vitest";
 import { createNoticeMetrics } from "../../../src/accounts/notices/metrics.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import type { BusEvent, Consumer } from "../../../src/events/bus.ts";
-import { consume } from "../../../src/events/consume.ts";
+import { consume, putAside } from "../../../src/events/consume.ts";
 import { lagState } from "../../../src/events/kafka/lag_state.ts";
 import { measuredProducer } from "../../../src/events/kafka/measured_producer.ts";
 import type { KafkaProducer } from "../../../src/events/kafka/producer.ts";
@@ -106,6 +106,13 @@ test("an event is counted once as put aside, and not as handled", async () => {
     '{consumer="f",outcome="handled"} 0',
     '{consumer="f",outcome="duplicate"} 1',
   ]);
+});
+
+test("a record that comes again is not counted a second time as put aside", async () => {
+  const unreadable = event();
+  await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
+  await putAside(deps(), { name: "u" }, unreadable, { reason: "no event" });
+  expect(await shown("deputize_consumer_events_total")).toEqual(['{consumer="u",outcome="put_aside"} 1']);
 });
 
 test("while the database is away nothing is counted", async () => {
