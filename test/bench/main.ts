@@ -12,6 +12,7 @@ const BENCHES = {
   verify_http: "Decisions over HTTP against bare hybrid verifies",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   http_dispatch: "HTTP dispatch against bare node:http",
+  events: "Events from the commit of a change to consumers and receivers, embedded and on Kafka",
   vault: "Signatures over mutual TLS, audited, against signing in process",
   vault_start: "Starts of a vault behind a long audit, against one behind a short one",
   operator: "The operator in a cluster with 10,000 delegations: starts, writes, memory, waits",

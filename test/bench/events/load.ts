@@ -1,0 +1,94 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Database } from "../../../src/db/database.ts";
+import { appendEvents, OUTBOX_SHARDS } from "../../../src/events/outbox.ts";
+import { makeConnection, secretBox, type TestConnection } from "../../events/support/connection.ts";
+import { deniedEvent } from "../../events/support/events.ts";
+
+/** Milliseconds since 1970, with fractions; the same in every process of a machine. */
+export const nowMs = (): number => performance.timeOrigin + performance.now();
+
+/** Makes connections with the callback URLs given, or without one. */
+export async function makeConnections(
+  db: Database,
+  callbackUrls: readonly (string | null)[],
+): Promise<TestConnection[]> {
+  return Promise.all(callbackUrls.map((url) => makeConnection(db, url)));
+}
+
+/** A load that the machine does not carry is late rather than piling up. */
+const MOST_RUNNING = 64;
+
+/** A load: so many transactions, so many a second, each with so many events of one connection. */
+export type Load = {
+  db: Database;
+  connections: readonly TestConnection[];
+  transactions: number;
+  transactionsPerSecond: number;
+  eventsEach: number;
+  /** Of the first event; each has the next one as its request id. */
+  firstNumber?: number;
+};
+
+/** When each event was committed, by its number. */
+export type Committed = Map<number, number>;
+
+/** Appends events evenly, as changes do. One that is late is made up for: the rate is kept on average. */
+export async function runLoad(load: Load): Promise<Committed> {
+  const { db, connections, transactions, transactionsPerSecond, eventsEach, firstNumber = 0 } = load;
+  const committed: Committed = new Map();
+  const running = new Set<Promise<void>>();
+  const startedAt = nowMs();
+  let started = 0;
+
+  async function append(nth: number): Promise<void> {
+    const connection = connections[nth % connections.length] as TestConnection;
+    const numbers = Array.from({ length: eventsEach }, (_, n) => firstNumber + nth * eventsEach + n);
+    const events = numbers.map((number) => deniedEvent(connection, String(number)));
+    await db.transaction((tx) => appendEvents(tx, secretBox, events, new Date()));
+    const at = nowMs();
+    for (const number of numbers) committed.set(number, at);
+  }
+
+  while (started < transactions) {
+    const due = Math.min(((nowMs() - startedAt) / 1000) * transactionsPerSecond, transactions);
+    for (; started < due && running.size < MOST_RUNNING; started += 1) {
+      const work = append(started).finally(() => running.delete(work));
+      running.add(work);
+    }
+    await sleep(2);
+  }
+  await Promise.all(running);
+  return committed;
+}
+
+/** Fills the outbox with events of connections, in turns, as a relay that was away for long finds it. */
+export async function fillOutbox(
+  db: Database,
+  connections: readonly TestConnection[],
+  events: number,
+): Promise<void> {
+  await db.raw(
+    `with target as (
+       select id, account, place - 1 as place
+       from unnest(cast(:ids as text[]), cast(:accounts as text[])) with ordinality as c (id, account, place)
+     ), numbered as (
+       update connections c set next_event_seq = c.next_event_seq + :each
+       from target where c.connection_id = cast(target.id as uuid)
+       returning target.*, c.next_event_seq - :each as first_seq
+     )
+     insert into outbox (event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload,
+                         headers, created_at)
+     select gen_random_uuid(), 'connection', id, first_seq + n, 'delegation.denied', 1, place % ${OUTBOX_SHARDS},
+            json_build_object('event', 'delegation.denied', 'request_id', (n * :count + place)::text,
+                              'connection_id', id, 'org_id', account, 'agent_id', 'agent-1')::text,
+            '{}', now()
+     from numbered cross join generate_series(0, :each - 1) n order by n, place`,
+    {
+      ids: connections.map(({ connectionId }) => connectionId),
+      accounts: connections.map(({ accountId }) => accountId),
+      each: Math.floor(events / connections.length),
+      count: connections.length,
+    },
+  );
+  await db.raw("analyze outbox");
+}

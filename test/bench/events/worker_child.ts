@@ -1,0 +1,28 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+
+const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
+const MIB = 1024 * 1024;
+
+/** A worker of its own process. Sizes are MiB: of what is in use after a collection, and of the process. */
+export type BenchWorker = { memory(): Promise<{ heap: number; resident: number }>; stop(): Promise<void> };
+
+/** Starts one on the database. */
+export function startBenchWorker(url: string): BenchWorker {
+  const child = fork(SCRIPT, [url], { execArgv: ["--expose-gc"] });
+  return {
+    async memory() {
+      child.send("heap");
+      const [heap] = await once(child, "message");
+      const status = await readFile(`/proc/${child.pid}/status`, "utf8");
+      return { heap: heap / MIB, resident: Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024 };
+    },
+    async stop() {
+      const exit = once(child, "exit");
+      child.kill("SIGTERM");
+      await exit;
+    },
+  };
+}
