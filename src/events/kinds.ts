@@ -9,8 +9,7 @@ const delegation = { request_id: text, connection_id: connectionId, org_id: acco
 /**
  * Every event kind: what it means, its fields, and the secrets that its webhook body carries besides them
  * (specification §6, and `callback.test` of our own). The webhook bodies, the schemas in `docs/events/`, the
- * AsyncAPI document and
- * `docs/events.md` follow this table.
+ * AsyncAPI document and `docs/events.md` follow this table.
  */
 export const eventKinds = {
   "connection.created": {
@@ -66,7 +65,7 @@ export const eventKinds = {
   },
   "callback.test": {
     meaning: "The account's owner asked for a test of the callback URL",
-    fields: z.strictObject({ connection_id: text, org_id: text, sent_at: text }),
+    fields: z.strictObject({ connection_id: connectionId, org_id: accountId, sent_at: text }),
     secrets: [],
   },
 } as const satisfies Record<string, EventKind>;

@@ -4,8 +4,7 @@ import { createLog } from "../../log.ts";
 import { createKafkaClient } from "../kafka/client.ts";
 import { explained } from "../kafka/faults.ts";
 import { readLag } from "../kafka/lag.ts";
-import { topics } from "../kafka/settings.ts";
-import { wantedTopics } from "../kafka/topics.ts";
+import { topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
 
 /**
@@ -49,7 +48,7 @@ export async function readKafkaStatus(
 
 async function ask(admin: Admin, settings: KafkaSettings, readers: readonly Reader[]): Promise<KafkaStatus> {
   await admin.connect();
-  const names = wantedTopics(settings).map(({ topic }) => topic);
+  const names = Object.values(wantedTopics(settings)).map(({ topic }) => topic);
   const known = new Set(await admin.listTopics());
   const metadata = await admin.fetchTopicMetadata({ topics: names.filter((name) => known.has(name)) });
   const counts = new Map(metadata.topics.map(({ name, partitions }) => [name, partitions.length]));

@@ -89,6 +89,13 @@ export const eventExamples: { [T in EventType]: EventFields<T> } & {
     org_id: ACCOUNT,
     reason: "no longer needed",
   },
+  "callback.test": { connection_id: CONNECTION, org_id: ACCOUNT, sent_at: NOW },
+  "webhook.suspended": {
+    account_id: ACCOUNT,
+    connection_id: CONNECTION,
+    reason: "failing",
+    occurred_at: NOW,
+  },
   "credits.low": {
     account_id: ACCOUNT,
     level: "low",

@@ -8,7 +8,7 @@ import { openCarrier } from "../../../src/events/carrier.ts";
 import { startLoop } from "../../../src/events/loop.ts";
 import { createEventMetrics } from "../../../src/events/metrics/event_metrics.ts";
 import { createRelay } from "../../../src/events/relay.ts";
-import { createShardLeases } from "../../../src/events/shards.ts";
+import { createShardLeases, LEASE_SECONDS } from "../../../src/events/shards.ts";
 import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
 import { secretBox } from "../../events/support/connection.ts";
 import { requestIdOf } from "../../events/support/events.ts";
@@ -47,9 +47,9 @@ const measure = {
 };
 const leases = createShardLeases(database, workerId, 3_600);
 await leases.renew();
-const bus = carrier.open({ database, clock, log, workerId, measure });
+const bus = carrier.open({ database, clock, log, workerId, leaseSeconds: LEASE_SECONDS, measure });
 await bus.subscribe(consumer);
-const relay = createRelay({ database, bus, clock, workerId, keep: carrier.way === "kafka", measure });
+const relay = createRelay({ database, bus, clock, workerId, way: carrier.way, measure });
 
 process.on("message", (begin: Begin) => {
   begun = begin;

@@ -1,4 +1,6 @@
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/price.ts";
+import { endpointIdOf } from "../../../src/events/webhooks/endpoint.ts";
+import { noticeSuspension } from "../../../src/events/webhooks/suspension_notice.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
 import type { WholeApi } from "../../http/walk/world.ts";
 import type { HttpAnswer } from "../../support/http.ts";
@@ -33,8 +35,20 @@ export async function everyEvent(api: WholeApi): Promise<Scene> {
   await decide(SCOPE);
   await owner("POST", `/delegations/${certId}/revoke`, { reason: "no longer needed" });
   await owner("POST", `/connections/${platform.connectionId}/rotate-key`, {});
+  await owner("POST", `/connections/${platform.connectionId}/deliveries/test`);
+  await suspend(api, platform.connectionId);
   await owner("DELETE", `/connections/${platform.connectionId}`);
   return scene;
+}
+
+/** As a receiver that said 410 does. */
+async function suspend({ db, clock }: WholeApi, connectionId: string): Promise<void> {
+  const endpointId = endpointIdOf(connectionId);
+  await db.transaction(async (tx) => {
+    const suspended = { state: "suspended", suspend_reason: "gone", suspended_at: clock.now() } as const;
+    await tx("webhook_endpoints").where({ endpoint_id: endpointId }).update(suspended);
+    await noticeSuspension(tx, endpointId, clock.now());
+  });
 }
 
 function well(answer: HttpAnswer): void {
