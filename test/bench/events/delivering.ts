@@ -17,7 +17,7 @@ const AFTERWARDS_MS = 5_000;
 const MEMORY_EACH_MS = 10_000;
 const MEMORY_ENDPOINTS = 50;
 
-/** From the commit of a change to its arrival at a healthy receiver, with no other hanging and with a fifth. */
+/** From the commit to the arrival at a healthy receiver, with no other hanging and with a fifth of them. */
 export async function measureHanging(database: BenchDatabase) {
   const receivers = await startReceivers();
   const worker = startBenchWorker(database.url);
@@ -43,7 +43,7 @@ export async function measureHanging(database: BenchDatabase) {
 
 type Waits = { p50: number; p99: number; missing: number };
 
-/** On connections of its own. Afterwards they have no callback URL: what still waits disturbs no other round. */
+/** On connections of its own. Afterwards they have no callback URL: what waits disturbs no other round. */
 async function hangingRound(
   { db }: BenchDatabase,
   receivers: BenchReceivers,

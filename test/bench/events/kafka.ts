@@ -5,7 +5,7 @@ import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 
-/** A Kafka for the bench: topics of one's own for each measurement, or nothing where there can be no Kafka. */
+/** A Kafka for the bench: topics of its own for each measurement. */
 export type BenchKafka = { topics(): Promise<KafkaSettings>; stop(): Promise<void> };
 
 /** Starts one broker, or uses the ones that KAFKA_BROKERS_TEST names. Says so when there can be none. */

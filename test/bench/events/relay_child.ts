@@ -20,7 +20,7 @@ const SCRIPT = fileURLToPath(new URL("relay_process.ts", import.meta.url));
 
 /** Starts one that has joined, and waits. */
 export async function startRelayProcess(settings: RelaySettings) {
-  const child = fork(SCRIPT, [JSON.stringify(settings)]);
+  const child = fork(SCRIPT, { env: { ...process.env, RELAY: JSON.stringify(settings) } });
   const message = async <T>(): Promise<T> => {
     const [said] = await Promise.race([
       once(child, "message"),

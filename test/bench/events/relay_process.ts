@@ -19,7 +19,7 @@ import type { Begin, Ended, RelaySettings } from "./relay_child.ts";
  * Relay, bus and one consumer in a process of their own. Begins when it is told to, and reports when so many
  * events were handled.
  */
-const { url, kafka, consumer: wanted } = JSON.parse(process.argv[2] ?? "") as RelaySettings;
+const { url, kafka, consumer: wanted } = JSON.parse(process.env.RELAY ?? "") as RelaySettings;
 const log = pino({ level: "error" }, process.stderr);
 const clock = systemClock;
 const database = openDatabase({ url, name: "bench-relay", max: 16, onError: () => {} });
@@ -38,8 +38,9 @@ const measure = {
   consumed(_: string, events: Parameters<Consumer["handle"]>[1]) {
     const at = nowMs();
     count += events.length;
-    if (begun?.collects)
-      ended.handled.push(...events.map((event): [number, number] => [Number(requestIdOf(event)), at]));
+    for (const event of begun?.collects ? events : []) {
+      ended.handled.push([Number(requestIdOf(event)), at]);
+    }
     if (begun === undefined || count < begun.events || ended.endedAt > 0) return;
     ended.endedAt = at;
     process.send?.(ended);

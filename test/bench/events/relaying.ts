@@ -69,8 +69,8 @@ async function latencyRound(
 }
 
 /**
- * Rows a second from a full outbox to the commit of their handling, by what handles them, and the processor time
- * that a row takes, of which other work on the machine takes nothing.
+ * Rows a second from a full outbox to the commit of their handling, by what handles them, and the processor
+ * time of a row, which depends less on what else the machine does.
  */
 export async function measureDrain(place: Place) {
   const { db } = place.database;

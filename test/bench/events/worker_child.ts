@@ -11,7 +11,7 @@ export type BenchWorker = { memory(): Promise<{ heap: number; resident: number }
 
 /** Starts one on the database. */
 export function startBenchWorker(url: string): BenchWorker {
-  const child = fork(SCRIPT, [url], { execArgv: ["--expose-gc"] });
+  const child = fork(SCRIPT, { execArgv: ["--expose-gc"], env: { ...process.env, DATABASE_URL: url } });
   return {
     async memory() {
       child.send("heap");
