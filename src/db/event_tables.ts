@@ -1,4 +1,22 @@
 /** Row shapes of the outbox, of its consumers, of webhook deliveries and of notices. */
+export type EventTables = {
+  event_repairs: EventRepairRow;
+  event_way: EventWayRow;
+  outbox: OutboxRow;
+  published_events: PublishedEventRow;
+  history_queue: HistoryQueueRow;
+  event_secrets: EventSecretsRow;
+  relay_workers: RelayWorkerRow;
+  relay_shards: RelayShardRow;
+  inbox: InboxRow;
+  dead_letters: DeadLetterRow;
+  webhook_endpoints: WebhookEndpointRow;
+  webhook_deliveries: WebhookDeliveryRow;
+  webhook_attempts: WebhookAttemptRow;
+  webhook_recoveries: WebhookRecoveryRow;
+  notices: NoticeRow;
+};
+
 export type OutboxRow = {
   id: number;
   event_id: string;

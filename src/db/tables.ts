@@ -7,23 +7,7 @@ import type {
   OperatorTokenClusterRow,
   ReleasedObjectRow,
 } from "./cluster_tables.ts";
-import type {
-  DeadLetterRow,
-  EventRepairRow,
-  EventSecretsRow,
-  EventWayRow,
-  HistoryQueueRow,
-  InboxRow,
-  NoticeRow,
-  OutboxRow,
-  PublishedEventRow,
-  RelayShardRow,
-  RelayWorkerRow,
-  WebhookAttemptRow,
-  WebhookDeliveryRow,
-  WebhookEndpointRow,
-  WebhookRecoveryRow,
-} from "./event_tables.ts";
+import type { EventTables } from "./event_tables.ts";
 import type { AuditEventRow, ChallengeKeyRow, InvocationRow, OutcomeRow } from "./proof_tables.ts";
 
 export type * from "./event_tables.ts";
@@ -253,8 +237,7 @@ export type RevocationListRow = {
 };
 
 declare module "knex/types/tables.js" {
-  // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
-  interface Tables {
+  interface Tables extends EventTables {
     accounts: AccountRow;
     sign_in_mails: SignInMailRow;
     session_families: SessionFamilyRow;
@@ -283,20 +266,5 @@ declare module "knex/types/tables.js" {
     audit_events: AuditEventRow;
     invocations: InvocationRow;
     outcomes: OutcomeRow;
-    event_repairs: EventRepairRow;
-    event_way: EventWayRow;
-    outbox: OutboxRow;
-    published_events: PublishedEventRow;
-    history_queue: HistoryQueueRow;
-    event_secrets: EventSecretsRow;
-    relay_workers: RelayWorkerRow;
-    relay_shards: RelayShardRow;
-    inbox: InboxRow;
-    dead_letters: DeadLetterRow;
-    webhook_endpoints: WebhookEndpointRow;
-    webhook_deliveries: WebhookDeliveryRow;
-    webhook_attempts: WebhookAttemptRow;
-    webhook_recoveries: WebhookRecoveryRow;
-    notices: NoticeRow;
   }
 }

@@ -16,6 +16,9 @@ export type ConsumeDeps = {
 /** Where a bus brought an event from. */
 export type Origin = { topic: string; partition: number; offset: string };
 
+/** The type of what was put aside and is no event. */
+export const UNREADABLE = "unreadable";
+
 const TRIES = 3;
 
 /**
@@ -84,14 +87,21 @@ export async function putAside(
     await tx("dead_letters").insert({
       consumer: consumer.name,
       event_id: event.eventId,
-      event: JSON.stringify(event),
-      reason,
+      event: JSON.stringify(event, (_, value) => (typeof value === "string" ? storable(value) : value)),
+      reason: storable(reason),
       origin: origin === undefined ? null : (JSON.stringify(origin) as never),
       created_at: now,
     });
     return true;
   });
   if (isNew) measure?.putAside(consumer.name);
+}
+
+/**
+ * Postgres has no NUL in a text: what brings one is put aside without it, or its partition would stop there.
+ */
+function storable(text: string): string {
+  return text.replaceAll("\0", "\uFFFD");
 }
 
 /** Rows go in by event id, so that two batches wait for each other in one order only. */

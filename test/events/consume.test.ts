@@ -103,6 +103,22 @@ test("a poison event is tried alone three times and put aside; the others have t
   expect(tries.filter((label) => label === "poison").length).toBe(4);
 });
 
+/* Postgres takes no NUL, in a text or in JSON. */
+test("an event with what cannot be stored is put aside without it, and those after it are handled", async () => {
+  const { consumer, effects, deadLetters } = counting();
+  const [strange, next] = [event("strange"), event("next")];
+  strange.payload = `\0${strange.payload}\0`;
+  strange.headers = { traceparent: "a\0" };
+  await consume(deps(), consumer, [strange, next]);
+  expect(await effects([next])).toEqual(["next"]);
+  const [letter] = await deadLetters();
+  expect(letter).toMatchObject({
+    event_id: strange.eventId,
+    reason: expect.stringContaining("\ufffd"),
+    event: { payload: expect.stringContaining("\ufffd"), headers: { traceparent: "a\ufffd" } },
+  });
+});
+
 test("an event that fails for a while is not put aside", async () => {
   let faults = 3;
   const { consumer, effects, deadLetters } = counting(() => {

@@ -10,6 +10,7 @@ alter table webhook_endpoints add column noticed_at timestamptz;
 -- Up to which event what was held, or waits, is dropped before anything is sent again.
 alter table webhook_endpoints add column discard_through bigint;
 create index webhook_endpoints_discard on webhook_endpoints (endpoint_id) where discard_through is not null;
+create index webhook_endpoints_silent on webhook_endpoints (state) where state <> 'active';
 -- What is held of an endpoint, in its order.
 create index webhook_deliveries_backlog on webhook_deliveries (endpoint_id, aggregate_seq) where state = 'held';
 

@@ -15,9 +15,6 @@ export type ListOptions = LetterFilters & { limit?: string; cursor?: string; jso
 /** A dead letter with its event. */
 export type Letter = Omit<DeadLetterRow, "event"> & { event: BusEvent };
 
-/** What is in the place of an event when a record of Kafka could not be read. */
-export const UNREADABLE = "unreadable";
-
 /** A letter is found again by its consumer and its event. */
 const newestFirst: PageOrder = {
   time: "l.created_at",

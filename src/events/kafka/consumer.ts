@@ -2,7 +2,7 @@ import type { Consumer as Client, EachBatchPayload, Kafka, KafkaMessage } from "
 import { v5 as uuidv5 } from "uuid";
 import { isAway } from "../../db/errors.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
-import { type ConsumeDeps, consume, type Origin, putAside } from "../consume.ts";
+import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../consume.ts";
 import { type Loop, startLoop } from "../loop.ts";
 import { readRecord, UnreadableRecord } from "./records.ts";
 import { createWatchdog } from "./watchdog.ts";
@@ -32,7 +32,7 @@ const DATABASE_AWAY_MS = 1_000;
 const PARTITIONS_AT_ONCE = 4;
 const WATCH_MS = 10_000;
 /** The space of the ids of what cannot be read, and how much of it is kept. */
-const UNREADABLE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
+const UNREADABLE_SPACE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
 const UNREADABLE_BYTES = 64 * 1024;
 
 /**
@@ -66,19 +66,23 @@ export async function startKafkaConsumer(
   try {
     await reader.connect();
     await reader.subscribe({ topics: [topic], fromBeginning: true });
-    await reader.run({
-      autoCommit: false,
-      eachBatchAutoResolve: false,
-      partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
-      async eachBatch(payload) {
-        if (!state.isClosed) await handleBatch(deps, consumer, payload, waiting);
-      },
-    });
   } catch (error) {
     state.isClosed = true;
     await Promise.allSettled([watchdog.stop(), reader.disconnect()]);
     throw error;
   }
+  // Not waited for: its group takes it in once a member that died is given up.
+  const running = reader.run({
+    autoCommit: false,
+    eachBatchAutoResolve: false,
+    partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
+    async eachBatch(payload) {
+      if (!state.isClosed) await handleBatch(deps, consumer, payload, waiting);
+    },
+  });
+  running.catch((error: Error) => {
+    if (!state.isClosed) deps.fatal(error);
+  });
   return {
     async close() {
       state.isClosed = true;
@@ -162,13 +166,13 @@ async function handleChunk(
 /** A record that cannot be read, in the form of an event; its id is always the same one. */
 function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: KafkaMessage): BusEvent {
   return {
-    eventId: uuidv5(`${topic}/${partition}/${offset}`, UNREADABLE),
-    type: "unreadable",
-    aggregateType: "unreadable",
+    eventId: uuidv5(`${topic}/${partition}/${offset}`, UNREADABLE_SPACE),
+    type: UNREADABLE,
+    aggregateType: UNREADABLE,
     aggregateId: topic,
     aggregateSeq: 1,
     schemaVersion: 1,
-    payload: value?.subarray(0, UNREADABLE_BYTES).toString("utf8").replaceAll("\0", "") ?? "",
+    payload: value?.subarray(0, UNREADABLE_BYTES).toString("utf8") ?? "",
     headers: {},
     createdAt: new Date(Number(timestamp)),
   };

@@ -3,6 +3,7 @@ import type { Database } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
 import type { Logger } from "../../log.ts";
 import type { BusEvent } from "../bus.ts";
+import { UNREADABLE } from "../consume.ts";
 import { type Loop, startLoop } from "../loop.ts";
 import { type KafkaProducer, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
@@ -47,6 +48,7 @@ function recordOf({ consumer, event_id, event, reason, origin, created_at }: Dea
     timestamp: String(created_at.getTime()),
     headers: {
       ...record.headers,
+      ...(read.type === UNREADABLE && { "content-type": "text/plain; charset=utf-8" }),
       deputize_consumer: consumer,
       deputize_reason: reason,
       ...(origin !== null && {

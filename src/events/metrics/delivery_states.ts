@@ -32,20 +32,27 @@ function deliveries(database: Database): MeasuredState {
   };
 }
 
-const ENDPOINTS = `select ${counted("webhook_endpoints where state = 'suspended'")} as suspended`;
+const SILENT = ["suspended", "paused"] as const;
+
+/* The condition on its own is that of the index. */
+const ENDPOINTS = `select ${SILENT.map(
+  (state) => `${counted(`webhook_endpoints where state <> 'active' and state = '${state}'`)} as ${state}`,
+).join(", ")}`;
 
 function endpoints(database: Database): MeasuredState {
   return {
     name: "endpoints",
     gauges: {
       deputize_webhook_endpoints: {
-        help: `Endpoints that get nothing by state: suspended, ${UP_TO}`,
+        help: `Endpoints that get nothing by state: suspended, or paused by their owner, ${UP_TO}`,
         labelNames: ["state"],
       },
     },
     async read() {
-      const { suspended } = await rowOf<{ suspended: number }>(database, ENDPOINTS);
-      return { deputize_webhook_endpoints: [{ labels: { state: "suspended" }, value: suspended }] };
+      const counts = await rowOf<Record<(typeof SILENT)[number], number>>(database, ENDPOINTS);
+      return {
+        deputize_webhook_endpoints: SILENT.map((state) => ({ labels: { state }, value: counts[state] })),
+      };
     },
   };
 }

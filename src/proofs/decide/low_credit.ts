@@ -26,7 +26,9 @@ announced as (
                            'level', case when after < ${price} then 'exhausted' else 'low' end,
                            'balance_micro_usd', after, 'low_at_micro_usd', low_at, 'price_micro_usd', ${price},
                            'occurred_at', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')),
-         '{}', at
+         coalesce((select jsonb_build_object('traceparent', traceparent) from decided
+                   where decided.account_id = crossed.account_id and traceparent is not null
+                   order by decided_at desc limit 1), '{}'), at
   from (
     select charge.*, (select max(decided_at) from decided where decided.account_id = charge.account_id) as at
     from charge where event_seq is not null

@@ -140,6 +140,7 @@ function fakeReader(change: object = {}) {
   };
   const clock = virtualClock();
   const registry = new Registry();
+  const measure = createEventMetrics({ registry, clock });
   const start = (leaseSeconds = 15) =>
     startKafkaConsumer(
       {
@@ -154,7 +155,7 @@ function fakeReader(change: object = {}) {
         log: pino({ level: "silent" }),
         answers: async () => undefined,
         fatal: (error) => fatal.push(error.message),
-        measure: createEventMetrics({ registry, clock }),
+        measure,
       },
       { name: "webhooks", handle: async () => undefined },
       { topic: "t", groupId: "g" },

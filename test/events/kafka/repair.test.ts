@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, expect, test } from "vitest";
 import type { BusEvent } from "../../../src/events/bus.ts";
 import { consume } from "../../../src/events/consume.ts";
@@ -120,6 +121,7 @@ test("more than a batch comes whole, and what could not be published comes with 
   const { again, repair, setAway } = makeRepair();
   const events = [];
   for (let n = 0; n < 401; n += 1) events.push(await note(String(n)));
+  await sleep(5);
   await repair();
   setAway(true);
   await expect(repair()).rejects.toThrow("Kafka is away");

@@ -109,7 +109,7 @@ test("the history's queue: rows and the age of the oldest", async () => {
   });
 });
 
-test("deliveries that are not over by state, and endpoints that are suspended", async () => {
+test("deliveries that are not over by state, and endpoints that get nothing", async () => {
   const endpoints = await Promise.all([1, 2, 3].map(() => makeEndpoint()));
   const states = [
     ...["pending", "pending", "pending", "sending", "sending", "held", "delivered", "rejected", "cancelled"],
@@ -119,12 +119,16 @@ test("deliveries that are not over by state, and endpoints that are suspended", 
     .database("webhook_endpoints")
     .where({ endpoint_id: endpoints[0]! })
     .update({ state: "suspended", suspended_at: NOW });
+  await home.database("webhook_endpoints").where({ endpoint_id: endpoints[1]! }).update({ state: "paused" });
   expect(await readState("deliveries")).toEqual({
     "deputize_webhook_deliveries pending": 3,
     "deputize_webhook_deliveries sending": 2,
     "deputize_webhook_deliveries held": 1,
   });
-  expect(await readState("endpoints")).toEqual({ "deputize_webhook_endpoints suspended": 1 });
+  expect(await readState("endpoints")).toEqual({
+    "deputize_webhook_endpoints suspended": 1,
+    "deputize_webhook_endpoints paused": 1,
+  });
 });
 
 test("counting ends at 100,000", async () => {

@@ -105,6 +105,14 @@ test("an event has its account's shard, its moment and everything that its kind 
   });
 });
 
+test("the event has the trace of the decision that caused it", async () => {
+  const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  const records = await account(2, 1);
+  await decideBatch(world.pool, [itemFor(records, { traceparent })]);
+  const [row] = await world.db("outbox").where({ aggregateid: records.accountId });
+  expect(row?.headers).toEqual({ traceparent });
+});
+
 test("a statement that is rolled back announces nothing, and another one takes its number", async () => {
   const records = await account(2, 1);
   const client = await world.pool.connect();
