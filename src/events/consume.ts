@@ -111,10 +111,12 @@ async function enterInbox(
   events: BusEvent[],
   now: Date,
 ): Promise<BusEvent[]> {
-  const rows = [...new Set(events.map((event) => event.eventId))]
-    .sort()
-    .map((eventId) => ({ consumer: consumer.name, event_id: eventId, handled_at: now }));
-  const entered = await tx("inbox").insert(rows).onConflict().ignore().returning("event_id");
-  const fresh = new Set(entered.map((row) => row.event_id));
+  const { rows } = await tx.raw(
+    `insert into inbox (consumer, event_id, handled_at)
+     select distinct :consumer::text, event_id, :now::timestamptz from unnest(:ids::uuid[]) as event (event_id)
+     order by event_id on conflict do nothing returning event_id`,
+    { consumer: consumer.name, now, ids: events.map((event) => event.eventId) },
+  );
+  const fresh = new Set(rows.map((row: { event_id: string }) => row.event_id));
   return events.filter((event) => fresh.delete(event.eventId));
 }
