@@ -49,6 +49,7 @@ async function latencyRound(
   kafka: BenchKafka | undefined,
 ): Promise<Waits> {
   await db("outbox").delete();
+  await db("event_way").update({ way: kafka === undefined ? "embedded" : "kafka" });
   const relay = await startRelayProcess({ url, kafka: await kafka?.topics(), consumer: "nothing" });
   try {
     const transactions = ((WARM_MS + LOAD_MS) / 1000) * RATE.transactionsPerSecond;
@@ -101,10 +102,11 @@ export async function measureDrain(place: Place) {
 type Drain = { perSecond: number; relayCpu: number; postgresCpu: number };
 
 async function drain(
-  { url, postgresPid }: BenchDatabase,
+  { db, url, postgresPid }: BenchDatabase,
   kafka: BenchKafka | undefined,
   consumer: RelaySettings["consumer"],
 ): Promise<Drain> {
+  await db("event_way").update({ way: kafka === undefined ? "embedded" : "kafka" });
   const relay = await startRelayProcess({ url, kafka: await kafka?.topics(), consumer });
   try {
     const before = [await processorTime(relay.pid), await processorTimeWithChildren(postgresPid)] as const;
