@@ -102,17 +102,8 @@ function watchKafka(): void {
   };
   Kafka.prototype.consumer = function watched(config) {
     const made = consumer.call(this, config);
-    const { run } = made;
-    made.run = (options) =>
-      run({
-        ...options,
-        eachBatch: async (payload) => {
-          const { commitOffsetsIfNecessary: commit } = payload;
-          const commitOffsetsIfNecessary: typeof commit = (offsets) =>
-            around("consumer commits its offset", () => commit(offsets));
-          await options?.eachBatch?.({ ...payload, commitOffsetsIfNecessary });
-        },
-      });
+    const { commitOffsets } = made;
+    made.commitOffsets = (offsets) => around("consumer commits its offset", () => commitOffsets(offsets));
     return made;
   };
 }

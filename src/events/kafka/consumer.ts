@@ -4,7 +4,9 @@ import { isAway } from "../../db/errors.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../consume.ts";
 import { type Loop, startLoop } from "../loop.ts";
+import { commitOffsets, type Offsets } from "./offsets.ts";
 import { readRecord, UnreadableRecord } from "./records.ts";
+import { type Together, workTogether } from "./together.ts";
 import { createWatchdog } from "./watchdog.ts";
 
 /** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
@@ -29,7 +31,8 @@ const HEARTBEATS = 10;
 /** Events of one transaction at most. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
-const PARTITIONS_AT_ONCE = 4;
+/** As many as a topic has, as a rule: they share transactions. */
+const PARTITIONS_AT_ONCE = 16;
 const WATCH_MS = 10_000;
 /** The space of the ids of what cannot be read, and how much of it is kept. */
 const UNREADABLE_SPACE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
@@ -62,13 +65,22 @@ export async function startKafkaConsumer(
   });
   const waiting = new Set<NodeJS.Timeout>();
   const watchdog = watch(reader, deps, consumer.name, state);
+  const origins = new WeakMap<BusEvent, Origin>();
+  const handling: Handling = {
+    deps,
+    consumer,
+    origins,
+    waiting,
+    consume: workTogether((events) => consume(deps, consumer, events, (event) => origins.get(event)), MOST),
+    offsets: commitOffsets(reader, deps.log, consumer.name),
+  };
   closeAgain(reader, state);
   try {
     await reader.connect();
     await reader.subscribe({ topics: [topic], fromBeginning: true });
   } catch (error) {
     state.isClosed = true;
-    await Promise.allSettled([watchdog.stop(), reader.disconnect()]);
+    await Promise.allSettled([watchdog.stop(), handling.offsets.close(), reader.disconnect()]);
     throw error;
   }
   // Not waited for: its group takes it in once a member that died is given up.
@@ -77,7 +89,7 @@ export async function startKafkaConsumer(
     eachBatchAutoResolve: false,
     partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
     async eachBatch(payload) {
-      if (!state.isClosed) await handleBatch(deps, consumer, payload, waiting);
+      if (!state.isClosed) await handleBatch(handling, payload);
     },
   });
   running.catch((error: Error) => {
@@ -88,6 +100,7 @@ export async function startKafkaConsumer(
       state.isClosed = true;
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
+      await handling.offsets.close();
       await reader.disconnect();
     },
   };
@@ -105,19 +118,27 @@ function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   for (const event of [FETCH, HEARTBEAT]) reader.on(event, close);
 }
 
-async function handleBatch(
-  deps: KafkaConsumerDeps,
-  consumer: Consumer,
-  payload: EachBatchPayload,
-  waiting: Set<NodeJS.Timeout>,
-): Promise<void> {
-  const { batch, resolveOffset, commitOffsetsIfNecessary, heartbeat, isRunning, isStale } = payload;
+/** What the batches of a reader share. */
+type Handling = {
+  deps: KafkaConsumerDeps;
+  consumer: Consumer;
+  /** Where each event lay. */
+  origins: WeakMap<BusEvent, Origin>;
+  /** What lets partitions go on that wait for the database. */
+  waiting: Set<NodeJS.Timeout>;
+  consume: Together<BusEvent>;
+  offsets: Offsets;
+};
+
+async function handleBatch(handling: Handling, payload: EachBatchPayload): Promise<void> {
+  const { deps, consumer, offsets, waiting } = handling;
+  const { batch, resolveOffset, heartbeat, isRunning, isStale } = payload;
   const { topic, partition, messages } = batch;
   for (let from = 0; from < messages.length; from += MOST) {
     if (!isRunning() || isStale()) return;
     const chunk = messages.slice(from, from + MOST);
     try {
-      await handleChunk(deps, consumer, { topic, partition }, chunk);
+      await handleChunk(handling, { topic, partition }, chunk);
     } catch (error) {
       if (!isAway(error)) throw error;
       deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
@@ -127,9 +148,7 @@ async function handleBatch(
     }
     const last = chunk.at(-1)?.offset ?? "0";
     resolveOffset(last);
-    // Not the reader's own call, which tries again by itself and ends the reader when its group has moved on.
-    const offset = String(BigInt(last) + 1n);
-    await commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
+    offsets.handled({ topic, partition }, last);
     await heartbeat();
   }
 }
@@ -144,23 +163,24 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
 
 /** A record that is no event of ours is put aside too: whoever wrote it may want to know. */
 async function handleChunk(
-  deps: KafkaConsumerDeps,
-  consumer: Consumer,
+  { deps, consumer, origins, consume: consumeTogether }: Handling,
   place: { topic: string; partition: number },
   chunk: readonly KafkaMessage[],
 ): Promise<void> {
-  const origins = new Map<BusEvent, Origin>();
+  const events: BusEvent[] = [];
   for (const message of chunk) {
     const origin = { ...place, offset: message.offset };
     try {
-      origins.set(readRecord(message), origin);
+      const event = readRecord(message);
+      origins.set(event, origin);
+      events.push(event);
     } catch (error) {
       if (!(error instanceof UnreadableRecord)) throw error;
       deps.log.error({ consumer: consumer.name, ...origin, reason: error.message }, "record put aside");
       await putAside(deps, consumer, unreadable(origin, message), { reason: error.message, origin });
     }
   }
-  await consume(deps, consumer, [...origins.keys()], (event) => origins.get(event));
+  await consumeTogether(events);
 }
 
 /** A record that cannot be read, in the form of an event; its id is always the same one. */

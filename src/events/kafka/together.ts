@@ -1,0 +1,46 @@
+/** Takes items, and resolves once they have been worked on. */
+export type Together<T> = (items: readonly T[]) => Promise<void>;
+
+type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
+
+/**
+ * Has calls that arrive during a run share the next one, of at most `most` items unless a single call has
+ * more. A call's items stay together and in their order. Each call of a run that fails is rejected with its
+ * error.
+ */
+export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number): Together<T> {
+  const waiting: Call<T>[] = [];
+  let isRunning = false;
+
+  function take(): Call<T>[] {
+    const taken = waiting.splice(0, 1);
+    let count = taken[0]?.items.length ?? 0;
+    for (let [next] = waiting; next !== undefined && count + next.items.length <= most; [next] = waiting) {
+      waiting.shift();
+      taken.push(next);
+      count += next.items.length;
+    }
+    return taken;
+  }
+
+  async function runAll(): Promise<void> {
+    isRunning = true;
+    while (waiting.length > 0) {
+      const calls = take();
+      try {
+        await run(calls.flatMap(({ items }) => items));
+        for (const { done } of calls) done.resolve();
+      } catch (error) {
+        for (const { done } of calls) done.reject(error);
+      }
+    }
+    isRunning = false;
+  }
+
+  return (items) => {
+    const done = Promise.withResolvers<void>();
+    waiting.push({ items, done });
+    if (!isRunning) void runAll();
+    return done.promise;
+  };
+}

@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Consumer, TopicPartitionOffset } from "kafkajs";
+import { expect, test } from "vitest";
+import { commitOffsets } from "../../../src/events/kafka/offsets.ts";
+import { until } from "../../support/process.ts";
+import { SILENT } from "./kafka_world.ts";
+
+/** A reader that notes what is committed, or fails to. */
+function fakeReader() {
+  const committed: TopicPartitionOffset[][] = [];
+  const state = { isAway: false };
+  let join = () => {};
+  const reader = {
+    events: { GROUP_JOIN: "join" },
+    on: (_: string, listener: () => void) => {
+      join = listener;
+    },
+    async commitOffsets(places: TopicPartitionOffset[]) {
+      if (state.isAway) throw new Error("Kafka is away");
+      committed.push(places);
+    },
+  } as unknown as Consumer;
+  return { reader, committed, state, join: () => join() };
+}
+
+const place = (partition: number) => ({ topic: "t", partition });
+
+test("the offsets of all partitions go in one request, each the last one and one more", async () => {
+  const { reader, committed } = fakeReader();
+  const offsets = commitOffsets(reader, SILENT, "webhooks");
+  offsets.handled(place(0), "6");
+  offsets.handled(place(1), "2");
+  offsets.handled(place(0), "9007199254740993");
+  await until("they are committed", () => committed.length > 0);
+  expect(committed).toEqual([
+    [
+      { ...place(0), offset: "9007199254740994" },
+      { ...place(1), offset: "3" },
+    ],
+  ]);
+  await sleep(500);
+  expect(committed).toHaveLength(1);
+  await offsets.close();
+  expect(committed).toHaveLength(1);
+});
+
+test("what was not taken is committed again, and what is left at the end", async () => {
+  const { reader, committed, state } = fakeReader();
+  const offsets = commitOffsets(reader, SILENT, "webhooks");
+  state.isAway = true;
+  offsets.handled(place(0), "1");
+  await sleep(300);
+  state.isAway = false;
+  await until("it is committed", () => committed.length > 0);
+  offsets.handled(place(0), "5");
+  await offsets.close();
+  expect(committed.flat().map(({ offset }) => offset)).toEqual(["2", "6"]);
+});
+
+test("a reader that joins its group again commits nothing of before", async () => {
+  const { reader, committed, join } = fakeReader();
+  const offsets = commitOffsets(reader, SILENT, "webhooks");
+  offsets.handled(place(0), "1");
+  join();
+  await sleep(300);
+  await offsets.close();
+  expect(committed).toEqual([]);
+});
+
+test("a Kafka that does not answer does not keep the end for more than two seconds", async () => {
+  const { reader } = fakeReader();
+  Object.assign(reader, { commitOffsets: () => new Promise(() => undefined) });
+  const offsets = commitOffsets(reader, SILENT, "webhooks");
+  offsets.handled(place(0), "1");
+  const before = performance.now();
+  await offsets.close();
+  expect(performance.now() - before).toBeLessThan(5_000);
+});
