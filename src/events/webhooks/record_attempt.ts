@@ -4,7 +4,7 @@ import { type AttemptResult, DEFERRALS, isDeferred, resultOf, type Sent } from "
 import { moveBacklog } from "./backlog.ts";
 import type { Claimed } from "./claim.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
-import { retryDelay } from "./schedule.ts";
+import { MAX_ATTEMPTS, retryDelay } from "./schedule.ts";
 import { noticeSuspension } from "./suspension_notice.ts";
 
 /** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
@@ -24,7 +24,9 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
  * against the claim's token. A delivery that got such an answer before, in this schedule, is not tried a
  * second time: it is rejected, though for the endpoint's health that is a failure like the first. A
  * suspension holds everything that waits for the endpoint, and its owner is mailed. Of an endpoint that was
- * paused meanwhile a delivery to be tried again is held. Repeating it is harmless.
+ * paused meanwhile a delivery to be tried again is held. A schedule ends with its tenth attempt, also when
+ * all of them said 410: their number would else grow beyond what its column takes, and stop every claim.
+ * Repeating it is harmless.
  */
 export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
   const { delivery, sent, startedAt, endedAt } = attempted;
@@ -72,10 +74,12 @@ function changeOf(
   verdict: AttemptResult,
   endpointState: Health["state"],
 ): Change {
-  if (verdict === "gone") return { state: "held" };
+  const tries = delivery.attempts - delivery.schedule_start;
   if (verdict === "delivered") return { state: "delivered", settled_at: endedAt, body_sealed: null };
+  if (verdict === "gone" && tries < MAX_ATTEMPTS) return { state: "held" };
+  if (verdict === "gone") return { state: "failed", settled_at: endedAt };
   if (verdict !== "failed") return { state: verdict, settled_at: endedAt };
-  const delay = retryDelay(delivery.attempts - delivery.schedule_start, sent, endedAt, random);
+  const delay = retryDelay(tries, sent, endedAt, random);
   if (delay === undefined) return { state: "failed", settled_at: endedAt };
   if (endpointState !== "active") return { state: "held" };
   return { state: "pending", next_attempt_at: new Date(endedAt.getTime() + delay) };

@@ -191,6 +191,20 @@ describe("a receiver that is down for days", () => {
     expect(requestIds()).toEqual(["first", "third"]);
   });
 
+  test("that says 410 whenever it is resumed gets a delivery ten times, then it has failed", async () => {
+    const connection = await connect();
+    world.receiver.reply = () => 410;
+    await deny(connection);
+    await world.harness.run();
+    for (let n = 0; n < 12; n++) {
+      await world.home.database.transaction((tx) =>
+        resumeEndpoint(tx, connection.connectionId, "replay", world.harness.clock.now()),
+      );
+      await world.harness.deliver();
+    }
+    expect([world.receiver.requests.length, await states(connection)]).toEqual([10, ["failed"]]);
+  });
+
   test("is resumed by a new callback URL, which gets what was held", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
