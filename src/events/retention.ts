@@ -14,7 +14,8 @@ const BATCH = 1000;
  * Removes what is past its time: inbox entries after 14 days, published events after 13, finished deliveries
  * with their attempts, finished recoveries and notices, dead letters and workers long gone after 30; a
  * delivery held for 30 days is cancelled, a replaced webhook secret is erased when its grace is over. In
- * small statements; true when there is more.
+ * small statements; true when there is more. A delivery that is being sent again or released in the same
+ * moment is left alone.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);
@@ -32,14 +33,15 @@ export async function removeOld(database: Database, now: Date): Promise<boolean>
       { publishedEnd },
     ),
     database.raw(
-      `delete from webhook_deliveries where delivery_id in
-         (select delivery_id from webhook_deliveries where settled_at < :historyEnd limit ${BATCH})`,
+      `delete from webhook_deliveries where delivery_id = any (array(
+         select delivery_id from webhook_deliveries where settled_at < :historyEnd
+         limit ${BATCH} for update skip locked))`,
       { historyEnd },
     ),
     database.raw(
       `update webhook_deliveries set state = 'cancelled', settled_at = :now, body = null, body_sealed = null
-       where delivery_id in (select delivery_id from webhook_deliveries
-         where state = 'held' and created_at < :historyEnd limit ${BATCH})`,
+       where delivery_id = any (array(select delivery_id from webhook_deliveries
+         where state = 'held' and created_at < :historyEnd limit ${BATCH} for update skip locked))`,
       { historyEnd, now },
     ),
     database.raw(

@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { removeOld } from "../../src/events/retention.ts";
-import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
+import { endpointIdOf, resumeEndpoint } from "../../src/events/webhooks/endpoint.ts";
 import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
+import { resendDelivery } from "../../src/events/webhooks/resend.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";
@@ -58,6 +60,25 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
     [pending, "pending", "{}"],
   ]);
   expect(await home.database("webhook_attempts").where({ delivery_id: ended })).toEqual([]);
+});
+
+test("leaves deliveries alone that are sent again or released in the same moment", async () => {
+  const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
+  const resent = await insertDelivery(home.database, connectionId, { at: ago(31) });
+  const released = await insertDelivery(home.database, connectionId, { state: "held", at: ago(31) });
+  await home.database("webhook_endpoints").where({ connection_id: connectionId }).update({ state: "paused" });
+  const transaction = await home.database.transaction();
+  await resumeEndpoint(transaction, connectionId, "replay", now);
+  expect(await resendDelivery(transaction, endpointIdOf(connectionId), resent, now)).toBe(undefined);
+  const removing = removeOld(home.database, now);
+  await sleep(200);
+  await transaction.commit();
+  await removing;
+  const left = await home
+    .database("webhook_deliveries")
+    .where({ state: "pending", endpoint_id: endpointIdOf(connectionId) })
+    .pluck("delivery_id");
+  expect(left.toSorted()).toEqual([resent, released].toSorted());
 });
 
 test("removes settled notices after 30 days, and none that waits", async () => {
