@@ -61,7 +61,7 @@ export async function resumeEndpoint(
 
 /**
  * Ends a suspension likewise, and leaves a paused endpoint paused. True when there was one. Called when the
- * callback URL is set.
+ * callback URL is set. The lock is taken before the state is looked at: one that commits meanwhile is ended.
  */
 export async function endSuspension(
   tx: Transaction,
@@ -70,6 +70,7 @@ export async function endSuspension(
   now: Date,
 ): Promise<boolean> {
   const endpointId = endpointIdOf(connectionId);
+  await tx("webhook_endpoints").where({ endpoint_id: endpointId }).forUpdate().first("endpoint_id");
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "suspended" })
     .update(FRESH_HEALTH);

@@ -26,7 +26,8 @@ type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"]
  * suspension holds everything that waits for the endpoint, and its owner is mailed. Of an endpoint that was
  * paused meanwhile a delivery to be tried again is held. A schedule ends with its tenth attempt, also when
  * all of them said 410: their number would else grow beyond what its column takes, and stop every claim.
- * Repeating it is harmless.
+ * The 410 of a URL that was replaced meanwhile suspends nothing; its failures do count, so that no change of
+ * URLs keeps the breaker closed. Repeating it is harmless.
  */
 export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
   const { delivery, sent, startedAt, endedAt } = attempted;
@@ -38,7 +39,8 @@ export async function recordAttempt(database: Database, attempted: Attempted): P
     const claim = { delivery_id: delivery.delivery_id, lease_token: delivery.lease_token };
     const held = await tx("webhook_deliveries").where(claim).forUpdate().first("delivery_id");
     if (endpoint === undefined || held === undefined) return "stale";
-    const health = healthAfter(endpoint, resultOf(sent), startedAt, endedAt);
+    const isFormers = resultOf(sent) === "gone" && (await isReplaced(tx, delivery));
+    const health = isFormers ? endpoint : healthAfter(endpoint, resultOf(sent), startedAt, endedAt);
     const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : resultOf(sent);
     const suspended = health.state === "suspended" && endpoint.state === "active";
     const change = changeOf(attempted, verdict, health.state);
@@ -76,8 +78,9 @@ function changeOf(
 ): Change {
   const tries = delivery.attempts - delivery.schedule_start;
   if (verdict === "delivered") return { state: "delivered", settled_at: endedAt, body_sealed: null };
-  if (verdict === "gone" && tries < MAX_ATTEMPTS) return { state: "held" };
-  if (verdict === "gone") return { state: "failed", settled_at: endedAt };
+  if (verdict === "gone" && tries >= MAX_ATTEMPTS) return { state: "failed", settled_at: endedAt };
+  if (verdict === "gone" && endpointState === "active") return { state: "pending", next_attempt_at: endedAt };
+  if (verdict === "gone") return { state: "held" };
   if (verdict !== "failed") return { state: verdict, settled_at: endedAt };
   const delay = retryDelay(tries, sent, endedAt, random);
   if (delay === undefined) return { state: "failed", settled_at: endedAt };
@@ -98,6 +101,12 @@ function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: 
     detail: answered ? null : sent.detail,
     response_excerpt: answered && !carriedSecrets ? sent.excerpt : null,
   };
+}
+
+/** Whether the attempt went to another URL than the one that is set now. */
+async function isReplaced(tx: Transaction, { connection_id, callback_url }: Claimed): Promise<boolean> {
+  const connection = await tx("connections").where({ connection_id }).first("callback_url");
+  return connection?.callback_url !== callback_url;
 }
 
 async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Claimed): Promise<boolean> {
