@@ -4,9 +4,11 @@ import { type Backlog, pauseEndpoint, resumeEndpoint } from "../../events/webhoo
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
 import type { OwnConnection } from "../webhooks/webhook_secret.ts";
+import type { SendingRates } from "./rates.ts";
 import { requireCallback } from "./require_callback.ts";
 
 type Deps = { db: Database; clock: Clock };
+type ResumeDeps = Deps & { sendingRates: Pick<SendingRates, "takeResume"> };
 
 /**
  * Pauses a connection's callback, also a suspended one: nothing more is sent, and events are held. May be
@@ -18,9 +20,12 @@ export async function pauseCallback(deps: Deps, own: OwnConnection): Promise<voi
 
 /**
  * Ends a pause or a suspension; what was held is sent, or dropped for good with the recovery that is open.
- * May be repeated. Throws `not_found`, `no_callback`: without a URL what was held would only be cancelled.
+ * May be repeated. Throws `not_found`, `no_callback`: without a URL what was held would only be cancelled;
+ * and `rate_limited`, since each time a thousand rows are moved, and sent to a URL that can be anybody's.
  */
-export async function resumeCallback(deps: Deps, own: OwnConnection, backlog: Backlog): Promise<void> {
+export async function resumeCallback(deps: ResumeDeps, own: OwnConnection, backlog: Backlog): Promise<void> {
+  const { connection_id } = await findConnection(deps.db, own.accountId, own.connectionId);
+  await deps.sendingRates.takeResume(connection_id);
   await change(deps, own, (tx, connectionId) => resumeEndpoint(tx, connectionId, backlog, deps.clock.now()));
 }
 

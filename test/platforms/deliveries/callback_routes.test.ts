@@ -50,6 +50,18 @@ describe("a callback", () => {
     expect(row?.next_attempt_at).toEqual(api.clock.now());
   });
 
+  test("is resumed 20 times a minute at most, and can always be paused", async () => {
+    const own = await sending(api);
+    const answers: number[] = [];
+    for (let n = 0; n < 21; n++) {
+      expect((await own.post("callback/pause")).status).toBe(200);
+      answers.push((await own.post("callback/resume")).status);
+    }
+    expect(answers).toEqual([...Array(20).fill(200), 429]);
+    expect(await shownState(own)).toBe("paused");
+    expect((await (await sending(api)).post("callback/resume")).status).toBe(200);
+  });
+
   test("that is suspended is resumed; what was held is sent or, when that is asked for, cancelled", async () => {
     const own = await sending(api);
     await own.delivery({ state: "held" });
