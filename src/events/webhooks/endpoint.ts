@@ -78,16 +78,20 @@ export async function endSuspension(
   return resumed > 0;
 }
 
+/*
+ * The number of the last delivery that is held or waits. In two halves, since each state has an index of its
+ * own: while the endpoint is locked its whole history is not read.
+ */
+export const LAST_WAITING = `greatest(
+  (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'held'),
+  (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'pending'))`;
+
 /** What is discarded takes the recovery that is open with it. */
 async function release(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
   if (backlog === "discard") {
-    const waiting = tx("webhook_deliveries")
-      .where({ endpoint_id: endpointId })
-      .whereIn("state", ["held", "pending"])
-      .max("aggregate_seq");
     await tx("webhook_endpoints")
       .where({ endpoint_id: endpointId })
-      .update({ discard_through: waiting as never });
+      .update({ discard_through: tx.raw(LAST_WAITING, { endpointId }) as never });
     await tx("webhook_recoveries")
       .where({ endpoint_id: endpointId, state: "running" })
       .update({ state: "cancelled", finished_at: now });

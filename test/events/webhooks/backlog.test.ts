@@ -2,7 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
 import { BACKLOG_BATCH, stepBacklogs } from "../../../src/events/webhooks/backlog.ts";
 import { claimDeliveries } from "../../../src/events/webhooks/claim.ts";
-import { endpointIdOf, pauseEndpoint, resumeEndpoint } from "../../../src/events/webhooks/endpoint.ts";
+import {
+  endpointIdOf,
+  LAST_WAITING,
+  pauseEndpoint,
+  resumeEndpoint,
+} from "../../../src/events/webhooks/endpoint.ts";
 import { stepRecovery } from "../../../src/events/webhooks/recover.ts";
 import { resendDelivery } from "../../../src/events/webhooks/resend.ts";
 import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
@@ -174,4 +179,18 @@ describe("a backlog", () => {
     while (await step());
     expect(await counts()).toEqual({ held: 1, pending: 1 });
   });
+});
+
+test("is discarded without reading the endpoint's history", async () => {
+  const { database } = world.home;
+  await waiting(COUNT, "held");
+  await database.raw(
+    "update webhook_deliveries set state = 'delivered', settled_at = now() where aggregate_seq % 50 > 0",
+  );
+  await database.raw("analyze webhook_deliveries");
+  const endpointId = endpointIdOf(connection.connectionId);
+  const { rows } = await database.raw(`explain select ${LAST_WAITING}`, { endpointId });
+  const plan = (rows as { "QUERY PLAN": string }[]).map((row) => row["QUERY PLAN"]).join("\n");
+  expect(plan).toContain("webhook_deliveries_backlog");
+  expect(plan).not.toMatch(/Seq Scan|webhook_deliveries_newest/);
 });
