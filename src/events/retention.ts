@@ -13,7 +13,8 @@ const BATCH = 1000;
 /**
  * Removes what is past its time: inbox entries after 14 days, published events after 13, finished deliveries
  * with their attempts, finished recoveries and notices, dead letters and workers long gone after 30; a
- * delivery held for 30 days is cancelled, a replaced webhook secret is erased when its grace is over. In
+ * delivery that is held and was neither made nor tried for 30 days is cancelled, so that an old one that is
+ * sent again is not lost by a pause; a replaced webhook secret is erased when its grace is over. In
  * small statements; true when there is more. A delivery that is being sent again or released in the same
  * moment is left alone.
  */
@@ -40,8 +41,10 @@ export async function removeOld(database: Database, now: Date): Promise<boolean>
     ),
     database.raw(
       `update webhook_deliveries set state = 'cancelled', settled_at = :now, body = null, body_sealed = null
-       where delivery_id = any (array(select delivery_id from webhook_deliveries
-         where state = 'held' and created_at < :historyEnd limit ${BATCH} for update skip locked))`,
+       where delivery_id = any (array(select delivery_id from webhook_deliveries d
+         where state = 'held' and created_at < :historyEnd and not exists (select from webhook_attempts a
+           where a.delivery_id = d.delivery_id and a.ended_at >= :historyEnd)
+         limit ${BATCH} for update skip locked))`,
       { historyEnd, now },
     ),
     database.raw(

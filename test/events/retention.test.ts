@@ -62,6 +62,20 @@ test("removes settled deliveries with their attempts after 30 days, and cancels 
   expect(await home.database("webhook_attempts").where({ delivery_id: ended })).toEqual([]);
 });
 
+test("keeps an old delivery that is held after it was sent again", async () => {
+  const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
+  const attempt = { attempt: 1, outcome: "failed", started_at: ago(30) };
+  const tried = await insertDelivery(home.database, connectionId, { state: "held", at: ago(50) });
+  const long = await insertDelivery(home.database, connectionId, { state: "held", at: ago(50) });
+  await home.database("webhook_attempts").insert([
+    { ...attempt, delivery_id: tried, ended_at: ago(30) },
+    { ...attempt, delivery_id: long, ended_at: ago(30, 1) },
+  ]);
+  await removeOld(home.database, now);
+  const rows = home.database("webhook_deliveries").whereIn("delivery_id", [tried, long]);
+  expect(await rows.where({ state: "held" }).pluck("delivery_id")).toEqual([tried]);
+});
+
 test("leaves deliveries alone that are sent again or released in the same moment", async () => {
   const { connectionId } = await makeConnection(home.database, "https://shop.example.com/");
   const resent = await insertDelivery(home.database, connectionId, { at: ago(31) });
