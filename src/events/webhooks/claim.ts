@@ -25,7 +25,8 @@ const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state w
  *
  * Retries of an endpoint, and deliveries that are sent again, run side by side. Of the deliveries never tried
  * only the oldest (`head`) may start, and the next one waits for its result: so a receiver that accepts
- * everything sees a connection's events in their order.
+ * everything sees a connection's events in their order. Where there is room for others besides it
+ * (`is_well`) it goes before all that is sent again; else the longest due goes first.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (
@@ -35,7 +36,8 @@ with recursive waiting (endpoint_id) as (
           where d.state = 'pending' and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
   from waiting w where w.endpoint_id is not null
 ), seen as materialized (
-  select e.endpoint_id, e.claims, e.claimed_at, load.room, first.head
+  select e.endpoint_id, e.claims, e.claimed_at, load.room, first.head,
+         e.concurrency > 1 and e.breaker_open_until is null as is_well
   from waiting w
   join webhook_endpoints e on e.endpoint_id = w.endpoint_id
   cross join lateral (
@@ -53,22 +55,22 @@ with recursive waiting (endpoint_id) as (
       and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now))
   order by e.claimed_at limit :free
 ), locked as (
-  select e.endpoint_id, s.room, s.head from webhook_endpoints e
+  select e.endpoint_id, s.room, s.head, s.is_well from webhook_endpoints e
   join seen s on s.endpoint_id = e.endpoint_id and s.claims = e.claims
   where e.state = 'active' and e.discard_through is null
   order by e.endpoint_id for update of e skip locked
 ), picked as (
   select l.endpoint_id, due.delivery_id, due.next_attempt_at,
-         row_number() over (partition by l.endpoint_id order by due.next_attempt_at) as turn
+         row_number() over (partition by l.endpoint_id order by due.is_first desc, due.next_attempt_at) as turn
   from locked l cross join lateral (
-    (select d.delivery_id, d.next_attempt_at from webhook_deliveries d
+    (select d.delivery_id, d.next_attempt_at, l.is_well as is_first from webhook_deliveries d
      where d.endpoint_id = l.endpoint_id and d.aggregate_seq = l.head and ${FIRST}
        and d.state = 'pending' and d.next_attempt_at <= :now)
     union all
-    (select d.delivery_id, d.next_attempt_at from webhook_deliveries d
+    (select d.delivery_id, d.next_attempt_at, false from webhook_deliveries d
      where d.endpoint_id = l.endpoint_id and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now
      order by d.next_attempt_at limit l.room)
-    order by next_attempt_at limit l.room) due
+    order by is_first desc, next_attempt_at limit l.room) due
   order by turn, due.next_attempt_at limit :free
 ), marked as (
   update webhook_endpoints e set claims = e.claims + 1, claimed_at = :now

@@ -51,6 +51,20 @@ test("serves the endpoint that has waited longest first", async () => {
   expect(served.slice(3)).toEqual(served.slice(0, 3));
 });
 
+test("takes what was never tried before all that is sent again, unless only one may be under way", async () => {
+  const connection = await withRetries(20);
+  harness.clock.advance(1);
+  await append(home.database, deniedEvent(connection, "new"), now());
+  await harness.relay();
+  const claimed = async (free: number) =>
+    (await claimDeliveries(home.database, free, now())).map(({ attempts }) => attempts).sort();
+  await home.database("webhook_endpoints").update({ concurrency: 1 });
+  expect(await claimed(10)).toEqual([2]);
+  await home.database("webhook_endpoints").update({ concurrency: 3 });
+  expect(await claimed(1)).toEqual([1]);
+  expect(await claimed(10)).toEqual([2]);
+});
+
 test("takes nothing for an endpoint that has as many under way as its limit", async () => {
   await withRetries(6);
   expect((await claimDeliveries(home.database, 256, now())).length).toBe(4);
