@@ -83,7 +83,7 @@ async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   const options = kafka === undefined ? {} : { kafka };
   const ids = await write();
   const dying = await spawnWorker(home.url, TIMING, { ...options, dieAt });
-  await eventually("it has died", () => dying.endedBy() !== null, 40);
+  await eventually("it has died", () => dying.endedBy() !== null, 25);
   expect(dying.endedBy()).toBe("SIGKILL");
   const next = await spawnWorker(home.url, TIMING, options);
   await eventually("everything has arrived", isQuiet, 40);

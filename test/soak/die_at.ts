@@ -15,7 +15,7 @@ const [, step = "", side = ""] = /^(.*) (before|after)$/.exec(process.env.DIE_AT
 const STATEMENTS: Record<string, RegExp> = {
   "relay reads": /from outbox o\s+where o\.id >/,
   "relay takes off": /delete from outbox o/,
-  "consumer enters the inbox": /insert into "inbox"/,
+  "consumer enters the inbox": /insert into inbox /,
   "dispatcher claims": /with recursive waiting/,
   "dispatcher records": /insert into "webhook_attempts"/,
   "history is read": /from \(select \* from "history_queue"/,
