@@ -87,7 +87,13 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
     },
     async send(records) {
       await connect();
-      await Promise.all([...byPartition(records)].map(([, batch]) => sendInOrder(producer, batch)));
+      try {
+        await Promise.all([...byPartition(records)].map(([, batch]) => sendInOrder(producer, batch)));
+      } catch (error) {
+        // A topic that was made anew may have other partitions.
+        for (const { topic } of records) counts.delete(topic);
+        throw error;
+      }
     },
     async close() {
       await connected?.catch(() => undefined);

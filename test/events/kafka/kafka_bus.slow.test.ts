@@ -113,6 +113,28 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(read.map(({ value }) => Number(value))).toEqual(values.map(Number));
     });
 
+    test("write to a topic that was made anew with fewer partitions", async () => {
+      const [bus, client] = [world.join(), createKafkaClient(world.settings, SILENT)];
+      const topic = `${world.settings.prefix}${topics.lifecycle}`;
+      const twenty = () => Array.from({ length: 20 }, (_, n) => busEvent(String(n)));
+      await bus.publish(twenty());
+      const admin = client.admin();
+      await admin.connect();
+      await admin.deleteTopics({ topics: [topic] });
+      await until("it is gone", async () => !(await admin.listTopics()).includes(topic));
+      await admin.disconnect();
+      await ensureTopics(client, { ...world.settings, partitions: 1 });
+      const sent = () =>
+        bus.publish(twenty()).then(
+          () => true,
+          () => false,
+        );
+      await until("it is written to", sent, 20_000);
+      expect(
+        (await readTopic(world.settings, topics.lifecycle, 20)).every((one) => one.partition === 0),
+      ).toBe(true);
+    });
+
     test("put aside what is no event, once, and bring it to the topic of dead letters", async () => {
       const { consumer, handled } = keeping((event) => {
         if (labelOf(event) === "poison") throw new TypeError("cannot read it");
