@@ -23,6 +23,12 @@ const alerts: Record<string, string> = {
   "48": "the broker does not know the authority of KAFKA_CERT",
   "116": "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
 };
+/** Why Kafka does not make a topic, where a setting or a right is at fault. */
+const topicFaults: Record<string, string> = {
+  INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION is more than there are brokers",
+  TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not make topics",
+  POLICY_VIOLATION: "a policy of the cluster forbids it: make it by other means",
+};
 const NO_TLS = "the broker ends the connection before TLS begins: KAFKA_TLS or the port is wrong";
 
 /**
@@ -38,6 +44,8 @@ export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings,
       { cause: error },
     );
   }
+  const topics = chain.flatMap(({ name, errors = [] }) => (name === "KafkaJSAggregateError" ? errors : []));
+  if (topics.length > 0) return notMade(topics, error);
   const codes = chain.map(({ code }) => code);
   const fault = chain.map(tlsFault).find((text) => text !== undefined);
   if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
@@ -53,7 +61,15 @@ function tlsFault({ code = "", message }: Caused): string | undefined {
   return certificates[code] ?? alerts[alert];
 }
 
-type Caused = Error & { code?: string; cause?: unknown };
+/** The library says only that there were errors. */
+function notMade(errors: readonly TopicError[], cause: unknown): Error {
+  const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
+  const isFault = errors.some(({ type = "" }) => type in topicFaults);
+  return new (isFault ? StartError : Error)(`Kafka does not make topics: ${reasons.join("; ")}`, { cause });
+}
+
+type TopicError = Error & { topic?: string; type?: string };
+type Caused = Error & { code?: string; cause?: unknown; errors?: TopicError[] };
 
 function causesOf(error: unknown): Caused[] {
   const chain: Caused[] = [];

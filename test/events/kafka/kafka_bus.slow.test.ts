@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
+import { StartError } from "../../../src/config.ts";
 import type { BusEvent } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaProducer } from "../../../src/events/kafka/producer.ts";
@@ -182,6 +183,13 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
     await dispose();
     process.off("warning", noted);
     expect(warnings.filter(({ name }) => name === "TimeoutNegativeWarning")).toEqual([]);
+  });
+
+  test("says of more copies than there are brokers which setting to look at", async () => {
+    const settings = { brokers: kafka.brokers, prefix: `${randomUUID()}.`, partitions: 1, replication: 9 };
+    const refusal = ensureTopics(createKafkaClient(settings, SILENT), settings);
+    await expect(refusal).rejects.toThrow(StartError);
+    await expect(refusal).rejects.toThrow("lifecycle.v1: KAFKA_REPLICATION is more than there are brokers");
   });
 
   test("missing topics are made, and what differs in others is told and left", async () => {
