@@ -7,16 +7,21 @@ export const SPECVERSION = "1.0";
 /** Who says what happened. */
 export const SOURCE = "/deputize";
 
+/** Longer than anything that the service writes there. */
+const LONGEST = 200;
+const text = z.string().max(LONGEST);
+
 const headers = z.object({
   ce_specversion: z.literal(SPECVERSION),
-  ce_id: z.uuid(),
-  ce_type: z.string().min(1),
-  ce_subject: z.string().min(1),
+  // The inbox knows an id in small letters.
+  ce_id: z.uuid().toLowerCase(),
+  ce_type: text.min(1),
+  ce_subject: text.min(1),
   ce_time: z.iso.datetime(),
   ce_sequence: z.coerce.number().int().positive(),
   ce_schemaversion: z.coerce.number().int().positive(),
-  ce_aggregatetype: z.string().min(1),
-  traceparent: z.string().optional(),
+  ce_aggregatetype: text.min(1),
+  traceparent: text.optional(),
 });
 
 /** Why a record is no event of ours. */

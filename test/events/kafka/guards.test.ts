@@ -269,3 +269,13 @@ test("a record is read as the event that it was made of", () => {
   );
   expect(readRecord({ value: Buffer.from(String(value)), headers: asRead })).toEqual(event);
 });
+
+test("an id in capital letters is that of an event that the inbox knows in small ones", () => {
+  const event = busEvent("one");
+  const { value, headers } = toRecord({ ...event, eventId: event.eventId.toUpperCase() });
+  const asRead = { value: Buffer.from(String(value)), headers: headers as Record<string, string> };
+  expect(readRecord(asRead)).toEqual(event);
+  expect(() => readRecord({ ...asRead, headers: { ...headers, ce_type: "t".repeat(201) } as never })).toThrow(
+    "ce_type: ",
+  );
+});
