@@ -12,10 +12,12 @@ type Deps = { database: Database; clock: Clock; log: Logger; producer: KafkaProd
 
 const BATCH = 100;
 const PAUSE_MS = 1_000;
+/** What a record that others wrote may have without being refused with the headers that are added here. */
+const LARGEST_VALUE = 512 * 1024;
 
 /**
  * Brings what was put aside to the topic of dead letters, beside the table that has it: the record as it was,
- * with who could not handle it, why, and where it lay.
+ * with who could not handle it, why, and where it lay. Of more than 512 KiB only the table has all.
  */
 export function startDeadLetterLoop({ database, clock, log, producer, topic }: Deps): Loop {
   return startLoop({
@@ -45,6 +47,7 @@ function recordOf({ consumer, event_id, event, reason, origin, created_at }: Dea
   return {
     ...record,
     key: event_id,
+    value: Buffer.from(read.payload).subarray(0, LARGEST_VALUE),
     timestamp: String(created_at.getTime()),
     headers: {
       ...record.headers,
