@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { createAuthority } from "../keyvault/tls/authority.ts";
 import { ConfigError, readApiConfig, readWorkerConfig } from "../src/config.ts";
 import { kafkaSettings } from "../src/input/event_settings.ts";
 
@@ -48,7 +49,8 @@ test("a URL that another setting names must name its host as well", () => {
 
 describe("the way of events", () => {
   const worker = { DATABASE_URL: "postgres://", SEALING_KEY: `${"A".repeat(43)}=` };
-  const kafka = { ...worker, EVENTS: "kafka", KAFKA_BROKERS: "one:9092, [::1]:9093" };
+  const kafka = { ...worker, EVENTS: "kafka", KAFKA_BROKERS: "one:9092, 127.0.0.1:9093" };
+  const validity = { notBefore: new Date(0), notAfter: new Date("2100-01-01") };
   const read = (environment: Record<string, string>) => kafkaSettings(readWorkerConfig(environment));
   const faults = (environment: Record<string, string>): string => {
     try {
@@ -62,12 +64,13 @@ describe("the way of events", () => {
   test("is the embedded one unless Kafka is named, whose topics have 12 partitions and three copies", () => {
     expect(read(worker)).toBeUndefined();
     const usual = { prefix: "", partitions: 12, replication: 3 };
-    expect(read(kafka)).toEqual({ brokers: ["one:9092", "[::1]:9093"], ...usual });
+    expect(read(kafka)).toEqual({ brokers: ["one:9092", "127.0.0.1:9093"], ...usual });
   });
 
-  test("takes TLS with a client's certificate, and each way to sign in", () => {
-    const tls = { KAFKA_TLS: "true", KAFKA_CA: "ca", KAFKA_CERT: "cert", KAFKA_KEY: "key" };
-    expect(read({ ...kafka, ...tls })?.tls).toEqual({ ca: "ca", cert: "cert", key: "key" });
+  test("takes TLS with a client's certificate, and each way to sign in", async () => {
+    const { certificate: cert, privateKey: key } = await createAuthority(validity);
+    const tls = { KAFKA_TLS: "true", KAFKA_CA: cert, KAFKA_CERT: cert, KAFKA_KEY: key };
+    expect(read({ ...kafka, ...tls })?.tls).toEqual({ ca: cert, cert, key });
     for (const mechanism of ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]) {
       const sasl = { KAFKA_SASL_MECHANISM: mechanism, KAFKA_USERNAME: "u", KAFKA_PASSWORD: "p" };
       const expected = { mechanism: mechanism.toLowerCase(), username: "u", password: "p" };
@@ -75,14 +78,37 @@ describe("the way of events", () => {
     }
   });
 
+  test("refuses TLS without KAFKA_TLS, and a certificate or a key alone", async () => {
+    const { certificate, privateKey } = await createAuthority(validity);
+    const tls = { ...kafka, KAFKA_TLS: "true" };
+    expect(faults({ ...kafka, KAFKA_CA: certificate })).toBe("KAFKA_CA: needs KAFKA_TLS=true");
+    expect(faults({ ...tls, KAFKA_CERT: certificate })).toBe("KAFKA_KEY: is required with KAFKA_CERT");
+    expect(faults({ ...tls, KAFKA_KEY: privateKey })).toBe("KAFKA_CERT: is required with KAFKA_KEY");
+  });
+
+  /* The library takes them, and never connects. */
+  test("refuses certificates and keys that are none, and a key of another certificate", async () => {
+    const [{ certificate, privateKey }, other] = await Promise.all([
+      createAuthority(validity),
+      createAuthority(validity),
+    ]);
+    const tls = { ...kafka, KAFKA_TLS: "true", KAFKA_CERT: certificate, KAFKA_KEY: privateKey };
+    expect(faults({ ...tls, KAFKA_CA: "/etc/ca.pem" })).toBe("KAFKA_CA: is not a certificate in PEM");
+    expect(faults({ ...tls, KAFKA_CERT: privateKey })).toBe("KAFKA_CERT: is not a certificate in PEM");
+    expect(faults({ ...tls, KAFKA_KEY: certificate })).toBe(
+      "KAFKA_KEY: is not a private key without a passphrase in PEM",
+    );
+    expect(faults({ ...tls, KAFKA_KEY: other.privateKey })).toBe("KAFKA_KEY: is not the key of KAFKA_CERT");
+  });
+
   test.each<[Record<string, string>, string]>([
     [{ ...worker, EVENTS: "kafka" }, "KAFKA_BROKERS: is required with EVENTS=kafka"],
     [{ ...worker, KAFKA_BROKERS: "one:9092" }, "KAFKA_BROKERS: is for EVENTS=kafka, which is not set"],
     [{ ...kafka, KAFKA_BROKERS: "one" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
     [{ ...kafka, KAFKA_BROKERS: "kafka://one:9092" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
-    [{ ...kafka, KAFKA_CA: "ca" }, "KAFKA_CA: needs KAFKA_TLS=true"],
-    [{ ...kafka, KAFKA_TLS: "true", KAFKA_CERT: "cert" }, "KAFKA_KEY: is required with KAFKA_CERT"],
-    [{ ...kafka, KAFKA_TLS: "true", KAFKA_KEY: "key" }, "KAFKA_CERT: is required with KAFKA_KEY"],
+    [{ ...kafka, KAFKA_BROKERS: "[::1]:9092" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
+    [{ ...kafka, KAFKA_BROKERS: "one:65536" }, "KAFKA_BROKERS.0: has no such port"],
+    [{ ...kafka, KAFKA_BROKERS: "one:0" }, "KAFKA_BROKERS.0: has no such port"],
     [
       { ...kafka, KAFKA_USERNAME: "u", KAFKA_PASSWORD: "secret" },
       "KAFKA_SASL_MECHANISM: is required with KAFKA_USERNAME and KAFKA_PASSWORD",

@@ -1,3 +1,4 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { z } from "zod";
 
 /** How Kafka is reached, and which topics are used. Secrets and certificates are texts, as read. */
@@ -15,12 +16,24 @@ export type KafkaSettings = {
 /** How a program shows who it is. */
 export type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
+/** The library cannot read an address of IPv6. */
+const HOST_AND_PORT = /^[A-Za-z0-9.-]+:[0-9]{1,5}$/;
+const hasPort = (text: string) => {
+  const port = Number(text.slice(text.lastIndexOf(":") + 1));
+  return port > 0 && port < 65_536;
+};
+
 const brokers = z
   .string()
   .transform((text) => text.split(",").map((item) => item.trim()))
   .pipe(
     z
-      .array(z.string().regex(/^(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+):[0-9]{1,5}$/, "must be <host>:<port>"))
+      .array(
+        z
+          .string()
+          .regex(HOST_AND_PORT, { message: "must be <host>:<port>", abort: true })
+          .refine(hasPort, "has no such port"),
+      )
       .min(1),
   );
 const mechanisms = {
@@ -64,7 +77,12 @@ export function checkEventSettings(
   config: EventConfig,
   report: { addIssue(issue: { code: "custom"; path: string[]; message: string }): void },
 ): void {
-  for (const [name, message] of [...wayFaults(config), ...saslFaults(config), ...tlsFaults(config)]) {
+  for (const [name, message] of [
+    ...wayFaults(config),
+    ...saslFaults(config),
+    ...tlsFaults(config),
+    ...pemFaults(config),
+  ]) {
     report.addIssue({ code: "custom", path: [name], message });
   }
 }
@@ -99,6 +117,32 @@ function tlsFaults(config: EventConfig): Fault[] {
   }
   if (KAFKA_KEY !== undefined && KAFKA_CERT === undefined) {
     faults.push(["KAFKA_CERT", "is required with KAFKA_KEY"]);
+  }
+  return faults;
+}
+
+/** Node takes any text as an authority, and says of others only what OpenSSL does. */
+function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
+  const faults: Fault[] = [];
+  const read = <T>(
+    name: keyof EventConfig,
+    text: string | undefined,
+    what: string,
+    parse: (pem: string) => T,
+  ) => {
+    try {
+      return text === undefined ? undefined : parse(text);
+    } catch {
+      faults.push([name, `is not ${what} in PEM`]);
+      return undefined;
+    }
+  };
+  const toCertificate = (pem: string) => new X509Certificate(pem);
+  read("KAFKA_CA", KAFKA_CA, "a certificate", toCertificate);
+  const certificate = read("KAFKA_CERT", KAFKA_CERT, "a certificate", toCertificate);
+  const key = read<KeyObject>("KAFKA_KEY", KAFKA_KEY, "a private key without a passphrase", createPrivateKey);
+  if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
+    faults.push(["KAFKA_KEY", "is not the key of KAFKA_CERT"]);
   }
   return faults;
 }
