@@ -12,11 +12,14 @@ export type Watchdog = {
 
 /** Longer than Kafka leaves a silent reader its partitions, and than a rebalance takes. */
 const SILENT_MS = 120_000;
+/** It is checked more often, unless its process was frozen. */
+const FROZEN_MS = 60_000;
 
 /**
  * A reader fetches or sends a sign of life every few seconds, also when it has nothing to read. One that does
  * not, while Kafka answers others, will not begin again by itself: its process is to end. `answers` rejects
- * while Kafka does not answer: then all are silent, and wait.
+ * while Kafka does not answer: then all are silent, and wait. While the process is frozen nothing can give a
+ * sign, so that time does not count.
  */
 export function createWatchdog(deps: {
   name: string;
@@ -26,6 +29,7 @@ export function createWatchdog(deps: {
 }): Watchdog {
   const { name, clock, answers, fatal } = deps;
   let last = clock.now().getTime();
+  let checkedAt = last;
   let isTold = false;
   const silentMs = () => clock.now().getTime() - last;
   return {
@@ -34,6 +38,9 @@ export function createWatchdog(deps: {
     },
     silentSeconds: () => silentMs() / 1000,
     async check() {
+      const now = clock.now().getTime();
+      if (now - checkedAt > FROZEN_MS) last = now;
+      checkedAt = now;
       if (isTold || silentMs() < SILENT_MS) return;
       try {
         await answers();

@@ -14,11 +14,14 @@ function setUp() {
     },
     fatal: (error) => told.push(error.message),
   });
+  /** Checks every ten seconds. */
   const after = async (seconds: number) => {
-    clock.advance(seconds);
-    await watchdog.check();
+    for (let rest = seconds; rest > 0; rest -= 10) {
+      clock.advance(Math.min(rest, 10));
+      await watchdog.check();
+    }
   };
-  return { after, told, kafka, watchdog };
+  return { after, told, kafka, clock, watchdog };
 }
 
 test("a reader that is silent for two minutes while Kafka answers is the end of its process, told once", async () => {
@@ -51,6 +54,18 @@ test("while Kafka does not answer a silent reader waits, and has two minutes aft
   kafka.answers = false;
   await after(600);
   kafka.answers = true;
+  await after(119);
+  expect(told).toEqual([]);
+  await after(1);
+  expect(told).toHaveLength(1);
+});
+
+/* A process that was stopped, or a machine that slept, goes on before its reader can give a sign. */
+test("the time in which the process was frozen does not count", async () => {
+  const { after, told, clock, watchdog } = setUp();
+  await after(30);
+  clock.advance(600);
+  await watchdog.check();
   await after(119);
   expect(told).toEqual([]);
   await after(1);
