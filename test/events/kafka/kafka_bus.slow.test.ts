@@ -51,19 +51,18 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
         return bus;
       };
       const first = await joined(1);
-      const events = Array.from({ length: 400 }, (_, n) => busEvent(String(n)));
-      const publishing = (async () => {
-        for (let from = 0; from < 400; from += 20) {
-          await first.publish(events.slice(from, from + 20));
-          if (from === 100) await joined(2);
-          if (from === 200) await (await joined(3)).close();
-        }
-      })();
-      await publishing;
-      await until("all are handled", async () => handled.length >= 400);
+      const processes = () => new Set(handled.map(({ process }) => process)).size;
+      // The first one lets the others in at its next sign of life, seconds later.
+      let published = 0;
+      for (; published < 400 || processes() === 1; published += 20) {
+        await first.publish(Array.from({ length: 20 }, (_, n) => busEvent(String(published + n))));
+        if (published === 100) await joined(2);
+        if (published === 200) await (await joined(3)).close();
+        await sleep(50);
+      }
+      await until("all are handled", async () => handled.length >= published);
       const labels = handled.map(({ event }) => Number(labelOf(event))).sort((one, other) => one - other);
-      expect(labels).toEqual(events.map((_, n) => n));
-      expect(new Set(handled.map(({ process }) => process)).size).toBeGreaterThan(1);
+      expect(labels).toEqual(Array.from({ length: published }, (_, n) => n));
       expect(world.fatal).toEqual([]);
     });
 
