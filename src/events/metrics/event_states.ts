@@ -127,22 +127,25 @@ function deadLetters(database: Database, consumers: readonly Reader[]): Measured
 
 const HISTORY = `
 select ${counted("history_queue")} as waiting,
-       (select occurred_at from history_queue order by occurred_at, event_id limit 1) as oldest`;
+       (select occurred_at from history_queue order by occurred_at, event_id limit 1) as oldest,
+       (select way from event_way) as way`;
 
+/** What is left in the queue on the way back to `embedded` waits for Kafka's return, and alarms nobody. */
 function history(database: Database): MeasuredState {
   return {
     name: "history",
     gauges: {
       deputize_history_queue_rows: { help: `Rows of the history that Kafka does not have yet, ${UP_TO}` },
       deputize_history_queue_oldest_seconds: {
-        help: `Seconds that the oldest of these rows has waited, ${OF_ALL}`,
+        help: `Seconds that the oldest of these rows has waited, with EVENTS=kafka only, ${OF_ALL}`,
       },
     },
     async read(now) {
-      const { waiting, oldest } = await rowOf<{ waiting: number; oldest: Date | null }>(database, HISTORY);
+      type Row = { waiting: number; oldest: Date | null; way: string };
+      const { waiting, oldest, way } = await rowOf<Row>(database, HISTORY);
       return {
         deputize_history_queue_rows: [{ value: waiting }],
-        deputize_history_queue_oldest_seconds: [{ value: secondsSince(oldest, now) }],
+        deputize_history_queue_oldest_seconds: way === "kafka" ? [{ value: secondsSince(oldest, now) }] : [],
       };
     },
   };

@@ -91,13 +91,14 @@ test("dead letters by consumer; those that Kafka's topic lacks, only where there
   expect(await readState("dead_letters")).toEqual({ ...counts, deputize_dead_letters_uncarried: 2 });
 });
 
-test("the history's queue: rows and the age of the oldest", async () => {
+test("the history's queue: rows, and the age of the oldest while they go to Kafka", async () => {
   const row = (seconds: number) => ({
     account_id: randomUUID(),
     occurred_at: ago(seconds),
     event_id: randomUUID(),
     traceparent: null,
   });
+  await home.database("event_way").update({ way: "kafka" });
   expect(await readState("history")).toEqual({
     deputize_history_queue_rows: 0,
     deputize_history_queue_oldest_seconds: 0,
@@ -107,6 +108,8 @@ test("the history's queue: rows and the age of the oldest", async () => {
     deputize_history_queue_rows: 3,
     deputize_history_queue_oldest_seconds: 70,
   });
+  await home.database("event_way").update({ way: "embedded" });
+  expect(await readState("history")).toEqual({ deputize_history_queue_rows: 3 });
 });
 
 test("deliveries that are not over by state, and endpoints that get nothing", async () => {
