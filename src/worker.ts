@@ -116,6 +116,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   const unprepared = [
     () => takeWay(database, carrier, consumers),
     ...consumers.map((consumer) => () => bus.subscribe(consumer)),
+    () => leases.renew(),
   ];
   async function prepare(): Promise<void> {
     for (let [next] = unprepared; next !== undefined; [next] = unprepared) {
@@ -177,8 +178,10 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     return false;
   });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
+    // One that is refused, start after start, would keep shards for the time of a lease each.
+    if (unprepared.length > 0) return false;
     await leases.renew();
-    if (unprepared.length === 0) await onTheWay(() => checkWay(database, carrier));
+    await onTheWay(() => checkWay(database, carrier));
     return false;
   });
   const measuring = every(MEASURE_SECONDS, "measurements", async () => {

@@ -1,5 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { createLocalBus } from "../../src/events/local_bus.ts";
 import type { Worker } from "../../src/worker.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";
@@ -130,6 +131,24 @@ test("counts what waits and what was sent, without naming anybody", async () => 
   expect(await text()).toContain('deputize_consumer_events_total{consumer="webhooks",outcome="handled"} 2');
   expect(await text()).toMatch(/^deputize_relay_batches_total{result="published"} [12]$/m);
   expect(await text()).not.toContain(connection.connectionId);
+});
+
+test("a worker that is refused for its way takes no shards from the others", async () => {
+  const first = start();
+  await eventually("it holds all shards", async () => (await home.database("relay_workers")).length === 1);
+  const elsewhere = await home.database.transaction();
+  await elsewhere.raw("lock table inbox in exclusive mode");
+  await append(home.database, deniedEvent(await connect(), "req-0"));
+  const fatal: Error[] = [];
+  const carrier = { way: "kafka", open: createLocalBus } as const;
+  workers.push(startTestWorker(home.url, undefined, { carrier, fatal: (error) => fatal.push(error) }));
+  await eventually("the other way is refused", () => fatal.length > 0);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  expect(fatal[0]?.message).toContain("1 events still wait");
+  expect(await home.database("relay_workers")).toHaveLength(1);
+  await elsewhere.rollback();
+  await eventually("the event is sent", () => receiver.requests.length === 1);
+  expect((await first.health()).ok).toBe(true);
 });
 
 test("reports how much waits, and for how long", async () => {
