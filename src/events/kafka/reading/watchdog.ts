@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../../clock.ts";
 
 /** Notices a reader that stays silent although Kafka answers. */
 export type Watchdog = {

@@ -1,11 +1,11 @@
 import type { Consumer as Client, EachBatchPayload, Kafka, KafkaMessage } from "kafkajs";
 import { v5 as uuidv5 } from "uuid";
-import { isAway } from "../../db/errors.ts";
-import type { BusEvent, Consumer } from "../bus.ts";
-import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../consume.ts";
-import { type Loop, startLoop } from "../loop.ts";
+import { isAway } from "../../../db/errors.ts";
+import type { BusEvent, Consumer } from "../../bus.ts";
+import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../../consume.ts";
+import { type Loop, startLoop } from "../../loop.ts";
+import { readRecord, UnreadableRecord } from "../records.ts";
 import { commitOffsets, type Offsets } from "./offsets.ts";
-import { readRecord, UnreadableRecord } from "./records.ts";
 import { type Together, workTogether } from "./together.ts";
 import { createWatchdog } from "./watchdog.ts";
 
