@@ -1,10 +1,9 @@
 import type { Database } from "../../db/database.ts";
-import type { WebhookDeliveryRow } from "../../db/tables.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
-import type { EventWay, Reader } from "../published.ts";
+import type { Reader } from "../published.ts";
 import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
-import { statusLines } from "./status_lines.ts";
+import { type EventsStatus, type Shard, statusLines, type Waiting } from "./status_lines.ts";
 
 /** What the status is read with; `kafka` where events go by it, by the settings here. */
 export type StatusDeps = {
@@ -12,27 +11,6 @@ export type StatusDeps = {
   readers: readonly Reader[];
   kafka: KafkaSettings | undefined;
 };
-
-/** How events are doing. Ages are seconds, `null` where nothing waits. */
-export type EventsStatus = {
-  way: EventWay;
-  /** What EVENTS says here. */
-  setting: EventWay;
-  outbox: Waiting & { shards: Shard[] };
-  history_queue: Waiting;
-  published: { kept: number; oldest_at: string | null };
-  dead_letters: Record<string, number>;
-  deliveries: Record<WebhookDeliveryRow["state"], number>;
-  suspended_endpoints: { count: number; oldest: SuspendedEndpoint[] };
-  kafka: KafkaStatus | null;
-};
-
-/** Rows that wait. */
-export type Waiting = { waiting: number; oldest_seconds: number | null };
-/** A shard of the outbox, and the worker that relays it. */
-export type Shard = Waiting & { shard: number; owner: string | null };
-/** An endpoint to which nothing is sent, and how many deliveries it is to get when it is resumed. */
-export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
 /** The exit status when Kafka could not be asked. */
 const KAFKA_AWAY = 3;

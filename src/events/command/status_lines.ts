@@ -1,6 +1,28 @@
+import type { WebhookDeliveryRow } from "../../db/tables.ts";
+import type { EventWay } from "../published.ts";
 import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
 import { counted, printable } from "./report.ts";
-import type { EventsStatus, Shard, Waiting } from "./status.ts";
+
+/** How events are doing. Ages are seconds, `null` where nothing waits. */
+export type EventsStatus = {
+  way: EventWay;
+  /** What EVENTS says here. */
+  setting: EventWay;
+  outbox: Waiting & { shards: Shard[] };
+  history_queue: Waiting;
+  published: { kept: number; oldest_at: string | null };
+  dead_letters: Record<string, number>;
+  deliveries: Record<WebhookDeliveryRow["state"], number>;
+  suspended_endpoints: { count: number; oldest: SuspendedEndpoint[] };
+  kafka: KafkaStatus | null;
+};
+
+/** Rows that wait. */
+export type Waiting = { waiting: number; oldest_seconds: number | null };
+/** A shard of the outbox, and the worker that relays it. */
+export type Shard = Waiting & { shard: number; owner: string | null };
+/** An endpoint to which nothing is sent, and how many deliveries it is to get when it is resumed. */
+export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
 /** The status as lines for people. */
 export function statusLines(status: EventsStatus): string[] {
