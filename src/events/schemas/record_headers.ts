@@ -18,7 +18,8 @@ const common = {
   ce_sequence: {
     type: "string",
     pattern: NUMBER,
-    description: "Its number among the events of its subject, from 1 on without a gap",
+    description:
+      "Its number among the events of its subject; those that went the embedded way are not on the topic",
   },
   ce_schemaversion: { type: "string", pattern: NUMBER, description: "The version of the value's schema" },
   ce_aggregatetype: { type: "string", minLength: 1, description: "What kind of thing the subject is" },

@@ -13,7 +13,7 @@ export function channelsOf({ lifecycle, audit, dead_letters, webhooks }: Channel
     lifecycle: {
       ...topicChannel(made.lifecycle, lifecycle),
       title: "What happens to connections, delegations and accounts",
-      description: "Events of one connection or account are in order, numbered without a gap by ce_sequence.",
+      description: "Events of one connection or account are in order, numbered by ce_sequence.",
     },
     audit: {
       ...topicChannel(made.audit, audit),
