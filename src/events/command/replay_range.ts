@@ -108,6 +108,7 @@ async function untilTaken(
   let least = Number.POSITIVE_INFINITY;
   let movedAt = clock.now().getTime();
   for (;;) {
+    await requireKafka(db);
     const waiting = await queues[topic].waiting(db, { after: done - 10 * batch, until: done });
     if (waiting <= batch) return true;
     if (waiting < least) {
