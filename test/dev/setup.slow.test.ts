@@ -220,7 +220,7 @@ describe("a target", () => {
     const { code, said } = await finish(setup);
     expect(code).toBe(1);
     expect(said).toBe(
-      'There is no "stat"\nChoose one of: start, test, test:slow, bench, fuzz, conformance, messages, schemas, contract, deputize, keyvault\n',
+      'There is no "stat"\nChoose one of: start, test, test:slow, bench, soak, fuzz, conformance, messages, schemas, contract, deputize, keyvault\n',
     );
   });
 });

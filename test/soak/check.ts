@@ -117,9 +117,9 @@ function checkRequests({ received, deliveries, faults }: Run) {
   const calm = [...Map.groupBy(deliveries, ({ connectionId }) => connectionId)].filter(
     ([, all]) => all.length > 1 && all.every(({ attempts }) => attempts === 1),
   );
-  const received_ = Map.groupBy(received, ({ connectionId }) => connectionId);
+  const requestsOf = Map.groupBy(received, ({ connectionId }) => connectionId);
   const disordered = calm.filter(([connectionId, all]) => {
-    const seen = (received_.get(connectionId) ?? []).map(({ deliveryId }) => deliveryId);
+    const seen = (requestsOf.get(connectionId) ?? []).map(({ deliveryId }) => deliveryId);
     return seen.join() !== all.map(({ deliveryId }) => deliveryId).join();
   });
   return {
