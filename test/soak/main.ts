@@ -14,6 +14,7 @@ const { seconds, seed, keep } = program.parse().opts<{ seconds: string; seed: st
 
 const folder = await mkdtemp(join(tmpdir(), "deputize-soak-"));
 const say = (line: string) => console.log(line);
+say(`SEED=${seed}`);
 const report = await soak({ folder, seed: Number(seed), seconds: Number(seconds), say });
 for (const line of described(report)) say(line);
 const isGood = report.problems.length === 0;

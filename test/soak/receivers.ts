@@ -16,12 +16,16 @@ const FAILING = 0.005;
 async function receive({ folder, seed }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");
   const chance = chances(seed);
+  const failed = new Set<string>();
   const receiver = await startReceiver();
   receiver.reply = async ({ event, deliveryId, faults }) => {
     receiver.requests.length = 0;
     const at = Date.now();
     await sleep(chance() * SLOWEST_MS);
-    const status = chance() < FAILING ? 500 : 204;
+    // Once each: a second failure of the same delivery would wait for five minutes.
+    const fails = chance() < FAILING && !failed.has(deliveryId);
+    if (fails) failed.add(deliveryId);
+    const status = fails ? 500 : 204;
     const id = String(event.request_id ?? event.org_name);
     lines.write({ id, connectionId: String(event.connection_id), deliveryId, at, status, faults });
     return status;

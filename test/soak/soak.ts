@@ -28,7 +28,6 @@ const POSTGRES_PAUSE_MS = 12_000;
  */
 export async function soak({ folder, seed, seconds, say }: SoakOptions): Promise<Report> {
   await mkdir(folder, { recursive: true });
-  say(`SEED=${seed}`);
   const world = await openWorld(folder, seed);
   try {
     const chance = chances(seed);
