@@ -19,7 +19,7 @@ const CALM_SECONDS = 5;
 const QUIET_SECONDS = 300;
 /** Pauses between the faults of a kind. */
 const PAUSE_MS = 4_000;
-const POSTGRES_PAUSE_MS = 12_000;
+const POSTGRES_PAUSE_MS = 8_000;
 
 /**
  * Runs everything on real parts under load, with three brokers, and breaks one thing after another: brokers,

@@ -51,7 +51,7 @@ const CLAIM_SECONDS = 20;
 /** Longer than a produce waits: a broker that is frozen for less makes it time out after it was written. */
 const BROKER_SESSION_MS = 18_000;
 /** Longer than a worker may take to stop. */
-const END_MS = 28_000;
+const END_MS = 40_000;
 const CREDIT_MICRO_USD = 1e12;
 const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
