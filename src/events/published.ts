@@ -13,7 +13,8 @@ const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;
 
-const COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at`;
+/** What the outbox and the published events have of an event, in SQL. */
+export const EVENT_COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at`;
 
 /**
  * Takes events off the outbox that the bus has confirmed. On the way over Kafka, which may lose or forget
@@ -34,7 +35,7 @@ export async function takeOffOutbox(
   await database.raw(
     way === "kafka"
       ? `with ${gone}
-         insert into published_events (${COLUMNS}, published_at) select ${COLUMNS}, now() from gone
+         insert into published_events (${EVENT_COLUMNS}, published_at) select ${EVENT_COLUMNS}, now() from gone
          on conflict (event_id) do update set published_at = excluded.published_at`
       : `with ${gone} select from gone`,
     { way, ids: rows.map((row) => row.id), epochs: rows.map((row) => row.epoch), workerId },
@@ -70,7 +71,7 @@ export async function notePublished(database: Database, eventIds: readonly strin
 /** Gives the outbox what a consumer has not handled of what was published. Returns how many events. */
 export async function returnUnhandled(tx: Transaction, { name, aggregateType }: Reader): Promise<number> {
   const { rowCount } = await tx.raw(
-    `insert into outbox (${COLUMNS}) select ${COLUMNS} from published_events p where ${UNHANDLED}
+    `insert into outbox (${EVENT_COLUMNS}) select ${EVENT_COLUMNS} from published_events p where ${UNHANDLED}
      order by p.published_at, p.aggregateid, p.aggregate_seq on conflict do nothing`,
     { name, aggregateType: aggregateType ?? null },
   );

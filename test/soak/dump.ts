@@ -3,7 +3,7 @@ import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/audit
 import type { Database } from "../../src/db/database.ts";
 import { createKafkaClient } from "../../src/events/kafka/client.ts";
 import { readLag } from "../../src/events/kafka/lag.ts";
-import { topics } from "../../src/events/kafka/settings.ts";
+import { groupOf, topics } from "../../src/events/kafka/settings.ts";
 import type { KafkaSettings } from "../../src/input/event_settings.ts";
 import { readTopic, SILENT } from "../events/kafka/kafka_world.ts";
 import { openLines } from "./lines.ts";
@@ -30,7 +30,7 @@ async function readLags(settings: KafkaSettings): Promise<number> {
   await admin.connect();
   try {
     const topic = `${settings.prefix}${topics.lifecycle}`;
-    const groups = ["webhooks", "notices"].map((name) => `${settings.prefix}deputize.${name}`);
+    const groups = ["webhooks", "notices"].map((name) => groupOf(settings, { name }));
     const lags = await Promise.all(groups.map((group) => readLag(admin, topic, group)));
     return lags.flat().reduce((sum, { lag }) => sum + lag, 0);
   } finally {

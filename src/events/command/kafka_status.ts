@@ -4,7 +4,7 @@ import { createLog } from "../../log.ts";
 import { createKafkaClient } from "../kafka/client.ts";
 import { explained } from "../kafka/faults.ts";
 import { readLag } from "../kafka/lag.ts";
-import { topics, wantedTopics } from "../kafka/settings.ts";
+import { groupOf, topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
 
 /**
@@ -53,7 +53,7 @@ async function ask(admin: Admin, settings: KafkaSettings, readers: readonly Read
   const metadata = await admin.fetchTopicMetadata({ topics: names.filter((name) => known.has(name)) });
   const counts = new Map(metadata.topics.map(({ name, partitions }) => [name, partitions.length]));
   const lifecycle = `${settings.prefix}${topics.lifecycle}`;
-  const groups = readers.map(({ name }) => `${settings.prefix}deputize.${name}`);
+  const groups = readers.map((reader) => groupOf(settings, reader));
   return {
     topics: names.map((topic) => ({ topic, partitions: counts.get(topic) ?? 0 })),
     groups: known.has(lifecycle)

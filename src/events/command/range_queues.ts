@@ -1,4 +1,5 @@
 import type { Database, Transaction } from "../../db/database.ts";
+import { EVENT_COLUMNS } from "../published.ts";
 import type { Range } from "./range.ts";
 
 /** Places of the list from after one to another. */
@@ -12,8 +13,6 @@ type Queue = {
   waiting(db: Database, places: Places): Promise<number>;
 };
 
-const COLUMNS =
-  "event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at";
 const PLACES = "l.place > :after and l.place <= :until";
 
 /**
@@ -40,8 +39,8 @@ export const queues: Record<Range["topic"], Queue> = {
       ),
     bring: (tx, places) =>
       tx.raw(
-        `insert into outbox (${COLUMNS})
-         select ${COLUMNS} from replay_list l join published_events p using (event_id)
+        `insert into outbox (${EVENT_COLUMNS})
+         select ${EVENT_COLUMNS} from replay_list l join published_events p using (event_id)
          where ${PLACES} order by l.place on conflict do nothing`,
         places,
       ),

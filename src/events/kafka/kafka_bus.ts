@@ -12,7 +12,7 @@ import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer
 import { type KafkaConsumer, startKafkaConsumer } from "./reading/consumer.ts";
 import { toRecord } from "./records.ts";
 import { startRepairLoop } from "./repair.ts";
-import { topics } from "./settings.ts";
+import { groupOf, topics } from "./settings.ts";
 
 /**
  * What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. `repairSeconds`: how
@@ -45,12 +45,11 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
   });
   const history = startHistoryLoop({ ...deps, producer, topic: `${settings.prefix}${topics.audit}` });
   const answers = () => producer.check(lifecycle);
-  const groupOf = ({ name }: Reader) => `${settings.prefix}deputize.${name}`;
   const readers: Reader[] = [];
   const repair = startRepairLoop({
     ...deps,
     readers,
-    readLag: (reader) => producer.lagOf(lifecycle, groupOf(reader)),
+    readLag: (reader) => producer.lagOf(lifecycle, groupOf(settings, reader)),
     publish,
     ...(repairSeconds !== undefined && { seconds: repairSeconds }),
   });
@@ -82,7 +81,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
       await publish(events);
     },
     async subscribe(consumer) {
-      const groupId = groupOf(consumer);
+      const groupId = groupOf(settings, consumer);
       await explaining(async () => {
         consumers.push(
           await startKafkaConsumer({ ...deps, client, answers }, consumer, { topic: lifecycle, groupId }),

@@ -8,6 +8,11 @@ export const topics = {
   deadLetters: "deputize.dlq.v1",
 } as const;
 
+/** The consumer group of a reader, with the prefix. */
+export function groupOf({ prefix }: Pick<KafkaSettings, "prefix">, { name }: { name: string }): string {
+  return `${prefix}deputize.${name}`;
+}
+
 /** Milliseconds of a day. */
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
