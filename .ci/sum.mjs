@@ -1,7 +1,11 @@
 // Adds up what .ci/run left in a folder: for each suite or check `<name>.status`, for a suite also `<name>.json`.
-// Prints what failed or was skipped, then as its last line "N passed, N failed"; ends 0 only when nothing was either.
+// Prints what failed, with the start of why, or was skipped, then as its last line "N passed, N failed"; ends 0 only when nothing was either.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+
+const LINES = 12;
+const WIDTH = 300;
 
 const folder = process.argv[2];
 const sum = { passed: 0, failed: 0, skipped: 0 };
@@ -12,15 +16,21 @@ function complain(line) {
   console.log(line);
 }
 
+/** The first lines of each message, without colours: who reads only the end of the output sees why. */
+function start(messages = []) {
+  const lines = messages.flatMap((message) => stripVTControlCharacters(message).split("\n").slice(0, LINES));
+  return lines.map((line) => `\n    ${line.slice(0, WIDTH)}`).join("");
+}
+
 function addSuite(name, status) {
   const report = JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8"));
   const before = sum.failed;
   for (const file of report.testResults) {
-    for (const { fullName, status: outcome } of file.assertionResults) {
+    for (const { fullName, status: outcome, failureMessages } of file.assertionResults) {
       const kind = outcome === "passed" || outcome === "failed" ? outcome : "skipped";
       sum[kind] += 1;
       if (kind !== "passed") {
-        complain(`${kind}: ${name}: ${fullName}`);
+        complain(`${kind}: ${name}: ${fullName}${start(failureMessages)}`);
       }
     }
     if (file.status === "failed" && !file.assertionResults.some(({ status: outcome }) => outcome === "failed")) {

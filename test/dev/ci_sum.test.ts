@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 
+const WHY = `\u001b[31mError: too few\u001b[39m\n${Array.from({ length: 30 }, (_, n) => `line ${n}`).join("\n")}`;
+
 let folder: string;
 
 beforeEach(async () => {
@@ -17,7 +19,10 @@ async function check(name: string, status: number): Promise<void> {
 }
 
 async function suite(name: string, status: number, outcomes: string[], file = "passed"): Promise<void> {
-  const assertionResults = outcomes.map((outcome, index) => ({ fullName: `test ${index}`, status: outcome }));
+  const assertionResults = outcomes.map((outcome, index) => ({
+    ...{ fullName: `test ${index}`, status: outcome },
+    failureMessages: outcome === "failed" ? [WHY] : [],
+  }));
   const testResults = [{ name: "a.test.ts", status: file, message: "no such module", assertionResults }];
   await check(name, status);
   await writeFile(join(folder, `${name}.json`), JSON.stringify({ testResults }));
@@ -36,10 +41,11 @@ test("adds up suites and checks, and ends 0 when all passed", async () => {
   expect(sum()).toMatchObject({ status: 0, last: "4 passed, 0 failed" });
 });
 
-test("fails with a failed test, and names it", async () => {
+test("fails with a failed test, names it, and says how its message begins", async () => {
   await suite("tests", 1, ["passed", "failed"]);
   expect(sum()).toMatchObject({ status: 1, last: "1 passed, 1 failed" });
-  expect(sum().said).toContain("failed: tests: test 1");
+  expect(sum().said).toContain("failed: tests: test 1\n    Error: too few\n    line 0\n");
+  expect(sum().said).not.toContain("line 20");
 });
 
 test.each(["skipped", "pending", "todo", "disabled"])("fails with a test that is %s", async (outcome) => {
