@@ -49,12 +49,12 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/deliveries/recoveries`: newest first. */
+/** `GET /v1/service/connections/{connection_id}/recoveries`: newest first. */
 export function listRecoveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_recoveries",
     method: "GET",
-    path: `${path}/recoveries`,
+    path: `/v1/service/connections/{connection_id}/recoveries`,
     summary: "List the recoveries of a connection's deliveries",
     access: "session",
     params,
@@ -78,12 +78,12 @@ export function listRecoveriesRoute({ db }: ResendDeps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/deliveries/recoveries/{recovery_id}`. */
+/** `GET /v1/service/connections/{connection_id}/recoveries/{recovery_id}`. */
 export function getRecoveryRoute({ db }: ResendDeps): Route {
   return route({
     id: "get_recovery",
     method: "GET",
-    path: `${path}/recoveries/{recovery_id}`,
+    path: `/v1/service/connections/{connection_id}/recoveries/{recovery_id}`,
     summary: "Read how far a recovery is",
     access: "session",
     params: params.extend({ recovery_id: idText }),

@@ -195,11 +195,9 @@ export const ordinaryCalls: Record<string, Calls> = {
   recover_deliveries: async (_, scene) => [
     await scene.person.client.post(sentPath(scene, "deliveries/recover"), { since: "2001-01-01T00:00:00Z" }),
   ],
-  list_recoveries: async (_, scene) => [
-    await scene.person.client.get(sentPath(scene, "deliveries/recoveries")),
-  ],
+  list_recoveries: async (_, scene) => [await scene.person.client.get(sentPath(scene, "recoveries"))],
   get_recovery: async (_, scene) => [
-    await scene.person.client.get(sentPath(scene, `deliveries/recoveries/${scene.recoveryId}`)),
+    await scene.person.client.get(sentPath(scene, `recoveries/${scene.recoveryId}`)),
   ],
   test_callback: async (_, scene) => [await scene.person.client.post(sentPath(scene, "deliveries/test"))],
   rotate_api_key: async (_, { person, platform: { connectionId } }) => [

@@ -28,7 +28,7 @@ describe("recovering deliveries", () => {
         ...{ examined: 0, resent: 0, left_out: 0, created_at: iso(0), finished_at: null },
       },
     ]);
-    const path = `deliveries/recoveries/${opened.body.recovery_id}`;
+    const path = `recoveries/${opened.body.recovery_id}`;
     expect((await own.get(path)).body).toEqual(opened.body);
     while (await step());
     expect([await stateOf(failed), await stateOf(rejected), await stateOf(delivered)]).toEqual([
@@ -36,7 +36,7 @@ describe("recovering deliveries", () => {
     ]);
     const done = await own.get(path);
     expect(done.body).toMatchObject({ state: "done", examined: 3, resent: 2, finished_at: iso(0) });
-    expect((await own.get("deliveries/recoveries")).body).toEqual({ items: [done.body], next_cursor: null });
+    expect((await own.get("recoveries")).body).toEqual({ items: [done.body], next_cursor: null });
   });
 
   test("takes the states and the range that it is given, and nothing from now on", async () => {
@@ -108,7 +108,7 @@ describe("recovering deliveries", () => {
     expect(errorCode(await recover(own))).toBe("callback_inactive");
     await own.setUrl(null);
     expect(errorCode(await recover(own))).toBe("no_callback");
-    expect((await own.get("deliveries/recoveries")).body.items).toEqual([]);
+    expect((await own.get("recoveries")).body.items).toEqual([]);
   });
 
   test("ends with what is discarded", async () => {
@@ -116,7 +116,7 @@ describe("recovering deliveries", () => {
     const { body } = await recover(own);
     await own.post("callback/pause");
     await own.post("callback/resume", { backlog: "discard" });
-    const after = await own.get(`deliveries/recoveries/${body.recovery_id}`);
+    const after = await own.get(`recoveries/${body.recovery_id}`);
     expect(after.body).toMatchObject({ state: "cancelled", finished_at: iso(0) });
   });
 
@@ -125,14 +125,14 @@ describe("recovering deliveries", () => {
     const { body } = await recover(own);
     const id = String(body.recovery_id);
     while (await step());
-    expect(errorCode(await own.get(`deliveries/recoveries/${id}`, other.person))).toBe("not_found");
-    expect(errorCode(await own.get("deliveries/recoveries", other.person))).toBe("not_found");
+    expect(errorCode(await own.get(`recoveries/${id}`, other.person))).toBe("not_found");
+    expect(errorCode(await own.get("recoveries", other.person))).toBe("not_found");
     for (const nobodys of [id, ...NOBODYS]) {
-      expect(errorCode(await other.get(`deliveries/recoveries/${nobodys}`))).toBe("not_found");
+      expect(errorCode(await other.get(`recoveries/${nobodys}`))).toBe("not_found");
     }
     const foreign = await own.post("deliveries/recover", { since: iso(-60) }, other.person);
     expect(errorCode(foreign)).toBe("not_found");
-    expect((await own.get("deliveries/recoveries")).body.items).toHaveLength(1);
+    expect((await own.get("recoveries")).body.items).toHaveLength(1);
   });
 
   test("goes in pages, newest first", async () => {
@@ -145,8 +145,8 @@ describe("recovering deliveries", () => {
     }
     const idsIn = ({ body }: { body: Record<string, unknown> }) =>
       (body.items as { recovery_id: string }[]).map(({ recovery_id }) => recovery_id);
-    const first = await own.get("deliveries/recoveries?limit=2");
-    const second = await own.get(`deliveries/recoveries?limit=2&cursor=${first.body.next_cursor}`);
+    const first = await own.get("recoveries?limit=2");
+    const second = await own.get(`recoveries?limit=2&cursor=${first.body.next_cursor}`);
     expect([idsIn(first), idsIn(second)]).toEqual([ids.slice(0, 2), ids.slice(2)]);
   });
 });
