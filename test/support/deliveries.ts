@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../src/clock.ts";
 import type { Database } from "../../src/db/database.ts";
 import type { WebhookDeliveryRow, WebhookRecoveryRow } from "../../src/db/tables.ts";
-import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
-import { FRESH_HEALTH } from "../../src/events/webhooks/health.ts";
+import { endpointIdOf, ensureEndpoints } from "../../src/events/webhooks/endpoint.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 
@@ -17,10 +16,7 @@ export async function insertDelivery(
   const state = columns.state ?? "failed";
   const delivery_id = randomUUID();
   const endpoint_id = endpointIdOf(connectionId);
-  await database("webhook_endpoints")
-    .insert({ endpoint_id, connection_id: connectionId, ...FRESH_HEALTH, created_at: at })
-    .onConflict("endpoint_id")
-    .ignore();
+  await ensureEndpoints(database, [connectionId], at);
   const body = JSON.stringify({
     event: "delegation.denied",
     connection_id: connectionId,

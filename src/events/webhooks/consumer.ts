@@ -5,8 +5,7 @@ import type { SecretBox } from "../../secret_box.ts";
 import type { BusEvent, Consumer } from "../bus.ts";
 import type { Reader } from "../published.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../secrets.ts";
-import { deliveryIdOf, endpointIdOf } from "./endpoint.ts";
-import { FRESH_HEALTH } from "./health.ts";
+import { deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
 
 /** `created` is called after the commit, when there may be deliveries to send. */
 export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
@@ -118,11 +117,7 @@ async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Pr
     .whereNotNull("callback_url")
     .pluck("connection_id");
   if (connections.length === 0) return new Map();
-  const fresh = connections
-    .map((connectionId) => ({ endpoint_id: endpointIdOf(connectionId), connection_id: connectionId }))
-    .sort((one, other) => (one.endpoint_id < other.endpoint_id ? -1 : 1))
-    .map((ids) => ({ ...ids, ...FRESH_HEALTH, created_at: now }));
-  await tx("webhook_endpoints").insert(fresh).onConflict("endpoint_id").ignore();
+  await ensureEndpoints(tx, connections, now);
   const rows = await tx("webhook_endpoints")
     .whereIn("connection_id", connections)
     .orderBy("endpoint_id")

@@ -1,5 +1,5 @@
 import { v5 as uuidv5 } from "uuid";
-import type { Transaction } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import { moveBacklog } from "./backlog.ts";
 import { FRESH_HEALTH } from "./health.ts";
 
@@ -18,14 +18,21 @@ export function deliveryIdOf(endpointId: string, eventId: string): string {
 /** What becomes of the deliveries that were held while an endpoint was paused or suspended. */
 export type Backlog = "replay" | "discard";
 
-/** Makes the endpoint of a connection that has none yet, and returns its id. */
-export async function ensureEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<string> {
-  const endpointId = endpointIdOf(connectionId);
-  await tx("webhook_endpoints")
-    .insert({ endpoint_id: endpointId, connection_id: connectionId, ...FRESH_HEALTH, created_at: now })
-    .onConflict("endpoint_id")
-    .ignore();
-  return endpointId;
+/**
+ * Makes the endpoints of those connections that have none yet, in the order of their ids. The table has two
+ * unique keys, and of two that make the same one at once either can be met first: so a conflict of any of
+ * them means that it is there.
+ */
+export async function ensureEndpoints(
+  db: Transaction | Database,
+  connectionIds: readonly string[],
+  now: Date,
+): Promise<void> {
+  const fresh = connectionIds
+    .map((connectionId) => ({ endpoint_id: endpointIdOf(connectionId), connection_id: connectionId }))
+    .sort((one, other) => (one.endpoint_id < other.endpoint_id ? -1 : 1))
+    .map((ids) => ({ ...ids, ...FRESH_HEALTH, created_at: now }));
+  await db("webhook_endpoints").insert(fresh).onConflict().ignore();
 }
 
 /**
@@ -33,7 +40,8 @@ export async function ensureEndpoint(tx: Transaction, connectionId: string, now:
  * waits is held, and so is what comes. An attempt that is under way ends by itself.
  */
 export async function pauseEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<void> {
-  const endpointId = await ensureEndpoint(tx, connectionId, now);
+  await ensureEndpoints(tx, [connectionId], now);
+  const endpointId = endpointIdOf(connectionId);
   await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId })
     .update({ state: "paused", suspended_at: null, suspend_reason: null });

@@ -1,7 +1,7 @@
 import type { Database } from "../../db/database.ts";
 import type { WebhookRecoveryRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
-import { endpointIdOf, ensureEndpoint } from "../../events/webhooks/endpoint.ts";
+import { endpointIdOf, ensureEndpoints } from "../../events/webhooks/endpoint.ts";
 import { isUuid, newId } from "../../ids.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findConnection } from "../platform_record.ts";
@@ -37,7 +37,7 @@ export async function openRecovery(
   return db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     requireActiveCallback(await findConnection(tx, accountId, connection_id));
-    await ensureEndpoint(tx, connection_id, now);
+    await ensureEndpoints(tx, [connection_id], now);
     const [opened] = await tx("webhook_recoveries")
       .insert({
         recovery_id: newId(),
