@@ -24,8 +24,10 @@ export function createKafkaClient(
     logLevel: logLevel.WARN,
     logCreator: () => (entry) => {
       const level = LEVELS[entry.level as keyof typeof LEVELS] ?? "debug";
-      const { message, broker, groupId, retryCount } = entry.log;
-      log[level]({ kafka: entry.namespace, broker, groupId, retryCount }, message);
+      const { message, broker, groupId, retryCount, error } = entry.log;
+      // Of an answer, the text of Kafka's code; other errors can be objects with anything in them.
+      const reason = message.startsWith("Response ") && typeof error === "string" ? error : undefined;
+      log[level]({ kafka: entry.namespace, broker, groupId, retryCount, reason }, message);
     },
   });
 }

@@ -2,16 +2,25 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { StartError } from "../../../src/config.ts";
-import type { BusEvent } from "../../../src/events/bus.ts";
+import type { BusEvent, Consumer } from "../../../src/events/bus.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
 import { createKafkaProducer } from "../../../src/events/kafka/producer.ts";
-import { topics } from "../../../src/events/kafka/settings.ts";
+import { groupOf, topics } from "../../../src/events/kafka/settings.ts";
 import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import { kafkaForTests, type TestKafka } from "../../support/kafka.ts";
 import { until } from "../../support/process.ts";
 import { busEvent, describeBus, keeping, labelOf } from "../describe_bus.ts";
 import { useDatabase } from "../support/database.ts";
 import { type KafkaWorld, kafkaWorld, readTopic, SILENT } from "./kafka_world.ts";
+
+/** The ids under which processes are members of a consumer's group. */
+async function membersOf({ settings }: KafkaWorld, consumer: Pick<Consumer, "name">): Promise<string[]> {
+  const admin = createKafkaClient(settings, SILENT).admin();
+  await admin.connect();
+  const { groups } = await admin.describeGroups([groupOf(settings, consumer)]);
+  await admin.disconnect();
+  return groups.flatMap(({ members }) => members.map(({ memberId }) => memberId));
+}
 
 const START_MS = 10 * 60_000;
 const { missing, start } = await kafkaForTests();
@@ -66,27 +75,55 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(world.fatal).toEqual([]);
     });
 
-    /* The library's own call for it tries again ten times and ends the reader. */
-    test("go on when their partitions were given to others while they handled a batch", async () => {
+    test("stay in their group however long it takes to handle what was read", async () => {
       const slow = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
+      const consumer = { name: `test-${randomUUID()}` };
+      const started = Promise.withResolvers<void>();
       const handled: BusEvent[] = [];
-      let pause = 8_000;
       const bus = slow.join();
       await bus.subscribe({
-        name: `test-${randomUUID()}`,
+        ...consumer,
         async handle(_, events) {
-          await sleep(pause);
+          started.resolve();
+          await sleep(8_000);
           handled.push(...events);
         },
       });
       await bus.publish([busEvent("slow")]);
+      await started.promise;
+      const before = await membersOf(slow, consumer);
       await until("it is handled", async () => handled.length === 1);
-      pause = 0;
-      await bus.publish([busEvent("next")]);
-      await until("the next one is handled", async () => handled.length > 1, 30_000);
-      expect(handled.map(labelOf)).toEqual(["slow", "next"]);
+      expect(before).toHaveLength(1);
+      expect(await membersOf(slow, consumer)).toEqual(before);
       expect(slow.fatal).toEqual([]);
       await slow.dispose();
+    });
+
+    /* The library's own call for it tries again ten times and ends the reader. */
+    test("go on when their partitions were given to others while they were frozen", async () => {
+      const frozen = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
+      const consumer = { name: `test-${randomUUID()}` };
+      const handled: BusEvent[] = [];
+      let frozenMs = 9_000;
+      let before: string[] = [];
+      const bus = frozen.join();
+      await bus.subscribe({
+        ...consumer,
+        async handle(_, events) {
+          if (frozenMs > 0) before = await membersOf(frozen, consumer);
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, frozenMs);
+          handled.push(...events);
+        },
+      });
+      await bus.publish([busEvent("frozen")]);
+      await until("it is handled", async () => handled.length === 1);
+      frozenMs = 0;
+      await bus.publish([busEvent("next")]);
+      await until("the next one is handled", async () => handled.length > 1, 30_000);
+      expect(handled.map(labelOf)).toEqual(["frozen", "next"]);
+      expect(await membersOf(frozen, consumer)).not.toEqual(before);
+      expect(frozen.fatal).toEqual([]);
+      await frozen.dispose();
     });
 
     test("find what they had not handled when they ended", async () => {

@@ -5,6 +5,7 @@ import type { BusEvent, Consumer } from "../../bus.ts";
 import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../../consume.ts";
 import { type Loop, startLoop } from "../../loop.ts";
 import { readRecord, UnreadableRecord } from "../records.ts";
+import { keepMembership, type Membership } from "./membership.ts";
 import { commitOffsets, type Offsets } from "./offsets.ts";
 import { type Together, workTogether } from "./together.ts";
 import { createWatchdog } from "./watchdog.ts";
@@ -50,10 +51,11 @@ export async function startKafkaConsumer(
 ): Promise<KafkaConsumer> {
   const state = { isClosed: false };
   const sessionMs = Math.max(SHORTEST_SESSION_MS, 2 * deps.leaseSeconds * 1_000);
+  const beatMs = sessionMs / HEARTBEATS;
   const reader = deps.client.consumer({
     groupId,
     sessionTimeout: sessionMs,
-    heartbeatInterval: sessionMs / HEARTBEATS,
+    heartbeatInterval: beatMs,
     maxWaitTimeInMs: 250,
     allowAutoTopicCreation: false,
     retry: {
@@ -66,12 +68,17 @@ export async function startKafkaConsumer(
   const waiting = new Set<NodeJS.Timeout>();
   const watchdog = watch(reader, deps, consumer.name, state);
   const origins = new WeakMap<BusEvent, Origin>();
+  const together = workTogether<BusEvent>(
+    (events) => consume(deps, consumer, events, (event) => origins.get(event)),
+    MOST,
+  );
   const handling: Handling = {
     deps,
     consumer,
     origins,
     waiting,
-    consume: workTogether((events) => consume(deps, consumer, events, (event) => origins.get(event)), MOST),
+    together,
+    membership: keepMembership({ clock: deps.clock, beatMs, left: together.leave }),
     offsets: commitOffsets(reader, deps.log, consumer.name),
   };
   closeAgain(reader, state);
@@ -89,7 +96,12 @@ export async function startKafkaConsumer(
     eachBatchAutoResolve: false,
     partitionsConsumedConcurrently: PARTITIONS_AT_ONCE,
     async eachBatch(payload) {
-      if (!state.isClosed) await handleBatch(handling, payload);
+      if (state.isClosed) return;
+      await handling.membership
+        .during(payload.heartbeat, () => handleBatch(handling, payload))
+        .catch((error: unknown) => {
+          if (!state.isClosed) throw error;
+        });
     },
   });
   running.catch((error: Error) => {
@@ -98,6 +110,7 @@ export async function startKafkaConsumer(
   return {
     async close() {
       state.isClosed = true;
+      together.leave(new Error("the reader ends"));
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await handling.offsets.close();
@@ -126,13 +139,14 @@ type Handling = {
   origins: WeakMap<BusEvent, Origin>;
   /** What lets partitions go on that wait for the database. */
   waiting: Set<NodeJS.Timeout>;
-  consume: Together<BusEvent>;
+  together: Together<BusEvent>;
+  membership: Membership;
   offsets: Offsets;
 };
 
 async function handleBatch(handling: Handling, payload: EachBatchPayload): Promise<void> {
-  const { deps, consumer, offsets, waiting } = handling;
-  const { batch, resolveOffset, heartbeat, isRunning, isStale } = payload;
+  const { deps, consumer, offsets, membership, waiting } = handling;
+  const { batch, resolveOffset, isRunning, isStale } = payload;
   const { topic, partition, messages } = batch;
   for (let from = 0; from < messages.length; from += MOST) {
     if (!isRunning() || isStale()) return;
@@ -149,7 +163,7 @@ async function handleBatch(handling: Handling, payload: EachBatchPayload): Promi
     const last = chunk.at(-1)?.offset ?? "0";
     resolveOffset(last);
     offsets.handled({ topic, partition }, last);
-    await heartbeat();
+    await membership.progress();
   }
 }
 
@@ -163,7 +177,7 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
 
 /** A record that is no event of ours is put aside too: whoever wrote it may want to know. */
 async function handleChunk(
-  { deps, consumer, origins, consume: consumeTogether }: Handling,
+  { deps, consumer, origins, together }: Handling,
   place: { topic: string; partition: number },
   chunk: readonly KafkaMessage[],
 ): Promise<void> {
@@ -180,7 +194,7 @@ async function handleChunk(
       await putAside(deps, consumer, unreadable(origin, message), { reason: error.message, origin });
     }
   }
-  await consumeTogether(events);
+  await together.work(events);
 }
 
 /** A record that cannot be read, in the form of an event; its id is always the same one. */

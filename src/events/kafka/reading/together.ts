@@ -1,5 +1,10 @@
-/** Takes items, and resolves once they have been worked on. */
-export type Together<T> = (items: readonly T[]) => Promise<void>;
+/** Work that is shared by those who ask for it at the same time. */
+export type Together<T> = {
+  /** Takes items, and resolves once they have been worked on. */
+  work(items: readonly T[]): Promise<void>;
+  /** Rejects the calls whose run has not begun. */
+  leave(reason: unknown): void;
+};
 
 type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
 
@@ -37,10 +42,15 @@ export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number
     isRunning = false;
   }
 
-  return (items) => {
-    const done = Promise.withResolvers<void>();
-    waiting.push({ items, done });
-    if (!isRunning) void runAll();
-    return done.promise;
+  return {
+    work(items) {
+      const done = Promise.withResolvers<void>();
+      waiting.push({ items, done });
+      if (!isRunning) void runAll();
+      return done.promise;
+    },
+    leave(reason) {
+      for (const { done } of waiting.splice(0)) done.reject(reason);
+    },
   };
 }

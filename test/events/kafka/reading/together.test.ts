@@ -6,7 +6,7 @@ import { workTogether } from "../../../../src/events/kafka/reading/together.ts";
 function gated(most: number) {
   const runs: string[][] = [];
   let gates: PromiseWithResolvers<void>[] = [];
-  const together = workTogether<string>(async (items) => {
+  const { work: together, leave } = workTogether<string>(async (items) => {
     runs.push(items);
     const gate = Promise.withResolvers<void>();
     gates.push(gate);
@@ -14,6 +14,7 @@ function gated(most: number) {
   }, most);
   return {
     together,
+    leave,
     runs,
     async letGo(error?: Error) {
       const [gate] = gates;
@@ -64,4 +65,18 @@ test("a run that fails fails its own calls, and the next ones go on", async () =
   await letGo();
   await Promise.all([first, next]);
   expect((await all).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+});
+
+test("those that wait can be made to leave: the run that has begun ends as ever, and later calls are taken", async () => {
+  const { together, leave, runs, letGo } = gated(10);
+  const first = together(["a"]);
+  const waiting = Promise.allSettled([together(["b"]), together(["c"])]);
+  leave(new Error("the group moved on"));
+  expect((await waiting).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  await letGo();
+  await first;
+  const later = together(["d"]);
+  await letGo();
+  await later;
+  expect(runs).toEqual([["a"], ["d"]]);
 });

@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { keepMembership } from "../../../../src/events/kafka/reading/membership.ts";
+import { virtualClock } from "../../support/time.ts";
+
+const BEAT_MS = 5;
+
+function setUp() {
+  const clock = virtualClock();
+  const told: unknown[] = [];
+  const group = { beats: 0, moved: undefined as Error | undefined };
+  const membership = keepMembership({ clock, beatMs: BEAT_MS, left: (reason) => told.push(reason) });
+  const beat = async () => {
+    group.beats += 1;
+    if (group.moved !== undefined) throw group.moved;
+  };
+  /** A batch that is worked on until it is let go. */
+  const begin = () => {
+    const gate = Promise.withResolvers<void>();
+    const ended = membership.during(beat, async () => {
+      await gate.promise;
+      await membership.progress();
+    });
+    return { end: gate.resolve, result: ended.then(() => "worked off", String) };
+  };
+  return { clock, told, group, membership, begin };
+}
+
+test("a batch that takes long gives signs of life all the while, and none after it", async () => {
+  const { group, begin, told } = setUp();
+  const batch = begin();
+  await expect.poll(() => group.beats).toBeGreaterThan(5);
+  batch.end();
+  expect(await batch.result).toBe("worked off");
+  const { beats } = group;
+  await sleep(10 * BEAT_MS);
+  expect([group.beats, told]).toEqual([beats, []]);
+});
+
+test("a batch that takes shorter than the time between them gives one too", async () => {
+  const { group, begin } = setUp();
+  const batch = begin();
+  batch.end();
+  expect(await batch.result).toBe("worked off");
+  expect(group.beats).toBe(1);
+});
+
+test("when the group moves on that is told once, every batch ends with why, and the next ones begin anew", async () => {
+  const { group, begin, told } = setUp();
+  const batches = [begin(), begin()];
+  const moved = new Error("the group is rebalancing");
+  group.moved = moved;
+  await expect.poll(() => told).toEqual([moved]);
+  const late = begin();
+  expect(await late.result).toBe(String(moved));
+  for (const batch of batches) batch.end();
+  expect(await Promise.all(batches.map(({ result }) => result))).toEqual([String(moved), String(moved)]);
+  expect(told).toEqual([moved]);
+  group.moved = undefined;
+  const next = begin();
+  next.end();
+  expect(await next.result).toBe("worked off");
+});
+
+test("what works nothing off for a minute gives no more signs of life, until it does", async () => {
+  const { clock, group, begin } = setUp();
+  const batch = begin();
+  clock.advance(60);
+  const { beats } = group;
+  await expect.poll(() => group.beats).toBeGreaterThan(beats);
+  clock.advance(1);
+  const stuck = group.beats;
+  await sleep(10 * BEAT_MS);
+  expect(group.beats - stuck).toBeLessThan(2);
+  batch.end();
+  expect(await batch.result).toBe("worked off");
+  expect(group.beats).toBeGreaterThan(stuck);
+});
