@@ -78,7 +78,7 @@ export async function startKafkaConsumer(
     origins,
     waiting,
     together,
-    membership: keepMembership({ clock: deps.clock, beatMs, left: together.leave }),
+    membership: keepMembership({ clock: deps.clock, beatMs: beatMs / 2, left: together.leave }),
     offsets: commitOffsets(reader, deps.log, consumer.name),
   };
   closeAgain(reader, state);
@@ -98,7 +98,9 @@ export async function startKafkaConsumer(
     async eachBatch(payload) {
       if (state.isClosed) return;
       await handling.membership
-        .during(payload.heartbeat, () => handleBatch(handling, payload))
+        .during(payload.heartbeat, () =>
+          handleBatch(handling, { ...payload, isRunning: () => !state.isClosed && payload.isRunning() }),
+        )
         .catch((error: unknown) => {
           if (!state.isClosed) throw error;
         });
@@ -154,7 +156,7 @@ async function handleBatch(handling: Handling, payload: EachBatchPayload): Promi
     try {
       await handleChunk(handling, { topic, partition }, chunk);
     } catch (error) {
-      if (!isAway(error)) throw error;
+      if (membership.isReason(error) || !isAway(error)) throw error;
       deps.log.warn({ consumer: consumer.name, err: error }, "the database is away, Kafka waits");
       deps.measure?.paused(consumer.name);
       resumeLater(payload.pause(), waiting);
@@ -177,7 +179,7 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
 
 /** A record that is no event of ours is put aside too: whoever wrote it may want to know. */
 async function handleChunk(
-  { deps, consumer, origins, together }: Handling,
+  { deps, consumer, origins, membership, together }: Handling,
   place: { topic: string; partition: number },
   chunk: readonly KafkaMessage[],
 ): Promise<void> {
@@ -194,6 +196,7 @@ async function handleChunk(
       await putAside(deps, consumer, unreadable(origin, message), { reason: error.message, origin });
     }
   }
+  membership.stay();
   await together.work(events);
 }
 

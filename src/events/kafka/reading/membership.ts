@@ -4,19 +4,25 @@ import type { Clock } from "../../../clock.ts";
 export type Membership = {
   /** Works on a batch. `beat` gives a sign of life if one is due, and rejects once the group moved on. */
   during(beat: () => Promise<void>, work: () => Promise<void>): Promise<void>;
-  /** Something was worked off. Rejects with why the batch is to be left, when the group has moved on. */
+  /** Throws why the batch is to be left, when the group has moved on. */
+  stay(): void;
+  /** Something was worked off. Rejects as {@link Membership.stay} throws. */
   progress(): Promise<void>;
+  /** Whether an error is why batches are to be left. */
+  isReason(error: unknown): boolean;
 };
 
 /** Longer than anything takes that is worked off in one go. */
 const STUCK_MS = 60_000;
+/** The answer to a sign of life while the group waits for its members to join again. */
+const REBALANCING = "REBALANCE_IN_PROGRESS";
 
 /**
  * Gives signs of life by the clock too, every `beatMs`, as long as any batch is worked on: partitions wait
  * for each other's transactions, and a group gives those of a silent member away. When the group has moved
  * on, `left` is told why, once, so that what waits can be left, and batches under way end at their next
- * progress: the others of the group wait for that. Who has worked nothing off for a minute gives no more
- * signs, so that others take its partitions.
+ * progress: the others of the group wait for that, as long as there are signs of life. Who has worked nothing
+ * off for a minute gives no more of them, so that others take its partitions.
  */
 export function keepMembership(deps: {
   clock: Clock;
@@ -26,19 +32,26 @@ export function keepMembership(deps: {
   const { clock, beatMs, left } = deps;
   const beats = new Set<() => Promise<void>>();
   let reason: unknown;
+  /** Batches that overlap are of one wave; a reader joins its group again between two of them. */
+  let wave = 0;
   let workedAt = 0;
   let timer: NodeJS.Timeout | undefined;
   let isBeating = false;
 
+  function isMember(): boolean {
+    const isStuck = clock.now().getTime() - workedAt > STUCK_MS;
+    return !isStuck && (reason === undefined || typeOf(reason) === REBALANCING);
+  }
+
   async function beat(): Promise<void> {
     const [any] = beats;
-    const isStuck = clock.now().getTime() - workedAt > STUCK_MS;
-    if (any === undefined || isBeating || isStuck || reason !== undefined) return;
+    if (any === undefined || isBeating || !isMember()) return;
+    const own = wave;
     isBeating = true;
     try {
       await any();
     } catch (error) {
-      if (beats.size === 0) return;
+      if (beats.size === 0 || own !== wave || reason !== undefined) return;
       reason = error;
       left(error);
     } finally {
@@ -49,6 +62,7 @@ export function keepMembership(deps: {
   function begin(own: () => Promise<void>): void {
     if (beats.size === 0) {
       reason = undefined;
+      wave += 1;
       workedAt = clock.now().getTime();
       timer = setInterval(() => void beat(), beatMs);
     }
@@ -60,21 +74,32 @@ export function keepMembership(deps: {
     if (beats.size === 0) clearInterval(timer);
   }
 
+  function stay(): void {
+    if (reason !== undefined) throw reason;
+  }
+
   return {
     async during(given, work) {
       const own = () => given();
       begin(own);
       try {
-        if (reason !== undefined) throw reason;
+        stay();
         await work();
       } finally {
         end(own);
       }
     },
+    stay,
     async progress() {
       workedAt = clock.now().getTime();
+      stay();
       await beat();
-      if (reason !== undefined) throw reason;
+      stay();
     },
+    isReason: (error) => reason !== undefined && error === reason,
   };
+}
+
+function typeOf(error: unknown): unknown {
+  return error instanceof Error && "type" in error ? error.type : undefined;
 }

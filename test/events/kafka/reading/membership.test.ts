@@ -62,6 +62,61 @@ test("when the group moves on that is told once, every batch ends with why, and 
   expect(await next.result).toBe("worked off");
 });
 
+test("while the others wait for what is under way, signs of life go on; of a member that is not known they do not", async () => {
+  for (const [type, goesOn] of [
+    ["REBALANCE_IN_PROGRESS", true],
+    ["UNKNOWN_MEMBER_ID", false],
+  ] as const) {
+    const { group, begin, told } = setUp();
+    const batch = begin();
+    group.moved = Object.assign(new Error(type), { type });
+    await expect.poll(() => told.length).toBe(1);
+    const { beats } = group;
+    await sleep(10 * BEAT_MS);
+    expect(group.beats > beats + 1).toBe(goesOn);
+    batch.end();
+    expect(await batch.result).toBe(`Error: ${type}`);
+    expect(told).toHaveLength(1);
+  }
+});
+
+test("a refusal that comes when its batches are over says nothing of the next ones", async () => {
+  const { membership, told } = setUp();
+  const late = Promise.withResolvers<void>();
+  const isAsked = Promise.withResolvers<void>();
+  await membership.during(
+    () => {
+      isAsked.resolve();
+      return late.promise;
+    },
+    () => isAsked.promise,
+  );
+  const gate = Promise.withResolvers<void>();
+  const next = membership.during(
+    async () => {},
+    () => gate.promise,
+  );
+  late.reject(new Error("of an earlier generation"));
+  await sleep(2 * BEAT_MS);
+  gate.resolve();
+  await next;
+  expect(told).toEqual([]);
+});
+
+test("knows its own reason, whatever else it looks like", async () => {
+  const { group, membership, begin, told } = setUp();
+  const batch = begin();
+  const moved = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+  group.moved = moved;
+  await expect.poll(() => told).toEqual([moved]);
+  expect(membership.isReason(moved)).toBe(true);
+  expect(
+    membership.isReason(Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })),
+  ).toBe(false);
+  batch.end();
+  await batch.result;
+});
+
 test("what works nothing off for a minute gives no more signs of life, until it does", async () => {
   const { clock, group, begin } = setUp();
   const batch = begin();
