@@ -1,5 +1,6 @@
 // Adds up what .ci/run left in a folder: for each suite or check `<name>.status`, for a suite also `<name>.json`.
-// Prints what failed, with the start of why, or was skipped, then as its last line "N passed, N failed"; ends 0 only when nothing was either.
+// Prints what failed, with the start of why, or was skipped, then as its last line "N passed, N failed"; ends 0 only when
+// nothing was either.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
@@ -17,7 +18,7 @@ function complain(line) {
 }
 
 /** The first lines of each message, without colours: who reads only the end of the output sees why. */
-function start(messages = []) {
+function beginningsOf(messages = []) {
   const lines = messages.flatMap((message) => stripVTControlCharacters(message).split("\n").slice(0, LINES));
   return lines.map((line) => `\n    ${line.slice(0, WIDTH)}`).join("");
 }
@@ -30,7 +31,7 @@ function addSuite(name, status) {
       const kind = outcome === "passed" || outcome === "failed" ? outcome : "skipped";
       sum[kind] += 1;
       if (kind !== "passed") {
-        complain(`${kind}: ${name}: ${fullName}${start(failureMessages)}`);
+        complain(`${kind}: ${name}: ${fullName}${beginningsOf(failureMessages)}`);
       }
     }
     if (file.status === "failed" && !file.assertionResults.some(({ status: outcome }) => outcome === "failed")) {
