@@ -9,7 +9,7 @@ import { recoverableState, recoveryAnswer, showRecovery } from "./answers.ts";
 import { findRecovery, openRecovery } from "./recover.ts";
 import type { ResendDeps } from "./resend.ts";
 
-const path = "/v1/service/connections/{connection_id}/deliveries";
+const connection = "/v1/service/connections/{connection_id}";
 const params = z.object({ connection_id: idText });
 
 const wish = z.object({
@@ -29,7 +29,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
   return route({
     id: "recover_deliveries",
     method: "POST",
-    path: `${path}/recover`,
+    path: `${connection}/deliveries/recover`,
     summary: "Send the deliveries of a range of time again, little by little",
     access: "session",
     idempotent: true,
@@ -54,7 +54,7 @@ export function listRecoveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_recoveries",
     method: "GET",
-    path: `/v1/service/connections/{connection_id}/recoveries`,
+    path: `${connection}/recoveries`,
     summary: "List the recoveries of a connection's deliveries",
     access: "session",
     params,
@@ -83,7 +83,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
   return route({
     id: "get_recovery",
     method: "GET",
-    path: `/v1/service/connections/{connection_id}/recoveries/{recovery_id}`,
+    path: `${connection}/recoveries/{recovery_id}`,
     summary: "Read how far a recovery is",
     access: "session",
     params: params.extend({ recovery_id: idText }),
