@@ -1,0 +1,208 @@
+{{/* The names of all objects begin with this. */}}
+{{- define "deputize.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Labels that select pods: they never change. Argument: dict "root" $ "component" "api". */}}
+{{- define "deputize.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "deputize.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* Labels of pods: those that select, and what never changes with a version, so that an upgrade restarts nothing. */}}
+{{- define "deputize.podLabels" -}}
+{{ include "deputize.selectorLabels" . }}
+app.kubernetes.io/part-of: deputize
+{{- with .root.Values.global.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of objects. Argument: dict "root" $ "component" "api". */}}
+{{- define "deputize.labels" -}}
+{{ include "deputize.selectorLabels" . }}
+app.kubernetes.io/part-of: deputize
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.global.labels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The selector of all pods of the release, as matchLabels. Argument: the root. */}}
+{{- define "deputize.releaseSelector" -}}
+app.kubernetes.io/name: {{ include "deputize.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* An image by digest, else by tag, else by the chart's version. Argument: dict "root" $ "image" .Values.image. */}}
+{{- define "deputize.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The account of a component. */}}
+{{- define "deputize.serviceAccountName" -}}
+{{- printf "%s-%s" (include "deputize.fullname" .root) .component -}}
+{{- end -}}
+
+{{/* The operator's user, as the API server and the admission policies know it. */}}
+{{- define "deputize.operatorUser" -}}
+{{- $account := include "deputize.serviceAccountName" (dict "root" . "component" "operator") -}}
+{{- printf "system:serviceaccount:%s:%s" .Release.Namespace $account -}}
+{{- end -}}
+
+{{/* What the API calls the cluster. */}}
+{{- define "deputize.clusterId" -}}
+{{- if .Values.operator.clusterId -}}
+{{- .Values.operator.clusterId -}}
+{{- else if .Values.trial.enabled -}}
+trial
+{{- end -}}
+{{- end -}}
+
+{{/* A restricted pod's security context. */}}
+{{- define "deputize.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile:
+  type: RuntimeDefault
+{{- end -}}
+
+{{/* A restricted container's security context. */}}
+{{- define "deputize.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end -}}
+
+{{/* What every pod has beside its containers. Argument: dict "root" $ "component" "api" "values" .Values.api. */}}
+{{- define "deputize.podCommon" -}}
+serviceAccountName: {{ include "deputize.serviceAccountName" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .root.Values.global.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "deputize.podSecurityContext" . | nindent 2 }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Where a container may write. */}}
+{{- define "deputize.tmpVolume" -}}
+- name: tmp
+  emptyDir:
+    sizeLimit: 64Mi
+{{- end -}}
+
+{{- define "deputize.tmpMount" -}}
+- name: tmp
+  mountPath: /tmp
+{{- end -}}
+
+{{/* Secrets: their name and the key in them, the trial's own where there is a trial and none is named. */}}
+{{- define "deputize.databaseSecret" -}}
+{{- if .Values.database.existingSecret.name -}}
+{{- .Values.database.existingSecret.name -}}
+{{- else if .Values.trial.enabled -}}
+{{- printf "%s-trial-database" (include "deputize.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.sealingKeySecret" -}}
+{{- if .Values.sealingKey.existingSecret.name -}}
+{{- .Values.sealingKey.existingSecret.name -}}
+{{- else if .Values.trial.enabled -}}
+{{- printf "%s-trial-sealing-key" (include "deputize.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The vault's database: a Secret with the keys url and migrationUrl. */}}
+{{- define "deputize.keyvaultDatabaseSecret" -}}
+{{- $given := dig "database" "existingSecret" "name" "" .Values.keyvault -}}
+{{- if $given -}}
+{{- $given -}}
+{{- else if .Values.trial.enabled -}}
+{{- printf "%s-trial-keyvault-database" (include "deputize.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The vault, as the API reaches it: its Service's name, its URL, the Secret with ca.crt, tls.crt and tls.key of role api. */}}
+{{- define "deputize.keyvaultService" -}}
+{{- printf "%s-keyvault" (include "deputize.fullname" .) -}}
+{{- end -}}
+
+{{- define "deputize.keyvaultUrl" -}}
+{{- printf "https://%s.%s.svc:8443" (include "deputize.keyvaultService" .) .Release.Namespace -}}
+{{- end -}}
+
+{{- define "deputize.keyvaultApiTlsSecret" -}}
+{{- dig "tls" "apiSecret" "" .Values.keyvault | default (printf "%s-keyvault-api-tls" (include "deputize.fullname" .)) -}}
+{{- end -}}
+
+{{/* A Secret's file as a volume. Argument: dict "name" "database" "secret" "…" "key" "url". */}}
+{{- define "deputize.secretVolume" -}}
+- name: {{ .name }}
+  secret:
+    secretName: {{ .secret }}
+    defaultMode: 0440
+    items:
+      - key: {{ .key | quote }}
+        path: {{ .path | default .name }}
+{{- end -}}
+
+{{/* … and where the container finds it: /run/secrets/deputize/<name>/<path>. */}}
+{{- define "deputize.secretMount" -}}
+- name: {{ .name }}
+  mountPath: /run/secrets/deputize/{{ .name }}
+  readOnly: true
+{{- end -}}
+
+{{/* Settings of every role that stays up. Argument: dict "root" $ "values" .Values.api. */}}
+{{- define "deputize.roleEnv" -}}
+- name: HEALTH_HOST
+  value: "0.0.0.0"
+- name: HEALTH_PORT
+  value: "9090"
+- name: LOG_LEVEL
+  value: {{ .values.logLevel | default .root.Values.global.logLevel | quote }}
+{{- end -}}
