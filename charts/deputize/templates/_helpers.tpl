@@ -99,10 +99,11 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* What every pod has beside its containers. Argument: dict "root" $ "component" "api" "values" .Values.api. */}}
+{{/* What every pod has beside its containers. Argument: dict "root" $ "component" "api" "values"
+     .Values.api, and "token" true where the API server is called. */}}
 {{- define "deputize.podCommon" -}}
 serviceAccountName: {{ include "deputize.serviceAccountName" . }}
-automountServiceAccountToken: false
+automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
 {{- with .root.Values.global.imagePullSecrets }}
 imagePullSecrets:
@@ -177,32 +178,4 @@ affinity:
 
 {{- define "deputize.keyvaultApiTlsSecret" -}}
 {{- dig "tls" "apiSecret" "" .Values.keyvault | default (printf "%s-keyvault-api-tls" (include "deputize.fullname" .)) -}}
-{{- end -}}
-
-{{/* A Secret's file as a volume. Argument: dict "name" "database" "secret" "…" "key" "url". */}}
-{{- define "deputize.secretVolume" -}}
-- name: {{ .name }}
-  secret:
-    secretName: {{ .secret }}
-    defaultMode: 0440
-    items:
-      - key: {{ .key | quote }}
-        path: {{ .path | default .name }}
-{{- end -}}
-
-{{/* … and where the container finds it: /run/secrets/deputize/<name>/<path>. */}}
-{{- define "deputize.secretMount" -}}
-- name: {{ .name }}
-  mountPath: /run/secrets/deputize/{{ .name }}
-  readOnly: true
-{{- end -}}
-
-{{/* Settings of every role that stays up. Argument: dict "root" $ "values" .Values.api. */}}
-{{- define "deputize.roleEnv" -}}
-- name: HEALTH_HOST
-  value: "0.0.0.0"
-- name: HEALTH_PORT
-  value: "9090"
-- name: LOG_LEVEL
-  value: {{ .values.logLevel | default .root.Values.global.logLevel | quote }}
 {{- end -}}

@@ -1,0 +1,167 @@
+{{/* Values that cannot work are refused with one sentence each. */}}
+{{- define "deputize.validate" -}}
+{{- include "deputize.validateOperator" . -}}
+{{- if .Values.trial.enabled -}}
+{{- include "deputize.validateTrial" . -}}
+{{- else -}}
+{{- include "deputize.validateSecrets" . -}}
+{{- include "deputize.validatePeers" . -}}
+{{- end -}}
+{{- include "deputize.validateApi" . -}}
+{{- include "deputize.validateKafka" . -}}
+{{- include "deputize.validateOneRelease" . -}}
+{{- end -}}
+
+{{- define "deputize.validateOperator" -}}
+{{- with .Values.operator -}}
+{{- if .enabled -}}
+{{- if and .watchNamespaces .allNamespaces -}}
+{{- fail "operator.watchNamespaces and operator.allNamespaces are both given. Choose one: named namespaces, or all of them." -}}
+{{- end -}}
+{{- if not (or $.Values.trial.enabled .watchNamespaces .allNamespaces) -}}
+{{- fail "Say where the operator works: operator.watchNamespaces names the namespaces, or operator.allNamespaces=true means all of them, with rights on Secrets everywhere." -}}
+{{- end -}}
+{{- if and (not $.Values.admissionPolicies.enabled) (not .watchNamespaces) -}}
+{{- fail "admissionPolicies.enabled=false needs operator.watchNamespaces: without the policies the operator's rights must end at named namespaces." -}}
+{{- end -}}
+{{- $id := include "deputize.clusterId" $ -}}
+{{- if not $id -}}
+{{- fail "operator.clusterId is empty. Give this cluster a name that is never changed, such as prod-eu; under another one every object is registered again." -}}
+{{- end -}}
+{{- range $.Values.api.clusters -}}
+{{- if eq .id $id -}}
+{{- fail (printf "api.clusters has the id %s, which is operator.clusterId. Each cluster has an id of its own." .id) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.validateTrial" -}}
+{{- range $section := list "database" "sealingKey" -}}
+{{- if (index $.Values $section).existingSecret.name -}}
+{{- fail (printf "trial.enabled=true and %s.existingSecret.name are both given. A trial has its own; for production set trial.enabled=false." $section) -}}
+{{- end -}}
+{{- end -}}
+{{- if or .Values.ingress.enabled .Values.gateway.enabled -}}
+{{- fail "trial.enabled=true and an ingress or gateway are both given. A trial runs in development mode, which must not be reached from outside: use kubectl port-forward." -}}
+{{- end -}}
+{{- $name := include "deputize.fullname" . -}}
+{{- $claim := printf "data-%s-postgres-0" $name -}}
+{{- $secret := printf "%s-trial-postgres" $name -}}
+{{- if and (lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim) (not (lookup "v1" "Secret" .Release.Namespace $secret)) -}}
+{{- fail (printf "The trial's data is there (PersistentVolumeClaim %s), and the Secret %s with its passwords is not. Restore the Secret, or delete the claim and all data with it." $claim $secret) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.validateSecrets" -}}
+{{- $wanted := dict "database" "the URL of a Postgres database" "sealingKey" "32 random bytes in base64" "smtp" "the URL of a mail server" -}}
+{{- range $section := list "database" "sealingKey" "smtp" -}}
+{{- if not (index $.Values $section).existingSecret.name -}}
+{{- fail (printf "%s.existingSecret.name is empty. Create a Secret that has %s under the key %s and name it here, or set trial.enabled=true to look around." $section (get $wanted $section) (index $.Values $section).existingSecret.key) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.validatePeers" -}}
+{{- if .Values.network.policies.enabled -}}
+{{- $peers := .Values.network.peers -}}
+{{- $wanted := list (list "callers" $peers.callers "who calls the API, such as [{ namespaceSelector: {} }] for every pod") (list "database.to" $peers.database.to "where Postgres is") (list "smtp.to" $peers.smtp.to "where the mail server is") -}}
+{{- if .Values.kafka.enabled -}}
+{{- $wanted = append $wanted (list "kafka.to" $peers.kafka.to "where the brokers are") -}}
+{{- end -}}
+{{- if include "deputize.servesOperators" . -}}
+{{- $wanted = append $wanted (list "apiServer.to" $peers.apiServer.to "where the API server is: kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes shows it") -}}
+{{- end -}}
+{{- if .Values.api.clusters -}}
+{{- $wanted = append $wanted (list "operators" $peers.operators "where the operators of api.clusters call from") -}}
+{{- end -}}
+{{- if .Values.operator.otlpEndpoint -}}
+{{- $wanted = append $wanted (list "tracing.to" $peers.tracing.to "where the collector of operator.otlpEndpoint is") -}}
+{{- end -}}
+{{- range $wanted -}}
+{{- if not (index . 1) -}}
+{{- fail (printf "network.peers.%s is empty. Name %s, or set network.policies.enabled=false and see to it yourself." (index . 0) (index . 2)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.validateApi" -}}
+{{- with .Values.api -}}
+{{- if not $.Values.trial.enabled -}}
+{{- if not (hasPrefix "https://" .baseUrl) -}}
+{{- fail "api.baseUrl must be the https:// URL that people and applications use, such as https://deputize.example.com." -}}
+{{- end -}}
+{{- end -}}
+{{- $isBehind := or $.Values.ingress.enabled $.Values.gateway.enabled -}}
+{{- if and $isBehind (not .trustedProxies) -}}
+{{- fail "api.trustedProxies is empty. Behind an ingress or gateway it must name the networks of its pods; else every caller counts as one and the same." -}}
+{{- end -}}
+{{- $host := (urlParse .baseUrl).hostname -}}
+{{- if $.Values.ingress.enabled -}}
+{{- if not (has $host $.Values.ingress.hosts) -}}
+{{- fail (printf "ingress.hosts does not have %s, the host of api.baseUrl." $host) -}}
+{{- end -}}
+{{- end -}}
+{{- if $.Values.gateway.enabled -}}
+{{- if not $.Values.gateway.parentRefs -}}
+{{- fail "gateway.parentRefs is empty. Name the Gateway that the route belongs to." -}}
+{{- end -}}
+{{- if not (has $host $.Values.gateway.hostnames) -}}
+{{- fail (printf "gateway.hostnames does not have %s, the host of api.baseUrl." $host) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (include "deputize.apiScales" $) (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
+{{- fail "api.autoscaling.minReplicas is greater than maxReplicas." -}}
+{{- end -}}
+{{- if lt (int .terminationGracePeriodSeconds) (add (int .drainSeconds) 20) -}}
+{{- fail "api.terminationGracePeriodSeconds must be at least 20 more than api.drainSeconds: calls under way need their time." -}}
+{{- end -}}
+{{- if and .clusters (not .clustersKubeconfigs.existingSecret.name) -}}
+{{- fail "api.clusters is given and api.clustersKubeconfigs.existingSecret.name is empty. Name the Secret that has their kubeconfigs." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "deputize.validateKafka" -}}
+{{- with .Values.kafka -}}
+{{- if .enabled -}}
+{{- if not .brokers -}}
+{{- fail "kafka.enabled=true and kafka.brokers is empty. Name the brokers: [<host>:<port>, …]." -}}
+{{- end -}}
+{{- if and .sasl.mechanism (not (and .sasl.username .sasl.password.existingSecret.name)) -}}
+{{- fail "kafka.sasl.mechanism needs kafka.sasl.username and kafka.sasl.password.existingSecret.name." -}}
+{{- end -}}
+{{- if and .sasl.username (not .sasl.mechanism) -}}
+{{- fail "kafka.sasl.username needs kafka.sasl.mechanism." -}}
+{{- end -}}
+{{- if and (or .tls.ca.existingSecret.name .tls.client.existingSecret.name) (not .tls.enabled) -}}
+{{- fail "kafka.tls has certificates and kafka.tls.enabled is false. Set it to true, or leave them out." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Definitions, policies and roles for people are the cluster's, and the policies know one operator. */}}
+{{- define "deputize.validateOneRelease" -}}
+{{- $wholes := list -}}
+{{- if .Values.admissionPolicies.enabled -}}
+{{- $wholes = append $wholes (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "deputize-status") -}}
+{{- end -}}
+{{- if .Values.rbac.roles -}}
+{{- $wholes = append $wholes (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "deputize-editor") -}}
+{{- end -}}
+{{- range compact $wholes -}}
+{{- $owner := .metadata.annotations | default dict -}}
+{{- $release := get $owner "meta.helm.sh/release-name" -}}
+{{- $namespace := get $owner "meta.helm.sh/release-namespace" -}}
+{{- if or (ne $release $.Release.Name) (ne $namespace $.Release.Namespace) -}}
+{{- $who := "were applied by other means than Helm" -}}
+{{- if $release -}}
+{{- $who = printf "belong to the release %s in namespace %s" $release $namespace -}}
+{{- end -}}
+{{- fail (printf "A cluster has one release of this chart: %s %s is there, and the cluster's objects %s. Upgrade that release, or see docs/upgrade.md to take them over." .kind .metadata.name $who) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,128 @@
+{{/* Pods of this release. Argument: dict "root" $ "components" list. */}}
+{{- define "deputize.ownPods" -}}
+- podSelector:
+    matchLabels:
+      {{- include "deputize.releaseSelector" .root | nindent 6 }}
+    matchExpressions:
+      - { key: app.kubernetes.io/component, operator: In, values: [{{ join ", " .components }}] }
+{{- end -}}
+
+{{/* A rule for named peers; none where nobody is named. Argument: dict "direction" "to" "peers" list "ports" list. */}}
+{{- define "deputize.peerRule" -}}
+{{- if .peers }}
+- {{ .direction }}:
+    {{- toYaml .peers | nindent 4 }}
+  ports:
+    {{- range .ports }}
+    - { port: {{ . | int64 }}, protocol: TCP }
+    {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A rule for our own pods. Argument: dict "root" $ "direction" "to" "components" list "ports" list. */}}
+{{- define "deputize.arrow" -}}
+{{- include "deputize.peerRule" (merge (dict "peers" (include "deputize.ownPods" . | fromYamlArray)) .) }}
+{{- end -}}
+
+{{- define "deputize.dnsRule" -}}
+- to:
+    {{- toYaml .Values.network.peers.dns.to | nindent 4 }}
+  ports:
+    - { port: 53, protocol: UDP }
+    - { port: 53, protocol: TCP }
+{{- end -}}
+
+{{/* The way to the service's database. */}}
+{{- define "deputize.databaseRule" -}}
+{{- if .Values.trial.enabled }}
+{{- include "deputize.arrow" (dict "root" . "direction" "to" "components" (list "postgres") "ports" (list 5432)) }}
+{{- else }}
+{{- with .Values.network.peers.database }}
+{{- include "deputize.peerRule" (dict "direction" "to" "peers" .to "ports" (list .port)) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "deputize.kafkaRule" -}}
+{{- if .Values.kafka.enabled }}
+{{- with .Values.network.peers.kafka }}
+{{- include "deputize.peerRule" (dict "direction" "to" "peers" .to "ports" .ports) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The way to the API server. A trial asks nobody where it is. */}}
+{{- define "deputize.apiServerRule" -}}
+{{- with .Values.network.peers.apiServer }}
+{{- $anywhere := list (dict "ipBlock" (dict "cidr" "0.0.0.0/0")) (dict "ipBlock" (dict "cidr" "::/0")) }}
+{{- $to := .to | default (ternary $anywhere list $.Values.trial.enabled) }}
+{{- include "deputize.peerRule" (dict "direction" "to" "peers" $to "ports" .ports) }}
+{{- end }}
+{{- end -}}
+
+{{/* Where callbacks lead: what is named; else everywhere but private networks, and the private ones that are allowed. */}}
+{{- define "deputize.callbacksRule" -}}
+{{- with .Values.network.peers.callbacks }}
+{{- if $.Values.trial.enabled }}
+- to:
+    - namespaceSelector: {}
+    - ipBlock: { cidr: 0.0.0.0/0, except: [169.254.0.0/16] }
+    - ipBlock: { cidr: "::/0", except: ["fe80::/10"] }
+{{- else if .to }}
+{{- include "deputize.peerRule" (dict "direction" "to" "peers" .to "ports" .ports) }}
+{{- else }}
+- to:
+    - ipBlock:
+        cidr: 0.0.0.0/0
+        except: [10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16]
+    - ipBlock: { cidr: "::/0", except: ["fc00::/7", "fe80::/10"] }
+    {{- range $.Values.api.webhookAllowedCidrs }}
+    - ipBlock: { cidr: {{ . | quote }} }
+    {{- end }}
+  ports:
+    {{- range .ports }}
+    - { port: {{ . | int64 }}, protocol: TCP }
+    {{- end }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "deputize.prometheusRule" -}}
+{{- include "deputize.peerRule" (dict "direction" "from" "peers" .Values.network.peers.prometheus "ports" (list 9090)) }}
+{{- end -}}
+
+{{/* All arrows of migrate, for its hook and for a trial's Job. */}}
+{{- define "deputize.migrateArrows" -}}
+podSelector:
+  matchLabels:
+    {{- include "deputize.selectorLabels" (dict "root" . "component" "migrate") | nindent 4 }}
+policyTypes: [Ingress, Egress]
+egress:
+  {{- include "deputize.dnsRule" . | nindent 2 }}
+  {{- include "deputize.databaseRule" . | nindent 2 }}
+  {{- include "deputize.kafkaRule" . | nindent 2 }}
+{{- end -}}
+
+{{/* A policy for a component's pods. Argument: dict "root" $ "component" "api" "ingress" "…" "egress" "…". */}}
+{{- define "deputize.networkPolicy" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "deputize.serviceAccountName" . }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "deputize.labels" . | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "deputize.selectorLabels" . | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  {{- with trim .ingress }}
+  ingress:
+    {{- . | nindent 4 }}
+  {{- end }}
+  {{- with trim .egress }}
+  egress:
+    {{- . | nindent 4 }}
+  {{- end }}
+{{- end -}}
