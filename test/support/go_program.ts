@@ -11,8 +11,10 @@ const run = promisify(execFile);
 export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
 
 type Options = {
-  /** Folder with `main.go`, `go.mod` and `go.sum`. */
+  /** Folder with `go.mod`, `go.sum` and, unless a module's own program is named, `main.go`. */
   sources: string;
+  /** The program of a module that `go.mod` requires. */
+  module?: string;
   /** Name of the program, and of its folder in the cache. */
   name: string;
   folder: string;
@@ -27,12 +29,14 @@ type Options = {
  */
 export async function goProgram({
   sources,
+  module,
   name,
   folder,
   what,
   linkerFlags = [],
 }: Options): Promise<GoProgram> {
-  const files = ["main.go", "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
+  const own = module === undefined ? ["main.go"] : [];
+  const files = [...own, "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
   const digest = createHash("sha256")
     .update(Buffer.concat(await Promise.all(files)))
     .digest("hex")
@@ -45,7 +49,7 @@ export async function goProgram({
   await mkdir(place, { recursive: true });
   const unfinished = `${path}.${process.pid}`;
   try {
-    await build(sources, unfinished, ["-s -w", ...linkerFlags]);
+    await build({ sources, what: module ?? ".", output: unfinished, flags: ["-s -w", ...linkerFlags] });
   } catch (error) {
     return { missing: `${what}: go build failed: ${lastLines(error)}` };
   }
@@ -53,8 +57,10 @@ export async function goProgram({
   return { path };
 }
 
-async function build(sources: string, output: string, flags: string[]): Promise<void> {
-  await run("go", ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, "."], {
+type Build = { sources: string; what: string; output: string; flags: string[] };
+
+async function build({ sources, what, output, flags }: Build): Promise<void> {
+  await run("go", ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, what], {
     cwd: sources,
     env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
     maxBuffer: 16 * 1024 * 1024,

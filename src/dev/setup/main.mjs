@@ -24,6 +24,7 @@ const TARGETS = {
   messages: { command: ["test/messages.ts"], token: false },
   schemas: { command: ["test/schemas.ts"], token: false },
   contract: { command: ["test/specification/main.ts"], token: false },
+  chart: { command: ["src/dev/chart/main.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },
 };
