@@ -14,6 +14,7 @@ beforeEach(async () => {
   above = await mkdtemp(join(tmpdir(), "deputize-linked-"));
   [project, target] = [join(above, "project"), join(above, "target")];
   await mkdir(join(project, "src"), { recursive: true });
+  await mkdir(join(project, "keyvault"));
   await mkdir(join(target, "precious"), { recursive: true });
   await writeFile(join(target, "precious/index.js"), "1;\n");
   await cp(join(ROOT, "src/dev"), join(project, "src/dev"), { recursive: true });
@@ -42,8 +43,9 @@ test.each([
   ["node_modules", "to a folder", () => target],
   ["node_modules", "to nothing", () => join(above, "none")],
   ["src/node_modules", "to a folder", () => target],
+  ["keyvault/node_modules", "to a folder", () => target],
 ])("%s that is a link %s is refused, and what it leads to is left alone", async (name, _, to) => {
-  if (name.startsWith("src/")) await mkdir(join(project, "node_modules"));
+  if (name !== "node_modules") await mkdir(join(project, "node_modules"));
   await symlink(to(), join(project, name));
   const said = runSetup();
   expect(await readdir(target)).toEqual(["precious"]);

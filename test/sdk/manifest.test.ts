@@ -8,9 +8,12 @@ test("the package for applications depends on nothing", () => {
   expect({ dependencies, optionalDependencies, peerDependencies, bundleDependencies }).toEqual({});
 });
 
-test("the service's packages are its workspace's, in exact versions", () => {
-  const { dependencies, private: isPrivate } = read("src/package.json");
+test.each([
+  ["src", ["koa", "pg"]],
+  ["keyvault", ["pg", "pkcs11js"]],
+])("the packages of %s are its workspace's, in exact versions", (folder, some) => {
+  const { dependencies, private: isPrivate } = read(`${folder}/package.json`);
   expect(isPrivate).toBe(true);
-  expect(Object.keys(dependencies)).toEqual(expect.arrayContaining(["koa", "pg"]));
+  expect(Object.keys(dependencies)).toEqual(expect.arrayContaining(some));
   for (const version of Object.values(dependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/);
 });

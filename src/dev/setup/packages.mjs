@@ -35,7 +35,7 @@ const FLAGS = [
 ];
 
 /** Folders that npm empties before it installs. */
-const EMPTIED = ["node_modules", "src/node_modules"];
+const EMPTIED = ["node_modules", "src/node_modules", "keyvault/node_modules"];
 
 /**
  * Packages with an install script, without whose work they are useless, and how to see that it has been done.
