@@ -6,7 +6,6 @@ import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { createClient } from "../db/database.ts";
-import { migrationNames } from "../db/migrate.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";
 import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
@@ -70,12 +69,13 @@ export function createBackups(parts: BackupParts): CreateBackup {
       await client.connect();
       await client.query("begin isolation level repeatable read read only");
       await client.query("select from audit limit 1");
+      const applied = await client.query<{ name: string }>("select name from schema_migrations order by id");
       const { seq, mac } = journal.head();
       const manifest: Manifest = {
         kind: "manifest",
         version: SIGNED_VERSION,
         created_at: clock.now().toISOString(),
-        migrations: migrationNames(),
+        migrations: applied.rows.map(({ name }) => name),
         head: { seq, mac: mac.toString("hex") },
         token: config.token.managed ? await readTokenFiles(config.token.dir) : {},
       };

@@ -1,5 +1,6 @@
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
+import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { blaming, createClient, type Database, openDatabase } from "./database.ts";
 import { keys } from "./migrations/0001_keys.ts";
@@ -31,6 +32,30 @@ export function migrationNames(): string[] {
   return migrations.map(({ name }) => name);
 }
 
+/**
+ * Of these applied migrations the one that this code does not know, undefined when it knows all. A database
+ * may be one ahead, because a migration leaves in place what the version before it needs: that version starts
+ * and works when a release is taken back.
+ *
+ * Throws `UserError` when the database is more than one ahead, or lacks migrations and has unknown ones
+ */
+export function migrationAhead(applied: readonly string[]): string | undefined {
+  const known = migrationNames();
+  const unknown = applied.filter((name) => !known.includes(name));
+  const missing = known.filter((name) => !applied.includes(name));
+  if (unknown.length > 1) {
+    throw new UserError(
+      `The database is ${unknown.length} migrations ahead of this version, which works with one at most: run the version that made ${unknown.at(-1)}`,
+    );
+  }
+  if (unknown.length > 0 && missing.length > 0) {
+    throw new UserError(
+      `The database is of a version that is neither earlier nor later: it has ${unknown[0]} and lacks ${missing.join(", ")}`,
+    );
+  }
+  return unknown[0];
+}
+
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 
@@ -49,6 +74,11 @@ export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {
+    const ahead = migrationAhead(await appliedNames(database));
+    if (ahead !== undefined) {
+      if (running !== undefined) await grantPrivileges(database, running, "add");
+      return [];
+    }
     // knex's own lock is a row, which a killed migration leaves behind; the holder of the advisory lock may
     // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
@@ -90,6 +120,12 @@ export async function asOwner<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   return migrationDatabaseUrl === databaseUrl ? work() : blaming("KEYVAULT_MIGRATION_DATABASE_URL", work);
+}
+
+/** Names of the migrations that the database has, in their order; of tables that have not been made, none. */
+export async function appliedNames(database: Database): Promise<string[]> {
+  if (!(await database.schema.hasTable("schema_migrations"))) return [];
+  return database("schema_migrations").orderBy("id").pluck<string[]>("name");
 }
 
 /** Names of the migrations that the database has, in their order. Throws when it is newer than this code. */

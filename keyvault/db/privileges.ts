@@ -39,16 +39,20 @@ export async function findRunningRole(owner: Database, running: Database): Promi
 
 /**
  * Gives the role that runs its rights on the owner's tables, and takes every other one there away, from
- * everybody's too.
+ * everybody's too; with `add` it takes none away.
  */
-export async function grantPrivileges(owner: Database | Knex.Transaction, running: string): Promise<void> {
+export async function grantPrivileges(
+  owner: Database | Knex.Transaction,
+  running: string,
+  how: "set" | "add" = "set",
+): Promise<void> {
   await owner.transaction(async (transaction) => {
     const { rows } = await transaction.raw<{ rows: [{ schema: string }] }>(
       "select current_schema() as schema",
     );
     await transaction.raw("grant usage on schema ?? to ??", [rows[0].schema, running]);
     for (const [table, rights] of Object.entries(PRIVILEGES)) {
-      await transaction.raw("revoke all on ?? from public, ??", [table, running]);
+      if (how === "set") await transaction.raw("revoke all on ?? from public, ??", [table, running]);
       await transaction.raw(`grant ${rights} on ?? to ??`, [table, running]);
     }
   });

@@ -1,7 +1,7 @@
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { type Database, openDatabase } from "./database.ts";
-import { migrate, migrationNames } from "./migrate.ts";
+import { openDatabase } from "./database.ts";
+import { appliedNames, migrate, migrationAhead, migrationNames } from "./migrate.ts";
 
 /** What the role that runs finds, and may do. */
 type Found = { applied: string[]; owns: boolean; rewrites: boolean };
@@ -10,7 +10,8 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
  * Sees to it that the tables are this version's. A role that owns them brings them up to date, and is warned
- * of at each start, since it may rewrite the audit too; any other one only looks.
+ * of at each start, since it may rewrite the audit too; any other one only looks. Tables that are one
+ * migration ahead do, with a warning.
  *
  * Throws `UserError` when the tables are those of another version, or the role was not given its rights
  */
@@ -23,6 +24,14 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
         "The vault's database role may alter the audit: let another one own the tables (KEYVAULT_MIGRATION_DATABASE_URL)",
     });
   }
+  const ahead = migrationAhead(found.applied);
+  if (ahead !== undefined) {
+    log.warn({
+      event: "schema_ahead",
+      migration: ahead,
+      remedy: "The database is of the next version, and this one works with it: go on to that version soon",
+    });
+  }
   if (found.owns) return void (await migrate({ databaseUrl, migrationDatabaseUrl: databaseUrl }, log));
   if (found.applied.length === 0) {
     throw new UserError('The database has no tables of a vault: run "keyvault init"');
@@ -33,10 +42,6 @@ export async function requireTables(databaseUrl: string, log: Logger): Promise<v
     throw new UserError(
       `The database lacks ${missing.join(", ")}, and this role does not own its tables: ${ASK}`,
     );
-  }
-  const newer = found.applied.filter((name) => !known.includes(name));
-  if (newer.length > 0) {
-    throw new UserError(`The database has the tables of a newer version: ${newer.join(", ")}`);
   }
 }
 
@@ -57,8 +62,4 @@ async function look(url: string, log: Logger): Promise<Found> {
   } finally {
     await database.destroy();
   }
-}
-
-async function appliedNames(database: Database): Promise<string[]> {
-  return database("schema_migrations").orderBy("id").pluck<string[]>("name");
 }

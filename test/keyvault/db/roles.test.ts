@@ -120,8 +120,6 @@ test("a role that does not own the tables starts on those of its version only, a
   await expect(start()).rejects.toThrow(/lacks 0008_audit_register, .*: run "keyvault migrate"/);
   await migrate(empty.config, SILENT);
   await expect(start()).resolves.toBeUndefined();
-  await empty.sql("insert into schema_migrations (name) values ('9999_later')");
-  await expect(start()).rejects.toThrow(/tables of a newer version: 9999_later/);
 });
 
 test("two URLs of different databases are refused before anything is given", async () => {
