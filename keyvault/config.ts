@@ -58,6 +58,9 @@ const schema = z.object({
   KEYVAULT_HEALTH_PORT: port.optional(),
   KEYVAULT_RECOVERY_KEY_FILE: path.optional(),
   KEYVAULT_AUDIT_HEADS_FILE: path.optional(),
+  KEYVAULT_AUDIT_HEADS_LOG_SECONDS: wholeUpTo(3_600)
+    .refine((seconds) => seconds > 0, "must be a whole number from 1 to 3600")
+    .default(60),
   KEYVAULT_CEILING: names
     .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid")
     .optional(),
@@ -113,6 +116,8 @@ export type Config = {
   recoveryKeyFile: string;
   /** Where heads of the audit chain are noted, if anywhere but in the log. */
   auditHeadsFile: string | undefined;
+  /** How often the log gets the audit chain's head. */
+  auditHeadsLogSeconds: number;
   delegations: DelegationPolicy;
   signingRates: SigningRates;
   /** Keys a second that one caller may have made for one tenant. */
@@ -179,6 +184,7 @@ export function loadConfig(environment: Environment = process.env): Config {
         : { host: settings.KEYVAULT_HEALTH_HOST, port: settings.KEYVAULT_HEALTH_PORT },
     recoveryKeyFile: inData(settings.KEYVAULT_RECOVERY_KEY_FILE, "recovery.pub"),
     auditHeadsFile: settings.KEYVAULT_AUDIT_HEADS_FILE && resolve(settings.KEYVAULT_AUDIT_HEADS_FILE),
+    auditHeadsLogSeconds: settings.KEYVAULT_AUDIT_HEADS_LOG_SECONDS,
     delegations: {
       ceiling: settings.KEYVAULT_CEILING,
       externalSubjects: settings.KEYVAULT_EXTERNAL_SUBJECTS === "1",

@@ -31,7 +31,7 @@ export type Opening = {
 
 /** Opening of a vault of these parts. */
 export function createOpening(parts: VaultParts & OperationsParts): Opening {
-  const { config, clock, log } = parts;
+  const { config, clock, log, token } = parts;
   let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
 
   return {
@@ -39,7 +39,9 @@ export function createOpening(parts: VaultParts & OperationsParts): Opening {
       if (current !== undefined) return current;
       const vault = await openVault(parts, "require");
       const working = openOperations(vault, parts);
-      const heads = keepHeads({ journal: vault.journal, clock, log, file: config.auditHeadsFile });
+      const { auditHeadsFile: file, auditHeadsLogSeconds } = config;
+      const logEveryMs = auditHeadsLogSeconds * 1_000;
+      const heads = keepHeads({ journal: vault.journal, token, clock, log, file, logEveryMs });
       const { operations, rewrapping, retirement } = working;
       current = { vault, operations, rewrapping, retirement, working, heads };
       return current;

@@ -63,6 +63,16 @@ test("bounds how many keys a caller has made in a day unless set otherwise", () 
   }
 });
 
+test("takes a pace of the log's heads of one second to an hour, never none", () => {
+  for (const text of ["0", "3601", "-1", "1.5", ""]) {
+    expect(() => loadConfig({ ...good, KEYVAULT_AUDIT_HEADS_LOG_SECONDS: text }), text).toThrow(
+      /KEYVAULT_AUDIT_HEADS_LOG_SECONDS/,
+    );
+  }
+  const given = { ...good, KEYVAULT_AUDIT_HEADS_LOG_SECONDS: "1" };
+  expect(loadConfig(given).auditHeadsLogSeconds).toBe(1);
+});
+
 test("takes a token's label as modules have them, up to 32 characters", () => {
   const label = (text: string) =>
     loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;
@@ -128,6 +138,7 @@ test("every setting that is not given has the default that is documented", () =>
     health: undefined,
     recoveryKeyFile: "/var/lib/keyvault/recovery.pub",
     auditHeadsFile: undefined,
+    auditHeadsLogSeconds: 60,
     delegations: { ceiling: undefined, externalSubjects: false },
     signingRates: { perKey: 250, perTenant: 1_000 },
     creationRate: 25,
@@ -164,6 +175,7 @@ test("every setting that is given is taken, paths from the folder that the vault
     KEYVAULT_HEALTH_PORT: "65535",
     KEYVAULT_RECOVERY_KEY_FILE: "recovery",
     KEYVAULT_AUDIT_HEADS_FILE: "heads",
+    KEYVAULT_AUDIT_HEADS_LOG_SECONDS: "3600",
     KEYVAULT_CEILING: "data:read,custom:*",
     KEYVAULT_EXTERNAL_SUBJECTS: "1",
     KEYVAULT_RATE_PER_KEY: "1",
@@ -192,6 +204,7 @@ test("every setting that is given is taken, paths from the folder that the vault
     health: { host: "10.0.0.1", port: 65_535 },
     recoveryKeyFile: resolve("recovery"),
     auditHeadsFile: resolve("heads"),
+    auditHeadsLogSeconds: 3_600,
     delegations: { ceiling: ["data:read", "custom:*"], externalSubjects: true },
     signingRates: { perKey: 1, perTenant: 2 },
     keysPerTenant: 3,

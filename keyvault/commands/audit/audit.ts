@@ -27,7 +27,10 @@ export function auditCommand(): Command {
     .summary("check the whole audit chain")
     .description(ABOUT)
     .option("--head <seq:code>", "a head noted before, which must still be in the chain", parseHead)
-    .option("--heads <file>", "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE or `keyvault audit export`")
+    .option(
+      "--heads <file>",
+      "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE, `keyvault audit export` or the vault's log",
+    )
     .option("--json", "print JSON")
     .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
       const noted = heads === undefined ? { heads: [], unfinished: [] } : await readNoted(heads);

@@ -34,6 +34,10 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "a file to which the audit chain's head is appended every minute; default: none",
   ],
   [
+    "KEYVAULT_AUDIT_HEADS_LOG_SECONDS",
+    "how often the log gets that head, 1 to 3600; default: 60; at each start, sealing and stop as well",
+  ],
+  [
     "KEYVAULT_CEILING",
     "scopes that may be delegated at all, comma-separated, custom:* for all custom ones; default: no bound",
   ],

@@ -56,11 +56,23 @@ test("while the token takes no note that is reported each second, and is made up
   expect(state.noted).toEqual([1]);
 });
 
-test("the log has a head that moved within a minute", async () => {
+test("the log has the head at the start, steadily, moved or not, at a sealing and at the stop", async () => {
   const { state, log, head } = chain();
-  const keeping = keepHeads({ journal: { head }, clock: testClock(), log, file: undefined });
+  const sealed: ((reason: "asked") => void)[] = [];
+  const token = { whenSealed: (listener: (reason: "asked") => void) => void sealed.push(listener) };
+  const parts = { journal: { head }, token, clock: testClock(), log, file: undefined, logEveryMs: 5_000 };
+  const keeping = keepHeads(parts);
   state.seq = 7;
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect(state.lines).toMatchObject([{ event: "audit_head", seq: 7, mac: "01".repeat(32) }]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  state.seq = 8;
+  for (const listener of sealed) listener("asked");
   await keeping.stop();
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(state.lines).toMatchObject([
+    { event: "audit_head", seq: 0, why: "start" },
+    { event: "audit_head", seq: 7, mac: "01".repeat(32), why: "steady" },
+    { event: "audit_head", seq: 7, why: "steady" },
+    { event: "audit_head", seq: 8, why: "sealed" },
+    { event: "audit_head", seq: 8, why: "stop" },
+  ]);
 });

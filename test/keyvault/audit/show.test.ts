@@ -120,7 +120,8 @@ test("the command line shows the newest records, follows, and exports heads that
 
 test("a running vault notes its head when it moved and at its stop, and only then", async () => {
   const file = join(vault.home.dir, "kept");
-  const parts = { journal: vault.vault.journal, clock: vault.clock, log: SILENT, file };
+  const { journal, token } = vault.vault;
+  const parts = { journal, token, clock: vault.clock, log: SILENT, file, logEveryMs: 3_600_000 };
   const heads = keepHeads(parts, 10);
   const noted = () => headsOf(file).catch(() => []);
   await expect.poll(async () => (await noted()).length).toBe(1);
@@ -157,7 +158,9 @@ test("an admin may read the audit too", async () => {
 test("a head that could not be written is written when the file can be, without another record", async () => {
   const folder = join(vault.home.dir, "not-yet");
   const file = join(folder, "heads");
-  const heads = keepHeads({ journal: vault.vault.journal, clock: vault.clock, log: SILENT, file }, 10);
+  const { journal, token } = vault.vault;
+  const parts = { journal, token, clock: vault.clock, log: SILENT, file, logEveryMs: 3_600_000 };
+  const heads = keepHeads(parts, 10);
   await sleep(50);
   await mkdir(folder);
   await expect.poll(async () => (await headsOf(file).catch(() => [])).length).toBe(1);

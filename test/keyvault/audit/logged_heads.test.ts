@@ -1,0 +1,122 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { readHeads } from "../../../keyvault/audit/head_file.ts";
+import { createHome, readIdentity, type VaultHome } from "../fixture.ts";
+import { call } from "../http/caller_support.ts";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+
+let home: VaultHome;
+/** The lines that a vault wrote from its start to its stop, with a key made and a sealing in between. */
+let lines: string[];
+
+beforeAll(async () => {
+  home = await createHome();
+  await cp(home.config.token.dir, join(home.dir, "token of that time"), { recursive: true });
+  lines = await runVault();
+}, 60_000);
+afterAll(() => home.remove());
+
+const cli = (...args: string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
+const write = async (name: string, text: string) => {
+  const file = join(home.dir, name);
+  await writeFile(file, text);
+  return file;
+};
+
+type Line = { event: string; port: number; seq: number; why: string };
+const parsed = (text: readonly string[]) => text.map((line) => JSON.parse(line) as Line);
+const headsIn = (text: readonly string[]) => parsed(text).filter(({ event }) => event === "audit_head");
+
+async function runVault(): Promise<string[]> {
+  const environment = {
+    ...home.environment,
+    KEYVAULT_LOG_LEVEL: "info",
+    KEYVAULT_AUDIT_HEADS_LOG_SECONDS: "1",
+  };
+  const child = spawn(process.execPath, [MAIN, "serve"], { env: environment });
+  const written: string[] = [];
+  try {
+    createInterface({ input: child.stdout }).on("line", (line) => written.push(line));
+    const listening = () => parsed(written).find(({ event }) => event === "listening");
+    await vi.waitUntil(listening, { timeout: 20_000 });
+    const url = `https://localhost:${listening()?.port}`;
+    const body = { tenant: "acc-1", purpose: "agent", label: "made", ceiling: [] };
+    const headers = { "idempotency-key": "the-only-key" };
+    expect(
+      (await call(`${url}/v1/keys`, readIdentity(home, "api"), { method: "POST", body, headers })).status,
+    ).toBe(200);
+    const steady = () => headsIn(written).filter(({ why }) => why === "steady");
+    await vi.waitUntil(() => steady().length > 1, { timeout: 20_000 });
+    await cli("seal", "--url", url);
+  } finally {
+    child.kill("SIGTERM");
+    await once(child, "close");
+  }
+  return written;
+}
+
+test("a vault writes its head at its start, steadily, at the sealing and at the stop, each of them a later one", () => {
+  const heads = headsIn(lines);
+  const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
+  expect(order).toEqual(["start", "steady", "sealed", "stop"]);
+  const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
+  expect(sealed).toBeGreaterThan(first + 1);
+});
+
+test("audit verify takes the vault's log, as it is, as kubectl and as a node's collector have it", async () => {
+  const stamp = "2026-11-25T10:00:00.123456789Z";
+  for (const [name, prefix] of [
+    ["plain", ""],
+    ["with time stamps", `${stamp} `],
+    ["of a container runtime", `${stamp} stdout F `],
+    ["with the pod's name", "[pod/deputize-keyvault-0/keyvault] "],
+  ] as const) {
+    const file = await write(name, lines.map((line) => `${prefix}${line}\n`).join(""));
+    expect((await readHeads(file)).heads, name).toHaveLength(headsIn(lines).length);
+  }
+  const file = await write("log", `${lines.join("\n")}\n`);
+  expect((await cli("audit", "verify", "--heads", file)).stdout).toContain(
+    `the heads noted before are in them (${headsIn(lines).length})`,
+  );
+});
+
+test("a log line that was altered, or that another program wrote, is named and not passed over", async () => {
+  const head = lines.find((line) => line.includes("audit_head")) ?? "";
+  for (const wrong of [
+    head.replace(/"mac":"./, '"mac":"'),
+    head.replace('"part":"keyvault"', '"part":"other"'),
+    head.replace(/"seq":\d+/, '"seq":-1'),
+    head.slice(0, -2),
+    "Killed",
+  ]) {
+    const file = await write("altered", `${head}\n${wrong}\n${head}\n`);
+    await expect(readHeads(file), wrong).rejects.toThrow("line 2 is not a head");
+  }
+  const none = await write("none", `${lines.filter((line) => !line.includes("audit_head")).join("\n")}\n`);
+  await expect(cli("audit", "verify", "--heads", none)).rejects.toThrow(/holds no head/);
+});
+
+test("who sets back the database and the token's folder together is found out by the log alone", async () => {
+  const file = await write("kept elsewhere", `${lines.join("\n")}\n`);
+  const first = headsIn(lines)[0]?.seq ?? 0;
+  await home.sql("alter table audit disable trigger audit_append_only");
+  await home.sql("delete from audit where seq > $1", [first]);
+  await home.sql("delete from keys where tenant = 'acc-1'; delete from tenants where tenant = 'acc-1'");
+  await rm(home.config.token.dir, { recursive: true });
+  await cp(join(home.dir, "token of that time"), home.config.token.dir, { recursive: true });
+  expect((await cli("audit", "verify")).stdout).toMatch(/records hold/);
+  await expect(cli("audit", "verify", "--heads", file)).rejects.toMatchObject({
+    code: 2,
+    stdout: expect.stringMatching(/those after it were cut off/),
+  });
+});
