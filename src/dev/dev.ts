@@ -10,10 +10,11 @@ import { startParts } from "./start_parts.ts";
 import { writeAtomically } from "./state_folder.ts";
 import { createTerminal } from "./terminal.ts";
 import { accessOf, tryItYourself } from "./tour/access_file.ts";
-import { keptDelegation, recallKeptDelegation } from "./tour/kept_delegation.ts";
+import { type FolderWorld, keptDelegation, recallKeptDelegation } from "./tour/kept_delegation.ts";
+import { codeInMailbox } from "./tour/person.ts";
 import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";
-import { type TourState, type TourWorld, tourSteps } from "./tour/steps.ts";
+import { type TourState, tourSteps } from "./tour/steps.ts";
 
 /** Options of `deputize dev`, as they were typed. */
 export type DevOptions = {
@@ -28,6 +29,8 @@ export type DevOptions = {
 
 /** Whom the example's tenants.yaml binds its namespace to. */
 const OWNER_EMAIL = "owner@example.test";
+/** A worker that was killed holds what it was sending for 20 s; then the next one takes it over. */
+const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
  * Runs everything on this machine: starts the parts, shows the main job step by step, then stays up until
@@ -71,7 +74,8 @@ export async function runDev(options: DevOptions): Promise<number> {
     try {
       const earlier = await quickstart.credentials().catch((error: unknown) => terminal.problem(error));
       if (earlier) receiver.useSecret(earlier.webhook_signing_secret);
-      const world: TourWorld = { baseUrl, email: OWNER_EMAIL, quickstart, receiver };
+      const known = { baseUrl, email: OWNER_EMAIL, readCode: codeInMailbox, patience: PATIENCE };
+      const world: FolderWorld = { ...known, quickstart, receiver };
       const state = {} as TourState;
       const stays = options.once !== true;
       const steps = stays ? [...tourSteps, keptDelegation] : tourSteps;

@@ -13,7 +13,7 @@ const INTERRUPTED = 130;
  * which is shown.
  */
 export async function runStack(
-  stack: Stack,
+  stack: Pick<Stack, "stop" | "kill">,
   terminal: Terminal,
   work: (interrupted: AbortSignal) => Promise<void>,
 ): Promise<number> {

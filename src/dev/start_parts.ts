@@ -21,7 +21,7 @@ import {
 } from "./stack_parts.ts";
 import type { Terminal } from "./terminal.ts";
 import { openManifests } from "./tour/manifests.ts";
-import { openQuickstart, type QuickstartFolder } from "./tour/quickstart.ts";
+import { openQuickstart, type QuickstartFolder } from "./tour/quickstart_folder.ts";
 import { topUp } from "./tour/top_up.ts";
 import { initialiseVault } from "./vault_init.ts";
 

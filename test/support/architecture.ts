@@ -43,7 +43,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ["rates"],
   FEATURES,
   ["http", "operator", "console", "sdk", "plugin"],
-  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
+  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev", "tour_receiver"],
 ];
 
 /** Units that may import others of their own level. */

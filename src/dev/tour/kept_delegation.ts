@@ -1,5 +1,10 @@
+import { awaitStatus } from "./await_status.ts";
 import type { ObjectState } from "./quickstart.ts";
-import { approve, awaitStatus, type TourState, type TourStep, type TourWorld } from "./steps.ts";
+import type { QuickstartFolder } from "./quickstart_folder.ts";
+import { approve, type TourState, type TourStep, type TourWorld } from "./steps.ts";
+
+/** A running stack with its manifests folder. */
+export type FolderWorld = TourWorld & { quickstart: QuickstartFolder };
 
 type Fate = "stands" | "pending" | "ended";
 
@@ -18,27 +23,28 @@ const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
  * delegation is kept and a waiting one approved; one that has ended is declared again as long as the file is
  * the example's, else left as it is.
  */
-export const keptDelegation: TourStep = {
+export const keptDelegation: TourStep<FolderWorld> = {
   name: "standing_delegation",
   title: "delegation.yaml, kept for you to try",
-  async run({ quickstart }, state) {
+  async run(world, state) {
+    const { quickstart } = world;
     state.certId = "";
     const file = await quickstart.delegationFile();
     if (file === "missing") return "delegation.yaml is gone, so there is no delegation";
-    let fate = await awaitStatus(quickstart, "delegation", fateOf);
+    let fate = await awaitStatus(world, "delegation", fateOf);
     if (fate === "ended") {
       if (file === "edited") return `left as it is: ${await quickstart.explain("delegation")}`;
       await quickstart.renewDelegation();
-      fate = await awaitStatus(quickstart, "delegation", (now) =>
+      fate = await awaitStatus(world, "delegation", (now) =>
         fateOf(now) === "ended" ? undefined : fateOf(now),
       );
     }
     if (fate === "pending") {
-      state.requestId = await awaitStatus(quickstart, "delegation", ({ status }) => status.requestID);
+      state.requestId = await awaitStatus(world, "delegation", ({ status }) => status.requestID);
       state.granted = await approve(state);
       return `${state.certId} grants ${state.granted.join(", ")}`;
     }
-    const { certID, approvedScope } = await awaitStatus(quickstart, "delegation", ({ status }) =>
+    const { certID, approvedScope } = await awaitStatus(world, "delegation", ({ status }) =>
       status.certID ? { certID: status.certID, approvedScope: status.approvedScope ?? [] } : undefined,
     );
     state.certId = certID;
@@ -48,7 +54,7 @@ export const keptDelegation: TourStep = {
 };
 
 /** After a tour that did not finish: what the operator knows of the reader's delegation, if it is active. */
-export async function recallKeptDelegation({ quickstart }: TourWorld, state: TourState): Promise<void> {
+export async function recallKeptDelegation({ quickstart }: FolderWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
   const stands = objectState?.reason === "Active" ? objectState.status : undefined;
   state.certId = stands?.certID ?? "";

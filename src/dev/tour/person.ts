@@ -15,16 +15,29 @@ export class UnexpectedAnswer extends Error {
   }
 }
 
+/** Finds the code that was mailed to somebody. */
+export type CodeReader = (person: Person) => Promise<string>;
+
 type Mail = { to: string; text: string };
 
 const CALL_TIMEOUT_MS = 15_000;
 /** Other mail may have numbers of six digits too. */
 const CODE = /^Your sign-in code is (\d{6})$/m;
 
-/** Signs in with a code from the development mailbox and completes the onboarding when it is not. */
+/** The code in the development mailbox of the API itself. */
+export const codeInMailbox: CodeReader = async ({ email, call }) => {
+  const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
+  const codes = mailbox.mails.map(({ to, text }) => (to === email ? CODE.exec(text)?.[1] : undefined));
+  const code = codes.find((found) => found !== undefined);
+  if (!code) throw new Error("The sign-in code did not arrive in the development mailbox");
+  return code;
+};
+
+/** Signs in with a code that is mailed, and completes the onboarding when it is not. */
 export async function signIn(
   baseUrl: string,
   email: string,
+  readCode: CodeReader = codeInMailbox,
 ): Promise<{ person: Person; code: string; humanId: string; isNew: boolean }> {
   const cookies = new Map<string, string>();
 
@@ -51,10 +64,8 @@ export async function signIn(
   }
 
   await call("POST", "/v1/auth/email/send-code", { email });
-  const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
-  const codes = mailbox.mails.map(({ to, text }) => (to === email ? CODE.exec(text)?.[1] : undefined));
-  const code = codes.find((found) => found !== undefined);
-  if (!code) throw new Error("The sign-in code did not arrive in the development mailbox");
+  const person = { email, call };
+  const code = await readCode(person);
   let { onboarding_step: step } = await call<{ onboarding_step: string }>(
     "POST",
     "/v1/auth/email/verify-code",
@@ -76,5 +87,5 @@ export async function signIn(
     await call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
   }
   const session = await call<{ human_id: string }>("GET", "/v1/auth/session");
-  return { person: { email, call }, code, humanId: session.human_id, isNew };
+  return { person, code, humanId: session.human_id, isNew };
 }

@@ -1,9 +1,4 @@
-import { readFile, rm } from "node:fs/promises";
-import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import { parse, parseDocument } from "yaml";
-import { writeAtomically } from "../state_folder.ts";
-import { UserError } from "../user_error.ts";
+import { parseDocument } from "yaml";
 
 /** What the operator published for an application, as its Secret holds it. */
 export type PlatformCredentials = {
@@ -39,144 +34,82 @@ export type ObjectState = { ready: boolean; stalled: boolean; reason: string; st
 /** `tour` is the delegation of the tour's own; `delegation` is the reader's. */
 export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
-/** The example's manifests in the folder that the operator watches, and what the operator says of them. */
-export type QuickstartFolder = {
-  /** The namespace of the manifests, and what the API calls the folder that they lie in. */
+/**
+ * The example's objects where they are declared, and what the operator says of them. `tour` is the delegation
+ * of the tour's own.
+ */
+export type Quickstart = {
+  /** The namespace of the manifests, and what the API calls the cluster, or the folder that they lie in. */
   place(): Promise<{ clusterId: string; namespace: string }>;
-  /**
-   * Declares tenant, platform and agent; what is there already stays as it is. Where there is nothing of the
-   * example yet, the reader's delegation is written with it.
-   */
+  /** Declares tenant, platform and agent; what is there already stays as it is. */
   declarePlatform(): Promise<void>;
-  /** Declares the tour's own delegation again, in `tour.yaml`: one from an earlier run is withdrawn first. */
+  /** Declares the tour's own delegation again: one from an earlier run is withdrawn first. */
   requestTour(): Promise<void>;
-  /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
-  delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Declares the reader's delegation again from the example: the current one is withdrawn first. */
-  renewDelegation(): Promise<void>;
-  /** What the operator published last. Throws `UserError` for a file that is damaged. */
+  /** What the operator published last. Throws `UserError` for what is damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Throws `UserError` for a status file that is damaged. */
+  /** Throws `UserError` for what is damaged. */
   objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
   /** The operator's own words on why something is not ready. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
-const NAMESPACE = "default";
-const objects: Record<QuickstartKind, string> = {
-  platform: "platform.shop",
-  agent: "agent.shop-bot",
-  tour: "delegation.shop-bot-tour",
-  delegation: "delegation.shop-bot",
+/** The example's files, and the tour's own, in the order in which they are declared. */
+export const quickstartFiles = {
+  tenants: "tenants.yaml",
+  platform: "platform.yaml",
+  agent: "agent.yaml",
+  delegation: "delegation.yaml",
+} as const;
+
+/** Names of the example's objects. */
+export const objectNames: Readonly<Record<QuickstartKind, string>> = {
+  platform: "shop",
+  agent: "shop-bot",
+  tour: "shop-bot-tour",
+  delegation: "shop-bot",
 };
-const PLATFORM_FILES = ["tenants.yaml", "platform.yaml", "agent.yaml"];
-const DELEGATION_FILE = "delegation.yaml";
-const TOUR_FILE = "tour.yaml";
-const TOUR_COMMENT =
-  " The delegation that the tour asks for, uses and revokes; written anew at each start.\n Yours is in delegation.yaml.";
-const WITHDRAW_TIMEOUT_MS = 30_000;
-const POLL_MS = 50;
 
-type QuickstartSettings = {
-  examples: string;
-  manifests: string;
-  status: string;
-  secrets: string;
-  /** Once it is aborted nothing is waited for any more: new and pending calls are rejected. */
-  interrupted: AbortSignal;
+/** Where the operator publishes the credentials. */
+export const CREDENTIALS_NAME = "shop-credentials";
+
+/** What is read of an object, whoever keeps it. */
+export type DeclaredObject = {
+  metadata?: { generation?: number; deletionTimestamp?: string };
+  status?: ObjectStatus;
 };
-type StateFile = { metadata?: { generation?: number; deletionTimestamp?: string }; status?: ObjectStatus };
 
-/** Works on copies of `examples` in `manifests`, so that a reader can change those and watch. */
-export function openQuickstart({
-  examples,
-  manifests,
-  status,
-  secrets,
-  interrupted,
-}: QuickstartSettings): QuickstartFolder {
-  const statusFile = (kind: QuickstartKind) => join(status, NAMESPACE, `${objects[kind]}.yaml`);
-  const example = (file: string) => readFile(join(examples, file), "utf8");
-  const declared = (file: string) => readText(join(manifests, file));
-
-  async function readState(kind: QuickstartKind): Promise<StateFile | undefined> {
-    return (await readYaml(statusFile(kind))) as StateFile | undefined;
-  }
-
-  async function place(file: string): Promise<void> {
-    await writeAtomically(join(manifests, file), await example(file));
-  }
-
-  async function withdraw(file: string, kind: QuickstartKind): Promise<void> {
-    await rm(join(manifests, file), { force: true });
-    const end = performance.now() + WITHDRAW_TIMEOUT_MS;
-    while ((await readText(statusFile(kind))) !== undefined) {
-      if (performance.now() > end) throw new Error("The earlier delegation was not withdrawn");
-      await sleep(POLL_MS, undefined, { signal: interrupted });
-    }
-  }
-
+/** The state of an object; `undefined` while the operator has not judged what is declared now. */
+export function stateOf(object: DeclaredObject | undefined): ObjectState | undefined {
+  const generation = object?.metadata?.generation;
+  if (!object?.status || generation === undefined || object.metadata?.deletionTimestamp) return undefined;
+  const ready = condition(object.status, "Ready");
+  if (ready?.observedGeneration !== generation) return undefined;
   return {
-    async place() {
-      const identity = (await readYaml(join(status, "cluster.yaml"))) as { clusterID?: string } | undefined;
-      if (identity?.clusterID === undefined) throw new Error("The operator has no identity yet");
-      return { clusterId: identity.clusterID, namespace: NAMESPACE };
-    },
-    async declarePlatform() {
-      const missing: string[] = [];
-      for (const file of [...PLATFORM_FILES, DELEGATION_FILE]) {
-        if ((await declared(file)) === undefined) missing.push(file);
-      }
-      const isFirst = missing.length > PLATFORM_FILES.length;
-      for (const file of missing) {
-        if (file !== DELEGATION_FILE || isFirst) await place(file);
-      }
-    },
-    async requestTour() {
-      await withdraw(TOUR_FILE, "tour");
-      const manifest = parseDocument(await example(DELEGATION_FILE));
-      manifest.setIn(["metadata", "name"], "shop-bot-tour");
-      manifest.commentBefore = TOUR_COMMENT;
-      await writeAtomically(join(manifests, TOUR_FILE), manifest.toString());
-    },
-    async delegationFile() {
-      const text = await declared(DELEGATION_FILE);
-      if (text === undefined) return "missing";
-      return text === (await example(DELEGATION_FILE)) ? "example" : "edited";
-    },
-    async renewDelegation() {
-      await withdraw(DELEGATION_FILE, "delegation");
-      await place(DELEGATION_FILE);
-    },
-    async credentials() {
-      const secret = (await readYaml(join(secrets, NAMESPACE, "shop-credentials.yaml"))) as
-        | { data?: Record<string, string> }
-        | undefined;
-      if (!secret?.data) return undefined;
-      const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);
-      return Object.fromEntries(entries) as PlatformCredentials;
-    },
-    async objectState(kind) {
-      interrupted.throwIfAborted();
-      const state = await readState(kind);
-      const generation = state?.metadata?.generation;
-      if (!state?.status || generation === undefined || state.metadata?.deletionTimestamp) return undefined;
-      const ready = condition(state.status, "Ready");
-      if (ready?.observedGeneration !== generation) return undefined;
-      return {
-        ready: ready.status === "True",
-        stalled: condition(state.status, "Stalled")?.status === "True" || ready.reason === "Suspended",
-        reason: ready.reason,
-        status: state.status,
-      };
-    },
-    async explain(kind) {
-      const ready = condition((await readState(kind))?.status ?? {}, "Ready");
-      return ready
-        ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}`
-        : "the operator has not seen it";
-    },
+    ready: ready.status === "True",
+    stalled: condition(object.status, "Stalled")?.status === "True" || ready.reason === "Suspended",
+    reason: ready.reason,
+    status: object.status,
   };
+}
+
+/** What the operator says of an object's readiness. */
+export function explanationOf(object: DeclaredObject | undefined): string {
+  const ready = condition(object?.status ?? {}, "Ready");
+  return ready ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}` : "the operator has not seen it";
+}
+
+/** The credentials of a Secret as it is kept. */
+export function credentialsOf(secret: { data?: Record<string, string> } | undefined) {
+  if (!secret?.data) return undefined;
+  const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);
+  return Object.fromEntries(entries) as PlatformCredentials;
+}
+
+/** The example's delegation as the tour's own. */
+export function tourDelegation(example: string) {
+  const manifest = parseDocument(example);
+  manifest.setIn(["metadata", "name"], objectNames.tour);
+  return manifest;
 }
 
 function condition({ conditions }: ObjectStatus, type: string): Condition | undefined {
@@ -185,32 +118,4 @@ function condition({ conditions }: ObjectStatus, type: string): Condition | unde
 
 function fromBase64(text: string): string {
   return Buffer.from(text, "base64").toString("utf8");
-}
-
-async function readText(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    if ((error as { code?: string }).code === "ENOENT") return undefined;
-    throw error;
-  }
-}
-
-async function readYaml(path: string): Promise<unknown> {
-  const text = await readText(path);
-  if (text === undefined) return undefined;
-  let value: unknown;
-  try {
-    value = parse(text);
-  } catch (cause) {
-    throw damaged(path, cause);
-  }
-  if (typeof value !== "object" || value === null) throw damaged(path);
-  return value;
-}
-
-function damaged(path: string, cause?: unknown): UserError {
-  return new UserError(`${path} is damaged: it is not the YAML that the operator writes`, `Remove the file`, {
-    cause,
-  });
 }

@@ -2,9 +2,9 @@ import type { Terminal } from "../terminal.ts";
 import { messageOf, UserError } from "../user_error.ts";
 import type { TourState, TourStep, TourWorld } from "./steps.ts";
 
-type Tour = {
-  steps: readonly TourStep[];
-  world: TourWorld;
+type Tour<World> = {
+  steps: readonly TourStep<World>[];
+  world: World;
   state: TourState;
   interrupted: AbortSignal;
   /**
@@ -17,7 +17,10 @@ type Tour = {
  * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws
  * `UserError` for a surprise unless the tour may fail, and whatever an interruption threw.
  */
-export async function runTour(terminal: Terminal, { steps, ...context }: Tour): Promise<boolean> {
+export async function runTour<World = TourWorld>(
+  terminal: Terminal,
+  { steps, ...context }: Tour<World>,
+): Promise<boolean> {
   for (const step of steps) {
     if (await runStep(terminal, step, context)) continue;
     terminal.warn(
@@ -29,10 +32,10 @@ export async function runTour(terminal: Terminal, { steps, ...context }: Tour): 
 }
 
 /** Whether the step passed. */
-async function runStep(
+async function runStep<World>(
   terminal: Terminal,
-  { name, title, run }: TourStep,
-  { world, state, interrupted, mayFail }: Omit<Tour, "steps">,
+  { name, title, run }: TourStep<World>,
+  { world, state, interrupted, mayFail }: Omit<Tour<World>, "steps">,
 ): Promise<boolean> {
   interrupted.throwIfAborted();
   const step = terminal.step(name, title);

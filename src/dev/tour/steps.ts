@@ -1,30 +1,36 @@
+import { awaitStatus } from "./await_status.ts";
 import {
   type Application,
   deliveredEvent,
   expectDecision,
   expectEqual,
   expectError,
+  type Patience,
   present,
   proofOf,
-  Surprise,
   verify,
-  within,
 } from "./calls.ts";
-import { type Person, signIn } from "./person.ts";
-import type { ObjectState, QuickstartFolder, QuickstartKind } from "./quickstart.ts";
+import { type CodeReader, type Person, signIn } from "./person.ts";
+import type { Quickstart } from "./quickstart.ts";
 import type { Receiver } from "./receiver.ts";
 
-/** What the tour acts on: a running stack, its manifests folder, and a webhook receiver. */
+/** What the tour acts on, wherever the service runs. */
 export type TourWorld = {
+  /** Where the API answers. */
   baseUrl: string;
   email: string;
-  quickstart: QuickstartFolder;
-  receiver: Receiver;
+  readCode: CodeReader;
+  quickstart: Quickstart;
+  /** Where webhooks arrive; left out, nobody receives them. */
+  receiver?: Pick<Receiver, "url" | "useSecret" | "waitFor">;
+  patience: Patience;
 };
 
 /** What the tour learns step by step: before its step has run, a field is not there. */
 export type TourState = {
   person: Person;
+  /** Whether the namespace acts for the account since this tour. */
+  accepted: boolean;
   application: Application;
   requestId: string;
   certId: string;
@@ -35,10 +41,10 @@ export type TourState = {
 };
 
 /** One step: a stable name, what a person reads, and the work; its answer is the detail shown. */
-export type TourStep = {
+export type TourStep<World = TourWorld> = {
   name: string;
   title: string;
-  run(world: TourWorld, state: TourState): Promise<string>;
+  run(world: World, state: TourState): Promise<string>;
 };
 
 /** The scope that the example asks for and the owner holds back. */
@@ -49,8 +55,8 @@ export const USED_SCOPE = "data:read";
 const signedIn: TourStep = {
   name: "owner_signed_in",
   title: "A person signs in with a code sent by e-mail",
-  async run({ baseUrl, email }, state) {
-    const { person, code, humanId, isNew } = await signIn(baseUrl, email);
+  async run({ baseUrl, email, readCode }, state) {
+    const { person, code, humanId, isNew } = await signIn(baseUrl, email, readCode);
     state.person = person;
     return `${email}, code ${code}, root identity ${humanId}${isNew ? " (new, in the vault)" : ""}`;
   },
@@ -59,9 +65,20 @@ const signedIn: TourStep = {
 const namespaceAccepted: TourStep = {
   name: "namespace_accepted",
   title: "The person lets the namespace act for the account",
-  async run({ quickstart }, { person }) {
+  async run({ quickstart }, state) {
     const { clusterId, namespace } = await quickstart.place();
-    await person.call("PUT", `/v1/service/namespace-bindings/${clusterId}/${namespace}`, {});
+    const { namespace_bindings: known } = await state.person.call<{ namespace_bindings: NamespaceBinding[] }>(
+      "GET",
+      NAMESPACE_BINDINGS,
+    );
+    const isAccepted = known.some(
+      (binding) =>
+        binding.cluster === clusterId && binding.namespace === namespace && binding.status === "accepted",
+    );
+    if (!isAccepted) {
+      await state.person.call("PUT", `${NAMESPACE_BINDINGS}/${clusterId}/${namespace}`, {});
+      state.accepted = true;
+    }
     return `namespace ${namespace} of ${clusterId}`;
   },
 };
@@ -69,16 +86,19 @@ const namespaceAccepted: TourStep = {
 const platformRegistered: TourStep = {
   name: "platform_registered",
   title: "platform.yaml becomes a platform with an API key",
-  async run({ baseUrl, quickstart, receiver }, state) {
+  async run(world, state) {
+    const { baseUrl, quickstart, receiver } = world;
     await quickstart.declarePlatform();
-    const credentials = await awaitStatus(quickstart, "platform", async ({ ready }) =>
+    const credentials = await awaitStatus(world, "platform", async ({ ready }) =>
       ready ? quickstart.credentials() : undefined,
     );
     const { connection_id: connectionId, api_key: apiKey } = credentials;
     state.application = { baseUrl, connectionId, apiKey, agentId: "" };
-    receiver.useSecret(credentials.webhook_signing_secret);
-    const callback = { callback_url: receiver.url };
-    await state.person.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
+    if (receiver !== undefined) {
+      receiver.useSecret(credentials.webhook_signing_secret);
+      const callback = { callback_url: receiver.url };
+      await state.person.call("PUT", `/v1/service/connections/${connectionId}/callback`, callback);
+    }
     return `connection ${connectionId}, key ${credentials.api_key_prefix}…`;
   },
 };
@@ -86,8 +106,8 @@ const platformRegistered: TourStep = {
 const agentKeyed: TourStep = {
   name: "agent_keyed",
   title: "agent.yaml becomes an agent with a hybrid key",
-  async run({ quickstart }, state) {
-    const agentId = await awaitStatus(quickstart, "agent", ({ ready, status }) =>
+  async run(world, state) {
+    const agentId = await awaitStatus(world, "agent", ({ ready, status }) =>
       ready ? status.agentID : undefined,
     );
     state.application = { ...state.application, agentId };
@@ -98,9 +118,9 @@ const agentKeyed: TourStep = {
 const delegationRequested: TourStep = {
   name: "delegation_requested",
   title: "tour.yaml becomes a request to a person",
-  async run({ quickstart }, state) {
-    await quickstart.requestTour();
-    state.requestId = await awaitStatus(quickstart, "tour", ({ status }) => status.requestID);
+  async run(world, state) {
+    await world.quickstart.requestTour();
+    state.requestId = await awaitStatus(world, "tour", ({ status }) => status.requestID);
     const request = await state.person.call<DelegationRequest>("GET", requestPath(state));
     expectEqual("the request", request.status, "pending");
     return `${state.requestId} asks for ${request.requested_scope.join(", ")}`;
@@ -119,7 +139,7 @@ const approvedNarrower: TourStep = {
 const approvalDelivered: TourStep = {
   name: "approval_delivered",
   title: "The application hears of it by webhook",
-  run: ({ receiver }, state) => deliveredEvent(receiver, "delegation.approved", state.certId),
+  run: (world, state) => deliveredEvent(world, "delegation.approved", state.certId),
 };
 
 const proofPresented: TourStep = {
@@ -160,11 +180,11 @@ const notDelegatedDenied: TourStep = {
 const revoked: TourStep = {
   name: "revoked",
   title: "The person revokes, and the application hears of it",
-  async run({ receiver }, { person, certId }) {
+  async run(world, { person, certId }) {
     const path = `/v1/service/delegations/${certId}/revoke`;
     const certificate = await person.call<{ status: string }>("POST", path, { reason: "the tour is over" });
     expectEqual("the certificate", certificate.status, "revoked");
-    return deliveredEvent(receiver, "delegation.revoked", certId);
+    return deliveredEvent(world, "delegation.revoked", certId);
   },
 };
 
@@ -218,6 +238,10 @@ export const tourSteps: readonly TourStep[] = [
   audited,
 ];
 
+/** Which namespaces act for the account. */
+export const NAMESPACE_BINDINGS = "/v1/service/namespace-bindings";
+
+type NamespaceBinding = { cluster: string; namespace: string; status: string };
 type DelegationRequest = {
   status: string;
   requested_scope: string[];
@@ -226,33 +250,6 @@ type DelegationRequest = {
 };
 type Certificate = { cert_id: string; status: string; approved_scope: string[] };
 type AuditEvent = { cert_id: string; details: { decision?: string; decision_reason?: string } };
-
-const JUDGED_MS = 5_000;
-
-/**
- * Waits until the operator's word on an object is the wanted one. Throws `Surprise` with the operator's
- * own words after 30 s, and as soon as the object has waited 5 s for a person.
- */
-export function awaitStatus<T>(
-  quickstart: QuickstartFolder,
-  kind: QuickstartKind,
-  wanted: (objectState: ObjectState) => Promise<T | undefined> | T | undefined,
-): Promise<T> {
-  const began = performance.now();
-  return within(
-    `what is wanted of the ${kind}`,
-    async () => {
-      const objectState = await quickstart.objectState(kind);
-      if (!objectState) return undefined;
-      const answer = await wanted(objectState);
-      if (answer === undefined && objectState.stalled && performance.now() - began > JUDGED_MS) {
-        throw new Surprise(await quickstart.explain(kind));
-      }
-      return answer;
-    },
-    () => quickstart.explain(kind),
-  );
-}
 
 function requestPath({ requestId }: TourState): string {
   return `/v1/service/delegations/requests/${requestId}`;

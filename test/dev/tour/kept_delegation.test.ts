@@ -1,8 +1,13 @@
 import { expect, test } from "vitest";
 import { Surprise } from "../../../src/dev/tour/calls.ts";
-import { keptDelegation, recallKeptDelegation } from "../../../src/dev/tour/kept_delegation.ts";
-import type { ObjectState, QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
-import type { TourState, TourWorld } from "../../../src/dev/tour/steps.ts";
+import {
+  type FolderWorld,
+  keptDelegation,
+  recallKeptDelegation,
+} from "../../../src/dev/tour/kept_delegation.ts";
+import type { ObjectState } from "../../../src/dev/tour/quickstart.ts";
+import type { QuickstartFolder } from "../../../src/dev/tour/quickstart_folder.ts";
+import type { TourState } from "../../../src/dev/tour/steps.ts";
 
 type File = Awaited<ReturnType<QuickstartFolder["delegationFile"]>>;
 
@@ -37,7 +42,7 @@ function worldOf(file: File, now: ObjectState, request: object = { status: "pend
     return { cert_id: "cert-new", status: "approved", approved_scope };
   };
   return {
-    world: { quickstart } as TourWorld,
+    world: { quickstart, patience: { statusMs: 30_000, eventMs: 1 } } as FolderWorld,
     state: { person: { email: "owner@example.test", call } } as TourState,
     done,
   };

@@ -5,7 +5,7 @@ import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { parse } from "yaml";
 import { type ManifestFolders, openManifests } from "../../../src/dev/tour/manifests.ts";
-import { openQuickstart, type QuickstartFolder } from "../../../src/dev/tour/quickstart.ts";
+import { openQuickstart, type QuickstartFolder } from "../../../src/dev/tour/quickstart_folder.ts";
 
 const examples = fileURLToPath(new URL("../../../docs/examples/quickstart", import.meta.url));
 let folder: string;

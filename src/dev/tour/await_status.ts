@@ -1,0 +1,30 @@
+import { type Patience, Surprise, within } from "./calls.ts";
+import type { ObjectState, Quickstart, QuickstartKind } from "./quickstart.ts";
+
+const JUDGED_MS = 5_000;
+
+/**
+ * Waits until the operator's word on an object is the wanted one. Throws `Surprise` with the operator's
+ * own words when it takes too long, and as soon as the object has waited 5 s for a person.
+ */
+export function awaitStatus<T>(
+  { quickstart, patience }: { quickstart: Quickstart; patience: Patience },
+  kind: QuickstartKind,
+  wanted: (objectState: ObjectState) => Promise<T | undefined> | T | undefined,
+): Promise<T> {
+  const began = performance.now();
+  return within(
+    `what is wanted of the ${kind}`,
+    patience.statusMs,
+    async () => {
+      const objectState = await quickstart.objectState(kind);
+      if (!objectState) return undefined;
+      const answer = await wanted(objectState);
+      if (answer === undefined && objectState.stalled && performance.now() - began > JUDGED_MS) {
+        throw new Surprise(await quickstart.explain(kind));
+      }
+      return answer;
+    },
+    () => quickstart.explain(kind),
+  );
+}
