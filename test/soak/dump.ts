@@ -56,14 +56,20 @@ export async function dump(source: Source): Promise<void> {
   await dumpHistory(source);
 }
 
-async function dumpDeliveries({ database, folder }: Source): Promise<void> {
+/** Writes down the deliveries to all connections, or to those that are named. */
+export async function dumpDeliveries(
+  { database, folder }: Pick<Source, "database" | "folder">,
+  connectionIds: readonly string[] | null = null,
+): Promise<void> {
   const { rows } = await database.raw(
     `select d.delivery_id, e.connection_id, d.state, d.attempts,
             array_agg(a.started_at) filter (where a.outcome = 'lost') as lost_from,
             array_agg(a.ended_at) filter (where a.outcome = 'lost') as lost_until
      from webhook_deliveries d join webhook_endpoints e using (endpoint_id)
      left join webhook_attempts a using (delivery_id)
+     where :connectionIds::uuid[] is null or e.connection_id = any (:connectionIds)
      group by d.delivery_id, e.connection_id order by e.connection_id, d.aggregate_seq`,
+    { connectionIds },
   );
   const lines = openLines(folder, "deliveries");
   for (const row of rows) {

@@ -3,8 +3,11 @@ import { chances } from "../events/support/load.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { openLines } from "./lines.ts";
 
-/** What the receivers are started with; the first line that they print is their URL. */
-export type ReceiversInput = { folder: string; seed: number };
+/**
+ * What the receivers are started with: where they listen, and what share of deliveries they refuse once. The
+ * first line that they print is their URL.
+ */
+export type ReceiversInput = { folder: string; seed: number; host?: string; failing?: number };
 
 const SLOWEST_MS = 30;
 const FAILING = 0.005;
@@ -13,20 +16,20 @@ const FAILING = 0.005;
  * Receives webhooks, checks both signatures by itself, and writes down every request with its answer, before
  * it is given. Secrets come as lines `<connection id> <secret>` on standard input; it ends with that.
  */
-async function receive({ folder, seed }: ReceiversInput): Promise<void> {
+async function receive({ folder, seed, host, failing = FAILING }: ReceiversInput): Promise<void> {
   const lines = openLines(folder, "received");
   const chance = chances(seed);
   const failed = new Set<string>();
-  const receiver = await startReceiver();
+  const receiver = await startReceiver(Date.now, "", host);
   receiver.reply = async ({ event, deliveryId, faults }) => {
     receiver.requests.length = 0;
     const at = Date.now();
     await sleep(chance() * SLOWEST_MS);
     // Once each: a second failure of the same delivery would wait for five minutes.
-    const fails = chance() < FAILING && !failed.has(deliveryId);
+    const fails = chance() < failing && !failed.has(deliveryId);
     if (fails) failed.add(deliveryId);
     const status = fails ? 500 : 204;
-    const id = String(event.request_id ?? event.org_name);
+    const id = String(event.request_id ?? event.cert_id ?? event.org_name);
     lines.write({ id, connectionId: String(event.connection_id), deliveryId, at, status, faults });
     return status;
   };

@@ -2,7 +2,6 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Database, openDatabase } from "../../src/db/database.ts";
@@ -18,7 +17,7 @@ import { type FragilePostgres, startFragilePostgres } from "../events/support/po
 import { SEALING_KEY } from "../events/support/worker.ts";
 import { insertRecords, type Records } from "../proofs/records.ts";
 import type { GeneratorInput } from "./generator.ts";
-import type { ReceiversInput } from "./receivers.ts";
+import { hasExited, type Program, startGenerator, startReceivers } from "./programs.ts";
 
 /** A worker: the real program, in a process of its own. */
 export type WorkerProcess = {
@@ -41,9 +40,6 @@ export type World = {
   startGenerator(input: Pick<GeneratorInput, "seed" | "perSecond" | "connections" | "accounts">): Program;
   stop(): Promise<void>;
 };
-
-/** A program of the run that ends when its standard input does. */
-export type Program = { end(): Promise<void> };
 
 /** Seconds. Short, so that what a dead worker held is soon free; the last is the shortest that there is. */
 const LEASE_SECONDS = 3;
@@ -110,44 +106,13 @@ export async function openWorld(folder: string, seed: number): Promise<World> {
       },
       openAccounts: (count) =>
         Promise.all(Array.from({ length: count }, () => insertRecords(database, CREDIT_MICRO_USD))),
-      startGenerator: (input) => programOf(run("generator.ts", { ...input, folder, url: postgres.url })),
+      startGenerator: (input) => startGenerator({ ...input, folder, url: postgres.url }),
       stop,
     };
   } catch (error) {
     await stop();
     throw error;
   }
-}
-
-async function startReceivers(input: ReceiversInput) {
-  const child = run("receivers.ts", input);
-  const [url] = (await once(createInterface({ input: child.stdout as NodeJS.ReadableStream }), "line")) as [
-    string,
-  ];
-  return {
-    ...programOf(child),
-    url,
-    add: ({ connectionId, secret }: TestConnection) => void child.stdin?.write(`${connectionId} ${secret}\n`),
-  };
-}
-
-function run(script: string, input: object): ChildProcess {
-  return spawnTied(process.execPath, [fileURLToPath(new URL(script, import.meta.url))], {
-    env: { ...process.env, SOAK_INPUT: JSON.stringify(input) },
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-}
-
-function programOf(child: ChildProcess): Program {
-  return {
-    async end() {
-      child.stdout?.resume();
-      const exit = hasExited(child) ? undefined : once(child, "exit");
-      child.stdin?.end();
-      await exit;
-      if (child.exitCode !== 0) throw new Error(`A program of the run ended with ${child.exitCode}`);
-    },
-  };
 }
 
 function createWorkers(folder: string, url: string, settings: KafkaSettings) {
@@ -194,10 +159,6 @@ function createWorkers(folder: string, url: string, settings: KafkaSettings) {
       await Promise.all(workers.map((worker) => worker.end("SIGTERM")));
     },
   };
-}
-
-function hasExited({ exitCode, signalCode }: ChildProcess): boolean {
-  return exitCode !== null || signalCode !== null;
 }
 
 /** Keeps so many workers running, as an orchestrator does: one that has ended is started again. */

@@ -23,7 +23,7 @@ export type Reply = (
   nth: number,
 ) => number | undefined | Promise<number | undefined>;
 
-/** A real HTTP receiver on loopback that logs every request and checks both signatures by itself. */
+/** A real HTTP receiver, on loopback unless another host is named, that logs every request and checks both signatures by itself. */
 export type Receiver = {
   url: string;
   requests: Received[];
@@ -38,7 +38,11 @@ export type Receiver = {
 };
 
 /** Starts a receiver; it answers 204 unless told otherwise. `now` is the sender's clock, in milliseconds. */
-export async function startReceiver(now: () => number = Date.now, secret = ""): Promise<Receiver> {
+export async function startReceiver(
+  now: () => number = Date.now,
+  secret = "",
+  host = "127.0.0.1",
+): Promise<Receiver> {
   const server = createServer((request, response) => void answer(request, response));
   const receiver: Receiver = {
     url: "",
@@ -75,8 +79,8 @@ export async function startReceiver(now: () => number = Date.now, secret = ""): 
     if (status !== undefined) response.writeHead(status).end();
   }
 
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  receiver.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`;
+  await new Promise<void>((resolve) => server.listen(0, host, resolve));
+  receiver.url = `http://${host}:${(server.address() as AddressInfo).port}/hook`;
   return receiver;
 }
 
