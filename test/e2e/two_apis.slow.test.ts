@@ -1,11 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
-import { type DevStack, PROGRAM, startDevStack } from "../support/dev_stack.ts";
+import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";
 
@@ -25,7 +23,7 @@ beforeAll(async () => {
   stack = await startDevStack();
   const port = await freePort();
   second = spawn(process.execPath, [PROGRAM, "api"], {
-    env: { ...(await environmentOfApi()), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
+    env: { ...(await environmentOf(stack, "api")), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
     stdio: ["ignore", "ignore", "inherit"],
   });
   bases = [stack.baseUrl, `http://127.0.0.1:${port}`];
@@ -41,18 +39,6 @@ afterAll(async () => {
   if (second) await killHard(second);
   await stack?.stop();
 });
-
-/** The environment of the stack's own API, as the kernel keeps it. */
-async function environmentOfApi(): Promise<Record<string, string>> {
-  const { parts } = JSON.parse(await readFile(join(stack.folder, "run.json"), "utf8"));
-  const text = await readFile(`/proc/${parts.api.pid}/environ`, "utf8");
-  return Object.fromEntries(
-    text
-      .split("\0")
-      .filter((line) => line.includes("="))
-      .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
-  );
-}
 
 /** A person on the first API, and their application on both. */
 async function openAccount(

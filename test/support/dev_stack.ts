@@ -42,6 +42,18 @@ export async function startDevStack(): Promise<DevStack> {
   return { folder, baseUrl, stop };
 }
 
+/** The environment of a part of the stack, as the kernel keeps it. */
+export async function environmentOf({ folder }: DevStack, part: string): Promise<Record<string, string>> {
+  const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
+  const text = await readFile(`/proc/${parts[part].pid}/environ`, "utf8");
+  return Object.fromEntries(
+    text
+      .split("\0")
+      .filter((line) => line.includes("="))
+      .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+  );
+}
+
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, "exit");

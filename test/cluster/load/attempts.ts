@@ -1,0 +1,57 @@
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** An answer as far as it matters whether it is one: anything below 500 is. */
+export type Answer = { status: number; headers: Headers; text: string };
+
+/** How the calls of a run went, each attempt counted. `wrong` is what an application need not bear. */
+export type Tally = { answered: number; unavailable: number; cut: number; wrong: string[] };
+
+/** Longer than a pod takes to come back, an elected Postgres to recover, or a claim to end. */
+const GIVE_UP_MS = 120_000;
+const PAUSE_MS = 200;
+
+/** Nothing yet. */
+export function newTally(): Tally {
+  return { answered: 0, unavailable: 0, cut: 0, wrong: [] };
+}
+
+/**
+ * Repeats a call as a careful application does, until it is answered: after a 503 that says when to come
+ * again, and after a connection that was cut. Any other 5xx, and a 503 without Retry-After, is written down as
+ * wrong and repeated too. Rejects after two minutes.
+ */
+export async function insist<A extends Answer>(
+  what: string,
+  tally: Tally,
+  call: () => Promise<A>,
+): Promise<A> {
+  const end = performance.now() + GIVE_UP_MS;
+  for (;;) {
+    const answer = await call().catch((error: unknown) => reasonOf(error));
+    if (typeof answer !== "string" && answer.status < 500) {
+      tally.answered += 1;
+      return answer;
+    }
+    if (typeof answer === "string") tally.cut += 1;
+    else if (answer.status === 503 && answer.headers.has("retry-after")) tally.unavailable += 1;
+    else tally.wrong.push(`${what} answered ${answer.status}: ${answer.text.slice(0, 200)}`);
+    if (performance.now() > end) {
+      throw new Error(`${what}: no answer for ${GIVE_UP_MS} ms, ${said(answer)} at last`);
+    }
+    await sleep(PAUSE_MS);
+  }
+}
+
+function said(answer: Answer | string): string {
+  return typeof answer === "string" ? answer : `${answer.status} ${answer.text.slice(0, 200)}`;
+}
+
+function reasonOf(error: unknown): string {
+  const { cause, message } = error as Error;
+  return cause instanceof Error ? `${message}: ${cause.message}` : message;
+}
+
+/** The sum of two tallies, for people. */
+export function described({ answered, unavailable, cut, wrong }: Tally): string {
+  return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${wrong.length} wrong`;
+}

@@ -1,0 +1,26 @@
+import { readLines } from "../../soak/lines.ts";
+
+/** In how many shops the order could be compared, and where it was another one. */
+export type Sequence = { compared: number; problems: string[] };
+
+/**
+ * Compares the order in which a shop's events arrived with that in which its people decided. It is promised to
+ * a receiver that accepts everything, and of one with a retry the retried event comes later: so only shops
+ * whose deliveries all took one attempt are compared.
+ */
+export function checkSequence(folder: string): Sequence {
+  const deliveries = Map.groupBy(readLines(folder, "deliveries"), ({ connectionId }) => connectionId);
+  const decided = Map.groupBy(readLines(folder, "appended"), ({ of }) => of);
+  const received = Map.groupBy(readLines(folder, "received"), ({ connectionId }) => connectionId);
+  const calm = [...deliveries].filter(
+    ([, all]) => all.length > 1 && all.every(({ attempts }) => attempts === 1),
+  );
+  const problems = calm.flatMap(([connectionId]) => {
+    const wanted = (decided.get(connectionId) ?? []).map(({ id }) => id);
+    const got = (received.get(connectionId) ?? []).map(({ id }) => id);
+    const at = wanted.findIndex((id, n) => id !== got[n]);
+    if (at === -1 && wanted.length === got.length) return [];
+    return [`${connectionId} got ${got[at]} as number ${at + 1}, decided was ${wanted[at]}`];
+  });
+  return { compared: calm.length, problems };
+}

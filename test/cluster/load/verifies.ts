@@ -1,0 +1,128 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Agent, request } from "undici";
+import { bundleHash, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import type { openLines } from "../../soak/lines.ts";
+import type { ProofWorld } from "../../support/proof_world.ts";
+import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
+
+/** What verifying has shown. Times are milliseconds from the moment when a call was due. */
+export type Verified = { allowed: number; p50: number; p99: number; slowest: number; perSecond: number };
+
+type Proof = { world: ProofWorld; id: string; body: string };
+type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
+
+const CONNECTIONS = 32;
+const CALL_MS = 15_000;
+/** So many calls may wait for their answer; then the next ones are late. */
+const MOST_OPEN = 512;
+const TICK_MS = 10;
+/** Proofs that are made at a time, while fewer than a second's are there. */
+const BATCH = 20;
+
+/** Makes proofs of what is lent in the worlds, in turns. */
+export async function prove(worlds: readonly ProofWorld[], count: number): Promise<Proof[]> {
+  return Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      const world = worlds[n % worlds.length] as ProofWorld;
+      return proofOf(world, await world.prove());
+    }),
+  );
+}
+
+function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
+  const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
+  return { world, id: Buffer.from(bundleHash(bundle)).toString("hex"), body };
+}
+
+/**
+ * Asks for decisions at a steady rate, whether earlier ones are answered or not, until it is stopped. A call
+ * without an answer is repeated with the same proof: a proof that is spent by then was decided on. Begins with
+ * the proofs that are given, then makes its own.
+ */
+export function startVerifies(
+  {
+    apiUrl,
+    worlds,
+    lines,
+    perSecond,
+  }: { apiUrl: string; worlds: ProofWorld[]; lines: Appended; perSecond: number },
+  given: Proof[] = [],
+) {
+  const dispatcher = new Agent({ connections: CONNECTIONS, pipelining: 1, keepAliveTimeout: 4_000 });
+  const tally: Tally = newTally();
+  const took: number[] = [];
+  const open = new Set<Promise<void>>();
+  const proofs = given;
+  const started = performance.now();
+  let [isOver, sent, allowed] = [false, 0, 0];
+
+  async function verifyOne({ world, id, body }: Proof, dueAt: number): Promise<void> {
+    let tries = 0;
+    const { status, text } = await insist("verify", tally, () => {
+      tries += 1;
+      return call(world, body);
+    });
+    const isAllowed = status === 200 && text.includes('"decision":"allow"');
+    const wasDecided = tries > 1 && status === 400 && text.includes("invalid_challenge");
+    if (!isAllowed && !wasDecided) tally.wrong.push(`verify answered ${status}: ${text.slice(0, 200)}`);
+    else lines.write({ id, kind: "decision", of: world.accountId, outcome: "committed" });
+    if (isAllowed) allowed += 1;
+    took.push(performance.now() - dueAt);
+  }
+
+  async function call({ apiKey }: ProofWorld, body: string): Promise<Answer> {
+    const {
+      statusCode,
+      headers,
+      body: answer,
+    } = await request(`${apiUrl}/v1/service/verify`, {
+      method: "POST",
+      dispatcher,
+      headers: { "content-type": "application/json", "x-service-api-key": apiKey },
+      body,
+      signal: AbortSignal.timeout(CALL_MS),
+    });
+    const plain = Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string]);
+    return { status: statusCode, headers: new Headers(plain), text: await answer.text() };
+  }
+
+  async function keepProving(): Promise<void> {
+    while (!isOver) {
+      if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH)));
+      else await sleep(TICK_MS);
+    }
+  }
+
+  async function keepSending(): Promise<void> {
+    while (!isOver) {
+      const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
+      for (; sent < due && open.size < MOST_OPEN && proofs.length > 0; sent += 1) {
+        const one = verifyOne(proofs.shift() as Proof, started + (sent / perSecond) * 1000);
+        open.add(one);
+        void one.catch((error: Error) => tally.wrong.push(error.message)).finally(() => open.delete(one));
+      }
+      await sleep(TICK_MS);
+    }
+  }
+
+  const running = Promise.all([keepSending(), keepProving()]);
+  return {
+    tally,
+    async stop(): Promise<Verified> {
+      isOver = true;
+      await running;
+      const seconds = (performance.now() - started) / 1000;
+      await Promise.allSettled(open);
+      await dispatcher.close();
+      took.sort((one, other) => one - other);
+      const at = (share: number) => Math.round(took[Math.floor(took.length * share)] ?? 0);
+      return {
+        allowed,
+        p50: at(0.5),
+        p99: at(0.99),
+        slowest: at(0.9999),
+        perSecond: Math.round(sent / seconds),
+      };
+    },
+  };
+}
