@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { createMailer } from "./accounts/mail/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
 import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
@@ -8,6 +9,7 @@ import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { openDatabase, openPool } from "./db/database.ts";
+import { readSchemaState } from "./db/migrate.ts";
 import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
@@ -47,8 +49,13 @@ export type Api = {
   port: number;
   /** Where the operator's calls are answered; undefined without a token for it. */
   operatorPort: number | undefined;
-  /** Whether calls can be served: the database answers. */
+  /**
+   * Whether calls can be served: the database answers, with a schema that this version works on. The vault
+   * does not count: decisions do without it.
+   */
   isReady(): Promise<boolean>;
+  /** Goes on serving for `DRAIN_SECONDS`, and says with each answer that its connection ends. */
+  drain(): Promise<void>;
   /** Lets the calls under way finish, then lets go of everything. */
   stop(): Promise<void>;
 };
@@ -151,8 +158,11 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     port,
     operatorPort,
     async isReady() {
-      await db.raw("select 1");
-      return true;
+      return (await readSchemaState(db)).kind === "usable";
+    },
+    async drain() {
+      servers.drain();
+      await sleep(config.DRAIN_SECONDS * 1000);
     },
     async stop() {
       await servers.stop();
@@ -188,6 +198,10 @@ async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, 
     host: server.host,
     port: server.port,
     operatorPort: operator?.port,
+    drain() {
+      server.drain();
+      operator?.drain();
+    },
     stop: () => Promise.all([server.stop(), operator?.stop()]),
   };
 }

@@ -111,6 +111,8 @@ const apiSchema = common.extend({
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
+  /** How long calls are still taken after the signal to end, while balancers learn of it. */
+  DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
   /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });
@@ -170,7 +172,13 @@ const clusterOperatorSchema = operatorSchema.extend({
 });
 
 const databaseSchema = z.object({ DATABASE_URL: z.string().min(1) });
-const migrateSchema = databaseSchema.extend(eventFields).superRefine(checkEventSettings);
+const migrateSchema = databaseSchema
+  .extend({
+    ...eventFields,
+    /** How long `deputize migrate` waits for a database that is not up yet. */
+    MIGRATE_WAIT_SECONDS: z.coerce.number().int().min(0).max(3_600).default(300),
+  })
+  .superRefine(checkEventSettings);
 
 /** Settings that every role has. */
 export type RoleConfig = z.infer<typeof role>;

@@ -50,7 +50,9 @@ program
 program
   .command("migrate")
   .description("Bring the database to this version's schema")
-  .action(async () => (await import("./roles.ts")).runMigrate());
+  .action(async () => {
+    process.exitCode = await (await import("./roles.ts")).runMigrate();
+  });
 
 program
   .command("reconcile")

@@ -18,8 +18,16 @@ import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
-/** A role that is up: whether it can do its work, and how it ends in order. */
-type RunningRole = { isReady(): Promise<boolean>; isAlive?(): boolean; stop(): Promise<void> };
+/**
+ * A role that is up: whether it can do its work, and how it ends in order. `drain` comes first and resolves
+ * when nobody should be sending it new work any more.
+ */
+type RunningRole = {
+  isReady(): Promise<boolean>;
+  isAlive?(): boolean;
+  drain?(): Promise<void>;
+  stop(): Promise<void>;
+};
 
 /** Serves the HTTP API until a signal ends it. */
 export async function runApi(): Promise<void> {
@@ -94,17 +102,28 @@ export async function runOperator(options: Record<string, string | undefined>): 
   );
 }
 
-/** Brings the database to this version's schema, makes missing topics, and says what was done. */
-export async function runMigrate(): Promise<void> {
+/**
+ * Brings the database to this version's schema, makes missing topics, and says what was done. Gives the exit
+ * status: 0 when all is there, 2 when the database could not be reached or locked in time: it may be repeated.
+ */
+export async function runMigrate(): Promise<number> {
   const config = readMigrateConfig();
   const log = createLog("info", "migrate");
-  const { migrate } = await import("./db/migrate.ts");
-  const { applied } = await migrate(config.DATABASE_URL);
-  log.info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
+  const { migrate, MigrationPutOff } = await import("./db/migrate.ts");
+  try {
+    const databaseMs = config.MIGRATE_WAIT_SECONDS * 1000;
+    const { applied } = await migrate(config.DATABASE_URL, { databaseMs, log });
+    log.info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
+  } catch (error) {
+    if (!(error instanceof MigrationPutOff)) throw error;
+    log.error(error.message);
+    return 2;
+  }
   const settings = kafkaSettings(config);
-  if (settings === undefined) return;
+  if (settings === undefined) return 0;
   const { makeTopics } = await import("./events/kafka/topics.ts");
   await makeTopics(settings, log);
+  return 0;
 }
 
 /**
@@ -157,32 +176,71 @@ export async function openEvents(): Promise<EventsCommands> {
 }
 
 /**
- * Starts a role and its health port, and ends both at the first SIGTERM or SIGINT. A second one ends
- * immediately.
+ * Opens a role's health port, waits for the schema of its database, where it has one, starts the role, and
+ * ends all at the first SIGTERM or SIGINT. It is ready from its start to that signal, as far as it can do its
+ * work. A second signal ends it immediately.
  */
 async function run(
   name: string,
-  config: RoleConfig,
+  config: RoleConfig & { DATABASE_URL?: string },
   start: (deps: { log: Logger; metrics: Metrics }) => Promise<RunningRole>,
 ): Promise<void> {
   const log = createLog(config.LOG_LEVEL, name);
   const metrics = createMetrics({ processMetrics: true });
-  const role = await start({ log, metrics });
-  const health = await startServer(createHealth({ metrics, ready: role.isReady, alive: role.isAlive }), {
-    host: config.HEALTH_HOST,
-    port: config.HEALTH_PORT,
-  });
-  log.info({ health_port: health.port }, "ready");
-  const signal = await firstSignal();
-  log.info({ signal }, "stopping");
-  await role.stop();
-  await health.stop(0);
+  const stopping = firstSignal();
+  let role: RunningRole | undefined;
+  const isReady = async () =>
+    role !== undefined && !stopping.signal.aborted && (await role.isReady()) && !stopping.signal.aborted;
+  const health = await startServer(
+    createHealth({ metrics, ready: isReady, alive: () => role?.isAlive?.() ?? true }),
+    { host: config.HEALTH_HOST, port: config.HEALTH_PORT },
+  );
+  log.info({ health_port: health.port }, "starting");
+  try {
+    role = await startOnce(config.DATABASE_URL, () => start({ log, metrics }), { log, ...stopping });
+    if (role === undefined) return;
+    log.info({ health_port: health.port }, "ready");
+    log.info({ signal: await stopping.name }, "stopping");
+    await role.drain?.();
+    await role.stop();
+  } finally {
+    await health.stop(0);
+  }
 }
 
-function firstSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    for (const name of ["SIGTERM", "SIGINT"] as const) process.once(name, () => resolve(name));
+/** Starts a role when its schema is there; undefined when a signal came before it was up. */
+async function startOnce(
+  url: string | undefined,
+  start: () => Promise<RunningRole>,
+  { log, signal, name }: { log: Logger } & Stopping,
+): Promise<RunningRole | undefined> {
+  if (url !== undefined) {
+    const { waitForSchema } = await import("./db/wait_for_schema.ts");
+    await waitForSchema(url, { log, signal });
+  }
+  if (signal.aborted) return undefined;
+  const starting = new AbortController();
+  // Half a role has no order in which it could end.
+  void name.then(() => starting.signal.aborted || process.exit(0));
+  const role = await start();
+  starting.abort();
+  return role;
+}
+
+/** The first signal that ends the process: `signal` is aborted by it, `name` resolves to it. */
+type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
+
+function firstSignal(): Stopping {
+  const stopping = new AbortController();
+  const name = new Promise<NodeJS.Signals>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.once(signal, () => {
+        stopping.abort();
+        resolve(signal);
+      });
+    }
   });
+  return { signal: stopping.signal, name };
 }
 
 async function readVersion(): Promise<string> {

@@ -4,6 +4,7 @@ import { createNoticeConsumer, noticeReader } from "./accounts/notices/consumer.
 import type { Clock } from "./clock.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
+import { readSchemaState } from "./db/migrate.ts";
 import { checkWay, type EventCarrier, embeddedCarrier, takeWay } from "./events/carrier.ts";
 import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics/event_metrics.ts";
@@ -193,7 +194,12 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     wake: relaying.wake,
     async health() {
       const { events, oldestSeconds } = await readOutbox(database, clock.now());
-      return { ok: (await bus.health()).ok, events_waiting: events, oldest_event_age: oldestSeconds };
+      const hasSchema = (await readSchemaState(database)).kind === "usable";
+      return {
+        ok: hasSchema && (await bus.health()).ok,
+        events_waiting: events,
+        oldest_event_age: oldestSeconds,
+      };
     },
     async stop() {
       await Promise.all(

@@ -28,7 +28,7 @@ export type DatabaseSettings = {
    * The server gives a statement up after this long. Default: never; what answers calls should have an end.
    */
   statementMs?: number;
-  /** The server gives up waiting for a row that somebody else holds after this long. Default: never. */
+  /** The server gives up waiting for a row or table that somebody else holds after this long. Default: never. */
   lockMs?: number;
   onError: (error: Error) => void;
 };
@@ -40,7 +40,8 @@ const IDLE_TRANSACTION_MS = 30_000;
  * reconnects.
  */
 export function openDatabase(settings: DatabaseSettings): Database {
-  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, statementMs = 0, onError } = settings;
+  const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
+  const { statementMs = 0, lockMs = 0 } = settings;
   const database = knex({
     client: "pg",
     connection: {
@@ -50,6 +51,7 @@ export function openDatabase(settings: DatabaseSettings): Database {
       keepAlive: true,
       idle_in_transaction_session_timeout: idleTransactionMs,
       statement_timeout: statementMs,
+      lock_timeout: lockMs,
     } as Knex.PgConnectionConfig,
     pool: { min: 0, max },
     acquireConnectionTimeout: 5_000,

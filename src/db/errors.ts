@@ -64,3 +64,11 @@ export function isAway(error: unknown): boolean {
   if (code !== undefined && (AWAY_SYSTEM_CODES.has(code) || AWAY_STATES.test(code))) return true;
   return AWAY_MESSAGES.some((pattern) => pattern.test(error.message.split(" - ").at(-1) ?? ""));
 }
+
+/** Why a database did not answer, in a few words for the log: never a value. */
+export function outageReason(error: unknown): string {
+  if (error instanceof AggregateError) return outageReason(error.errors[0]);
+  if (!(error instanceof Error)) return "unknown";
+  if (error.name === "KnexTimeoutError") return "no connection in time";
+  return error.message.split(" - ").at(-1) || (codeOf(error) ?? error.name);
+}

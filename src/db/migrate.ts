@@ -1,4 +1,8 @@
-import { openDatabase, openPool } from "./database.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { StartError } from "../config.ts";
+import type { Logger } from "../log.ts";
+import { type Database, openDatabase, openPool } from "./database.ts";
+import { isAway, LOCK_NOT_AVAILABLE, outageReason, sqlState } from "./errors.ts";
 import { accounts } from "./migrations/0001_accounts.ts";
 import { platforms } from "./migrations/0002_platforms.ts";
 import { delegations } from "./migrations/0003_delegations.ts";
@@ -24,12 +28,13 @@ import { eventCarriers } from "./migrations/0022_event_carriers.ts";
 import { eventLog } from "./migrations/0023_event_log.ts";
 import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts";
 import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
+import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
 export type Migration = { name: string; sql: string };
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations: readonly Migration[] = [
+export const migrations: readonly Migration[] = [
   accounts,
   platforms,
   delegations,
@@ -57,39 +62,156 @@ const migrations: readonly Migration[] = [
   deadLettersAge,
 ];
 
-const settings = {
-  tableName: "schema_migrations",
-  migrationSource: {
-    getMigrations: async () => [...migrations],
-    getMigrationName: (migration: Migration) => migration.name,
-    getMigration: async (migration: Migration) => ({
-      up: (transaction: { raw(sql: string): Promise<void> }) => transaction.raw(migration.sql),
-      down: async () => {
-        throw new Error("Migrations go forward only");
-      },
-    }),
-  },
+/** A version's migrations, and how long it waits for what keeps it from applying them. */
+export type MigrateOptions = {
+  /** Default: those of this version. */
+  migrations?: readonly Migration[];
+  /**
+   * For a database that is not up yet, for another run, and for locks that others hold: milliseconds for each
+   * of them. Default: none for the database, 5 minutes for the rest.
+   */
+  databaseMs?: number;
+  lockMs?: number;
+  /** Told what is waited for, once for each reason. */
+  log?: Pick<Logger, "info">;
 };
 
+/** The database did not answer, or what a migration needs was held by others, for as long as was waited. */
+export class MigrationPutOff extends Error {
+  override readonly name = "MigrationPutOff";
+}
+
 const LOCK = "select pg_advisory_lock(hashtext('deputize.migrate'))";
+const LOCK_WAIT_MS = 300_000;
+/**
+ * Whoever waits for a table's lock keeps all later callers of that table waiting. Decisions wait for 2 s at
+ * most, so that a migration gives up long before and tries again.
+ */
+const TABLE_LOCK_MS = 500;
+const PAUSE_MS = 1_000;
 
 /**
- * Brings the API's database to the newest schema, each migration in a transaction of its own. Safe to run
- * from several processes concurrently, again when nothing is left to do, and after a run that was killed.
- * Throws when the database is newer than this code.
+ * Brings the API's database to the newest schema, each migration in a transaction of its own. Safe beside
+ * running processes, from several processes concurrently, again when nothing is left to do, and after a run
+ * that was killed. Throws `StartError` when the database is newer than this code bears, `MigrationPutOff`
+ * when it could not be reached or locked in time; then, and when a migration fails, what was applied before
+ * stays.
  */
-export async function migrate(url: string): Promise<{ applied: string[] }> {
+export async function migrate(url: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
+  const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
   const common = { url, name: "deputize-migrate", onError: () => {} };
-  const [database, locks] = [openDatabase({ ...common, max: 2 }), openPool({ ...common, max: 1 })];
+  const database = openDatabase({ ...common, max: 2, lockMs: TABLE_LOCK_MS });
+  const locks = openPool({ ...common, max: 1, lockMs });
+  const say = createSaying(options.log);
   try {
-    await locks.query(LOCK);
-    // The library's own lock is a row, which a killed run leaves behind; the holder of the advisory lock may
-    // clear it.
-    await database.migrate.forceFreeMigrationsLock(settings);
-    const [, applied] = await database.migrate.latest(settings);
-    return { applied };
+    await patiently(() => database.raw("select 1"), {
+      ms: databaseMs,
+      isWorthIt: isAway,
+      waiting: (error) => say(`the database does not answer yet: ${outageReason(error)}`),
+      gaveUp: (error) => `The database did not answer in ${databaseMs / 1000} s: ${outageReason(error)}`,
+    });
+    await lockOrPutOff(() => locks.query(LOCK), lockMs);
+    return { applied: await applyAll(database, wanted, lockMs, say) };
   } finally {
     await locks.end();
     await database.destroy();
   }
+}
+
+/** Whether this version works on the database's schema as it is. Rejects when the database does not answer. */
+export async function readSchemaState(database: Database): Promise<SchemaState> {
+  return judgeSchema(
+    await appliedMigrations(database),
+    migrations.map(({ name }) => name),
+  );
+}
+
+async function applyAll(
+  database: Database,
+  wanted: readonly Migration[],
+  lockMs: number,
+  say: (what: string) => void,
+): Promise<string[]> {
+  const settings = settingsFor(wanted);
+  const names = wanted.map(({ name }) => name);
+  const state = judgeSchema(await appliedMigrations(database), names);
+  if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
+  // The library's own lock is a row, which a killed run leaves behind; the holder of the advisory lock may
+  // clear it.
+  await database.migrate.forceFreeMigrationsLock(settings);
+  const applied: string[] = [];
+  for (let more = state.kind === "behind"; more; ) {
+    const [, names] = await patiently(() => database.migrate.up(settings) as Promise<[number, string[]]>, {
+      ms: lockMs,
+      isWorthIt: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
+      waiting: () => say("a table that a migration changes is held by others"),
+      gaveUp: () =>
+        `A table that a migration changes was held by others for ${lockMs / 1000} s, as by a backup or a ` +
+        "transaction that was left open: end it, then repeat",
+    });
+    applied.push(...names);
+    more = names.length > 0;
+  }
+  return applied;
+}
+
+function settingsFor(wanted: readonly Migration[]) {
+  return {
+    tableName: "schema_migrations",
+    // One of the next release may be there: what is borne was judged before.
+    disableMigrationsListValidation: true,
+    migrationSource: {
+      getMigrations: async () => [...wanted],
+      getMigrationName: (migration: Migration) => migration.name,
+      getMigration: async (migration: Migration) => ({
+        up: (transaction: { raw(sql: string): Promise<void> }) => transaction.raw(migration.sql),
+        down: async () => {
+          throw new Error("Migrations go forward only");
+        },
+      }),
+    },
+  };
+}
+
+type Patience = {
+  ms: number;
+  isWorthIt(error: unknown): boolean;
+  waiting(error: unknown): void;
+  gaveUp(error: unknown): string;
+};
+
+/** Tries until it succeeds, fails for another reason, or time is up. */
+async function patiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
+  const giveUp = performance.now() + patience.ms;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!patience.isWorthIt(error)) throw error;
+      if (performance.now() >= giveUp) throw new MigrationPutOff(patience.gaveUp(error), { cause: error });
+      patience.waiting(error);
+      await sleep(Math.min(PAUSE_MS, patience.ms));
+    }
+  }
+}
+
+async function lockOrPutOff(lock: () => Promise<unknown>, lockMs: number): Promise<void> {
+  try {
+    await lock();
+  } catch (error) {
+    if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+    throw new MigrationPutOff(
+      `Another \`deputize migrate\` has worked on this database for more than ${lockMs / 1000} s: wait for it, then repeat`,
+      { cause: error },
+    );
+  }
+}
+
+/** Each sentence once. */
+function createSaying(log: MigrateOptions["log"]): (what: string) => void {
+  const said = new Set<string>();
+  return (what) => {
+    if (!said.has(what)) log?.info(`waiting: ${what}`);
+    said.add(what);
+  };
 }

@@ -1,7 +1,17 @@
 import { Client } from "pg";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { migrate } from "../../src/db/migrate.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { StartError } from "../../src/config.ts";
+import { openDatabase } from "../../src/db/database.ts";
+import {
+  type Migration,
+  MigrationPutOff,
+  migrate,
+  migrations,
+  readSchemaState,
+} from "../../src/db/migrate.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { until } from "../support/process.ts";
+import { startTcpProxy } from "../support/tcp_proxy.ts";
 
 let database: TestDatabase;
 
@@ -41,8 +51,137 @@ test("goes on after a run that was killed and left the library's lock behind", a
   expect((await migrate(database.url)).applied).toEqual([]);
 });
 
-test("refuses a database that a newer version has migrated", async () => {
+const next = (n: number): Migration => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
+
+async function stateOf() {
+  const db = openDatabase({ url: database.url, name: "test", max: 1, onError: () => {} });
+  try {
+    return await readSchemaState(db);
+  } finally {
+    await db.destroy();
+  }
+}
+
+test("has a database without a schema, and one that lacks a migration, wait", async () => {
+  expect(await stateOf()).toMatchObject({ kind: "behind", missing: migrations.map(({ name }) => name) });
+  await migrate(database.url, { migrations: migrations.slice(0, -1) });
+  expect(await stateOf()).toEqual({ kind: "behind", missing: [migrations.at(-1)?.name] });
+});
+
+test("bears one migration of the next release, and leaves it as it is", async () => {
+  await migrate(database.url, { migrations: [...migrations, next(1)] });
+  expect(await stateOf()).toEqual({ kind: "usable" });
+  expect(await migrate(database.url)).toEqual({ applied: [] });
+  expect((await query("select * from next_1")).rows).toEqual([]);
+});
+
+test("refuses two of later releases, and changes nothing", async () => {
+  await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
+  expect(await stateOf()).toEqual({ kind: "strange", unknown: ["9001_next", "9002_next"] });
+  const refused = migrate(database.url, { migrations: [...migrations] });
+  await expect(refused).rejects.toThrow(StartError);
+  await expect(refused).rejects.toThrow(/does not know: 9001_next, 9002_next.*run the release/);
+});
+
+test("refuses a migration among its own that it does not know", async () => {
   await migrate(database.url);
-  await query("insert into schema_migrations (name, batch, migration_time) values ('9999_future', 9, now())");
-  await expect(migrate(database.url)).rejects.toThrow(/9999_future/);
+  await query("insert into schema_migrations (name, batch, migration_time) values ('0024_other', 9, now())");
+  expect(await stateOf()).toEqual({ kind: "strange", unknown: ["0024_other"] });
+  await expect(migrate(database.url)).rejects.toThrow(/0024_other/);
+});
+
+test("keeps what was applied before a migration that fails, and goes on there when it is mended", async () => {
+  const broken = { name: "9002_next", sql: "create table half (id int); select no_such_column" };
+  await expect(migrate(database.url, { migrations: [...migrations, next(1), broken] })).rejects.toThrow(
+    /no_such_column/,
+  );
+  expect((await query("select to_regclass('half') as half, to_regclass('next_1') as next")).rows).toEqual([
+    { half: null, next: "next_1" },
+  ]);
+  const { applied } = await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
+  expect(applied).toEqual(["9002_next"]);
+});
+
+describe("beside running processes", () => {
+  const changing: Migration = {
+    name: "9001_next",
+    sql: "alter table accounts add column next_thing text",
+  };
+  let holder: Client;
+
+  beforeEach(async () => {
+    await migrate(database.url);
+    holder = new Client({ connectionString: database.url });
+    await holder.connect();
+    await holder.query("begin; lock table accounts in access share mode");
+  });
+
+  afterEach(() => holder.end());
+
+  const migrateNext = (lockMs: number, said: string[]) =>
+    migrate(database.url, {
+      migrations: [...migrations, changing],
+      lockMs,
+      log: { info: (line: string) => said.push(line) } as never,
+    });
+
+  test("it keeps nobody waiting for a table that it waits for, and goes on when that is free", async () => {
+    const said: string[] = [];
+    const run = migrateNext(60_000, said);
+    await until("it has met the lock", () => said.length > 0);
+    // A caller that comes while it waits is let through by the time that a statement of the API has.
+    for (let n = 0; n < 5; n += 1) {
+      await query("set statement_timeout = 2000; select from accounts limit 1");
+    }
+    expect(said).toEqual(["waiting: a table that a migration changes is held by others"]);
+    await holder.query("commit");
+    expect(await run).toEqual({ applied: ["9001_next"] });
+  });
+
+  test("it puts off what others hold for too long, says so, and has changed nothing", async () => {
+    const refused = migrateNext(300, []);
+    await expect(refused).rejects.toThrow(MigrationPutOff);
+    await expect(refused).rejects.toThrow(/held by others for 0\.3 s.*end it, then repeat/);
+    await holder.query("commit");
+    expect((await migrateNext(0, [])).applied).toEqual(["9001_next"]);
+  });
+
+  test("a run that another one keeps waiting for too long is put off", async () => {
+    await holder.query("select pg_advisory_lock(hashtext('deputize.migrate'))");
+    await expect(migrateNext(200, [])).rejects.toThrow(/Another `deputize migrate`.*more than 0\.2 s/);
+  });
+});
+
+describe("a database that is not up yet", () => {
+  test("is waited for, and said once", async () => {
+    const proxy = await startTcpProxy(database.url);
+    proxy.cut();
+    const said: string[] = [];
+    const log = { info: (line: string) => said.push(line) } as never;
+    try {
+      const run = migrate(proxy.url, { databaseMs: 60_000, log });
+      await until("it waits", () => said.length > 0);
+      proxy.mend();
+      expect((await run).applied).toHaveLength(migrations.length);
+      expect(said).toHaveLength(1);
+      expect(said[0]).toMatch(/^waiting: the database does not answer yet: /);
+    } finally {
+      await proxy.stop();
+    }
+  });
+
+  test("is given up after the time, in one sentence with the reason", async () => {
+    const refused = migrate("postgres://deputize:word-of-the-test@127.0.0.1:1/none", { databaseMs: 100 });
+    await expect(refused).rejects.toThrow(MigrationPutOff);
+    await expect(refused).rejects.toThrow(
+      "The database did not answer in 0.1 s: connect ECONNREFUSED 127.0.0.1:1",
+    );
+  });
+
+  test("is not waited for when it refuses the user", async () => {
+    const url = new URL(database.url);
+    url.username = "nobody_of_the_test";
+    url.pathname = "/no_such_database";
+    await expect(migrate(url.href, { databaseMs: 60_000 })).rejects.toThrow(/nobody_of_the_test|no_such/);
+  });
 });

@@ -28,6 +28,8 @@ export const MAX_HEADER_BYTES = 65_536;
 export type RunningServer = {
   host: string;
   port: number;
+  /** Goes on as before, but tells each client with its answer that its connection ends. */
+  drain(): void;
   /**
    * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client
    * that its connection ends, then cuts off what is left. Resolves when every connection is closed; calling
@@ -150,9 +152,12 @@ export async function startServer(
   server.listen({ host, port });
   await once(server, "listening");
   let stopped: Promise<void> | undefined;
-  const drainAndClose = async (graceMs: number): Promise<void> => {
+  const drain = (): void => {
     draining = true;
     for (const response of open) response.shouldKeepAlive = false;
+  };
+  const drainAndClose = async (graceMs: number): Promise<void> => {
+    drain();
     let closed = false;
     const end = new Promise<void>((resolve) => server.close(() => resolve())).then(() => {
       closed = true;
@@ -168,6 +173,7 @@ export async function startServer(
   return {
     host,
     port: (server.address() as AddressInfo).port,
+    drain,
     stop: (graceMs = 10_000) => {
       stopped ??= drainAndClose(graceMs);
       return stopped;

@@ -1,0 +1,44 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { StartError } from "../config.ts";
+import type { Logger } from "../log.ts";
+import { openDatabase } from "./database.ts";
+import { outageReason } from "./errors.ts";
+import { readSchemaState } from "./migrate.ts";
+import { strangeSchema } from "./schema_state.ts";
+
+const EVERY_MS = 500;
+
+/**
+ * Resolves when the database answers and has a schema that this version works on, or `signal` is aborted.
+ * What it waits for is logged once for each reason. Throws `StartError` when the schema is too new.
+ */
+export async function waitForSchema(
+  url: string,
+  { log, signal }: { log: Logger; signal: AbortSignal },
+): Promise<void> {
+  const database = openDatabase({ url, name: "deputize-schema", max: 1, onError: () => {} });
+  let said: string | undefined;
+  try {
+    while (!signal.aborted) {
+      const reason = await readSchemaState(database).then(
+        (state) => {
+          if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
+          return state.kind === "usable" ? undefined : lacking(state.missing);
+        },
+        (error: unknown) => `the database does not answer: ${outageReason(error)}`,
+      );
+      if (reason === undefined) return;
+      if (reason !== said) log.warn(`waiting: ${reason}`);
+      said = reason;
+      await sleep(EVERY_MS, undefined, { signal }).catch(() => {});
+    }
+  } finally {
+    await database.destroy();
+  }
+}
+
+/** Names the first and counts the rest: an empty database lacks them all. */
+function lacking([first, ...others]: readonly string[]): string {
+  const more = others.length === 0 ? "" : ` and ${others.length} more`;
+  return `the database lacks the migration ${first}${more}: \`deputize migrate\` brings it to this version's schema`;
+}
