@@ -60,11 +60,15 @@ export async function goProgram({
 type Build = { sources: string; what: string; output: string; flags: string[] };
 
 async function build({ sources, what, output, flags }: Build): Promise<void> {
-  await run("go", ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, what], {
-    cwd: sources,
-    env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
-    maxBuffer: 16 * 1024 * 1024,
-  });
+  await run(
+    "go",
+    ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, what],
+    {
+      cwd: sources,
+      env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
+      maxBuffer: 16 * 1024 * 1024,
+    },
+  );
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -32,7 +32,12 @@ export async function runHelm(
   args: readonly string[],
   environment: Record<string, string> = {},
 ): Promise<HelmRun> {
-  const env = { PATH: process.env.PATH, HOME: "/nonexistent", KUBECONFIG: "/nonexistent/config", ...environment };
+  const env = {
+    PATH: process.env.PATH,
+    HOME: "/nonexistent",
+    KUBECONFIG: "/nonexistent/config",
+    ...environment,
+  };
   return new Promise((resolve) => {
     execFile(path, args, { env, maxBuffer: 64 * 1024 * 1024 }, (error, out, err) =>
       resolve({ isGood: error === null, out, err }),

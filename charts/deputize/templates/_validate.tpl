@@ -48,9 +48,12 @@
 {{- end -}}
 {{- $name := include "deputize.fullname" . -}}
 {{- $claim := printf "data-%s-postgres-0" $name -}}
-{{- $secret := printf "%s-trial-postgres" $name -}}
-{{- if and (lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim) (not (lookup "v1" "Secret" .Release.Namespace $secret)) -}}
-{{- fail (printf "The trial's data is there (PersistentVolumeClaim %s), and the Secret %s with its passwords is not. Restore the Secret, or delete the claim and all data with it." $claim $secret) -}}
+{{- if lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim -}}
+{{- range $secret := list (printf "%s-trial-postgres" $name) (printf "%s-trial-sealing-key" $name) -}}
+{{- if not (lookup "v1" "Secret" $.Release.Namespace $secret) -}}
+{{- fail (printf "The trial's data is there (PersistentVolumeClaim %s), and the Secret %s is not, without which it cannot be read. Restore the Secret, or delete the claim and all data with it." $claim $secret) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 

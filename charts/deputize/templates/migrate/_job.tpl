@@ -1,5 +1,5 @@
-{{/* Brings the database to this version's schema, beside the running version. Argument: dict "root" $ "name" "…"
-     "initContainers" "…" "volumes" "…". */}}
+{{/* Brings the database to this version's schema, beside the running version. Argument: dict "root" $ "name" the
+     ServiceAccount's. */}}
 {{- define "deputize.migrateJobSpec" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values.migrate -}}
@@ -16,10 +16,6 @@ template:
     {{- $_ := set $pod "serviceAccountName" .name }}
     {{- toYaml $pod | nindent 4 }}
     restartPolicy: Never
-    {{- with .initContainers }}
-    initContainers:
-      {{- . | nindent 6 }}
-    {{- end }}
     containers:
       - name: migrate
         image: {{ include "deputize.image" (dict "root" $root "image" $root.Values.image) }}
@@ -37,9 +33,6 @@ template:
     volumes:
       {{- include "deputize.tmpVolume" . | nindent 6 }}
       {{- include "deputize.fileVolumes" $files | nindent 6 }}
-      {{- with .volumes }}
-      {{- . | nindent 6 }}
-      {{- end }}
 {{- end -}}
 
 {{/* Annotations of what exists only while a hook runs. Arguments: "weight" "…". */}}

@@ -1,0 +1,23 @@
+{{- define "deputize.trialPostgresHost" -}}
+{{- printf "%s-postgres.%s.svc" (include "deputize.fullname" .) .Release.Namespace -}}
+{{- end -}}
+
+{{/* A Secret that a trial makes once. It stays when the release goes, and nobody alters it by mistake. Argument:
+     dict "root" $ "name" "…" "data" dict of texts. */}}
+{{- define "deputize.trialSecret" -}}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "deputize.labels" (dict "root" .root "component" "trial") | nindent 4 }}
+  annotations:
+    helm.sh/resource-policy: keep
+type: Opaque
+immutable: true
+data:
+  {{- range $key, $value := .data }}
+  {{ $key }}: {{ $value | b64enc }}
+  {{- end }}
+{{- end -}}

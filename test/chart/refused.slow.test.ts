@@ -1,0 +1,189 @@
+import { describe, expect, test } from "vitest";
+import { HELMS, helm } from "../support/helm.ts";
+import { template } from "./render.ts";
+import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
+
+const programs = await Promise.all(HELMS.map(async (version) => ({ version, ...(await helm(version)) })));
+for (const { missing } of programs) if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
+
+const production = (more: Values): Values => mergeValues(PRODUCTION, more);
+const without = (section: string): Values => production({ [section]: { existingSecret: { name: "" } } });
+const peers = (more: Values): Values => production({ network: { peers: more } });
+const clusters = (id: string): Values => ({
+  clusters: [{ id, kubeconfig: "us.yaml" }],
+  clustersKubeconfigs: { existingSecret: { name: "clusters" } },
+});
+const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
+
+/** Values that cannot work, and what is said of them. */
+const REFUSED: [string, Values, string][] = [
+  ["nothing", {}, "Say where the operator works: operator.watchNamespaces names the namespaces, or"],
+  [
+    "namespaces and all of them",
+    production({ operator: { allNamespaces: true } }),
+    "operator.watchNamespaces and operator.allNamespaces are both given.",
+  ],
+  [
+    "namespaces and all of them in a trial",
+    { trial: { enabled: true }, operator: { allNamespaces: true, watchNamespaces: ["shop"] } },
+    "operator.watchNamespaces and operator.allNamespaces are both given.",
+  ],
+  [
+    "no policies and all namespaces",
+    production({
+      admissionPolicies: { enabled: false },
+      operator: { watchNamespaces: [], allNamespaces: true },
+    }),
+    "admissionPolicies.enabled=false needs operator.watchNamespaces",
+  ],
+  [
+    "no policies in a trial of all namespaces",
+    { trial: { enabled: true }, admissionPolicies: { enabled: false } },
+    "admissionPolicies.enabled=false needs operator.watchNamespaces",
+  ],
+  ["no cluster id", production({ operator: { clusterId: "" } }), "operator.clusterId is empty."],
+  [
+    "two clusters of one id",
+    production({ api: clusters("prod-eu"), network: { peers: { operators: [{ namespaceSelector: {} }] } } }),
+    "api.clusters has the id prod-eu, which is operator.clusterId.",
+  ],
+  ["no database", without("database"), "database.existingSecret.name is empty."],
+  ["no sealing key", without("sealingKey"), "sealingKey.existingSecret.name is empty."],
+  ["no mail server", without("smtp"), "smtp.existingSecret.name is empty."],
+  [
+    "a database in a trial",
+    { trial: { enabled: true }, database: { existingSecret: { name: "given" } } },
+    "trial.enabled=true and database.existingSecret.name are both given.",
+  ],
+  [
+    "a sealing key in a trial",
+    { trial: { enabled: true }, sealingKey: { existingSecret: { name: "given" } } },
+    "trial.enabled=true and sealingKey.existingSecret.name are both given.",
+  ],
+  [
+    "a trial that is open to the outside",
+    { trial: { enabled: true }, ingress: { enabled: true, hosts: ["deputize.example.test"] } },
+    "A trial runs in development mode, which must not be reached from outside",
+  ],
+  ["no callers", peers({ callers: [] }), "network.peers.callers is empty."],
+  ["no way to the database", peers({ database: { to: [] } }), "network.peers.database.to is empty."],
+  ["no way to the mail server", peers({ smtp: { to: [] } }), "network.peers.smtp.to is empty."],
+  ["no way to the API server", peers({ apiServer: { to: [] } }), "network.peers.apiServer.to is empty."],
+  [
+    "no way to the brokers",
+    mergeValues(VALUES.kafka ?? {}, { network: { peers: { kafka: { to: [] } } } }),
+    "network.peers.kafka.to is empty.",
+  ],
+  ["no way for operators", production({ api: clusters("prod-us") }), "network.peers.operators is empty."],
+  [
+    "no way to the collector",
+    production({ operator: { otlpEndpoint: "http://collector:4318" } }),
+    "network.peers.tracing.to is empty.",
+  ],
+  ["no base URL", production({ api: { baseUrl: "" } }), "api.baseUrl must be the https:// URL"],
+  [
+    "a plain base URL",
+    production({ api: { baseUrl: "http://a.test" } }),
+    "api.baseUrl must be the https:// URL",
+  ],
+  [
+    "an ingress without proxies",
+    mergeValues(VALUES.ingress ?? {}, { api: { trustedProxies: [] } }),
+    "api.trustedProxies is empty.",
+  ],
+  [
+    "an ingress of another host",
+    mergeValues(VALUES.ingress ?? {}, { ingress: { hosts: ["other.test"] } }),
+    "ingress.hosts does not have deputize.example.test, the host of api.baseUrl.",
+  ],
+  [
+    "a route without a gateway",
+    mergeValues(VALUES.gateway ?? {}, { gateway: { parentRefs: [] } }),
+    "gateway.parentRefs is empty.",
+  ],
+  [
+    "a route of another host",
+    mergeValues(VALUES.gateway ?? {}, { gateway: { hostnames: ["other.test"] } }),
+    "gateway.hostnames does not have deputize.example.test, the host of api.baseUrl.",
+  ],
+  [
+    "more replicas than fewer",
+    production({ api: { autoscaling: { minReplicas: 4, maxReplicas: 3 } } }),
+    "api.autoscaling.minReplicas is greater than maxReplicas.",
+  ],
+  [
+    "no time to end",
+    production({ api: { drainSeconds: 30, terminationGracePeriodSeconds: 45 } }),
+    "api.terminationGracePeriodSeconds must be at least 20 more than api.drainSeconds",
+  ],
+  [
+    "clusters without kubeconfigs",
+    production({
+      api: { ...clusters("prod-us"), clustersKubeconfigs: { existingSecret: { name: "" } } },
+      network: { peers: { operators: [{ namespaceSelector: {} }] } },
+    }),
+    "api.clusters is given and api.clustersKubeconfigs.existingSecret.name is empty.",
+  ],
+  ["no brokers", kafka({ brokers: [] }), "kafka.enabled=true and kafka.brokers is empty."],
+  [
+    "a mechanism without a user",
+    kafka({ sasl: { username: "" } }),
+    "kafka.sasl.mechanism needs kafka.sasl.username",
+  ],
+  [
+    "a user without a mechanism",
+    kafka({ sasl: { mechanism: "" } }),
+    "kafka.sasl.username needs kafka.sasl.mechanism.",
+  ],
+  [
+    "certificates without TLS",
+    kafka({ tls: { enabled: false } }),
+    "kafka.tls has certificates and kafka.tls.enabled is false.",
+  ],
+  [
+    "a secret among settings",
+    production({ worker: { settings: { DATABASE_URL: "postgres://user:password@host/db" } } }),
+    "worker.settings has DATABASE_URL: a secret does not belong into values.",
+  ],
+  [
+    "the chart's own setting",
+    production({ api: { settings: { BASE_URL: "https://other.test" } } }),
+    "api.settings has BASE_URL, which the chart sets.",
+  ],
+];
+
+/** Values that the schema refuses, and where. */
+const MISTYPED: [string, Values, RegExp][] = [
+  ["an unknown section", production({ databse: {} }), /databse/],
+  ["an unknown value", production({ api: { replcas: 3 } }), /replcas/],
+  ["a number as a setting", production({ api: { settings: { INVOCATION_DAYS: 60 } } }), /INVOCATION_DAYS/],
+  ["a tag in the repository", production({ image: { repository: "deputize:1" } }), /repository/],
+  ["a digest of another form", production({ image: { digest: "sha256:12" } }), /digest/],
+  ["a name that is no namespace", production({ operator: { watchNamespaces: ["Shop"] } }), /watchNamespaces/],
+  ["a duration without unit", production({ operator: { endedTtl: "720" } }), /endedTtl/],
+  ["a broker without port", production({ kafka: { brokers: ["broker"] } }), /brokers/],
+  ["a peer of no form", production({ network: { peers: { callers: [{}] } } }), /callers/],
+];
+
+describe.each(programs)("helm $version", ({ path = "", missing }) => {
+  test.skipIf(missing !== undefined).each(REFUSED)("refuses %s", async (_, values, sentence) => {
+    const { isGood, err } = await template(path, values);
+    expect(err).toContain(sentence);
+    expect(isGood).toBe(false);
+  });
+
+  test.skipIf(missing !== undefined).each(MISTYPED)("refuses %s by the schema", async (_, values, where) => {
+    const { isGood, err } = await template(path, values);
+    expect(err).toMatch(where);
+    expect(isGood).toBe(false);
+  });
+
+  test.skipIf(missing !== undefined)("never shows a secret that was put among settings", async () => {
+    const { out, err } = await template(
+      path,
+      production({ api: { settings: { SMTP_URL: "smtp://u:hush@h" } } }),
+    );
+    expect(`${out}${err}`).toContain("SMTP_URL");
+    expect(`${out}${err}`).not.toContain("hush");
+  });
+});

@@ -1,0 +1,125 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { type HelmRun, runHelm } from "../support/helm.ts";
+import type { Values } from "./values.ts";
+
+/** The chart's folder. */
+export const CHART = join(import.meta.dirname, "../../charts/deputize");
+/** Release and namespace of what is rendered. */
+export const RELEASE = "deputize";
+export const NAMESPACE = "deputize-system";
+
+/** A rendered object. */
+export type Rendered = {
+  apiVersion: string;
+  kind: string;
+  metadata: {
+    name: string;
+    namespace?: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+  // biome-ignore lint/suspicious/noExplicitAny: objects of any kind
+  [field: string]: any;
+};
+
+/** Runs Helm on the chart with these values. */
+export async function helmWithValues(
+  path: string,
+  command: readonly string[],
+  values: Values,
+  environment?: Record<string, string>,
+): Promise<HelmRun> {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-values-"));
+  try {
+    const file = join(folder, "values.json");
+    await writeFile(file, JSON.stringify(values));
+    return await runHelm(path, [...command, "--values", file], environment);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Renders the chart without a cluster, its definitions left out. */
+export function template(
+  path: string,
+  values: Values,
+  { isUpgrade = false, more = [] }: { isUpgrade?: boolean; more?: string[] } = {},
+): Promise<HelmRun> {
+  const upgrade = isUpgrade ? ["--is-upgrade"] : [];
+  const command = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
+  return helmWithValues(path, [...command, ...upgrade, ...more], values);
+}
+
+/** The objects of a render. Throws what Helm says. */
+export async function render(...args: Parameters<typeof template>): Promise<Rendered[]> {
+  const { isGood, out, err } = await template(...args);
+  if (!isGood) throw new Error(err);
+  return objectsOf(out);
+}
+
+/** Objects of a text of YAML. Throws where it is not YAML. */
+export function objectsOf(text: string): Rendered[] {
+  return parseAllDocuments(text)
+    .filter((document) => document.contents !== null)
+    .map((document) => {
+      for (const error of document.errors) throw error;
+      return document.toJS() as Rendered;
+    })
+    .filter((object) => object !== null);
+}
+
+/** An object in words. */
+export function nameOf({ kind, metadata }: Rendered): string {
+  return `${kind} ${metadata.name}`;
+}
+
+type PodTemplate = { metadata: Rendered["metadata"]; spec: PodSpec };
+export type Container = {
+  name: string;
+  image: string;
+  args?: string[];
+  command?: string[];
+  env?: { name: string; value?: string; valueFrom?: object }[];
+  envFrom?: object[];
+  ports?: { name: string; containerPort: number }[];
+  resources?: { requests?: object; limits?: object };
+  securityContext?: Record<string, unknown>;
+  volumeMounts?: { name: string; mountPath: string; readOnly?: boolean }[];
+  [field: string]: unknown;
+};
+export type PodSpec = {
+  serviceAccountName: string;
+  automountServiceAccountToken: boolean;
+  securityContext: Record<string, unknown>;
+  containers: Container[];
+  initContainers?: Container[];
+  // biome-ignore lint/suspicious/noExplicitAny: volumes of any kind
+  volumes?: { name: string; [kind: string]: any }[];
+  [field: string]: unknown;
+};
+
+/** A pod that objects make, and which object makes it. */
+export type Pod = { of: Rendered; template: PodTemplate };
+
+/** All pods of a render: those of Deployments, StatefulSets, Jobs and CronJobs, and pods themselves. */
+export function podsOf(objects: readonly Rendered[]): Pod[] {
+  return objects.flatMap((of) => {
+    const template =
+      of.kind === "Pod"
+        ? of
+        : of.kind === "CronJob"
+          ? of.spec.jobTemplate.spec.template
+          : of.spec?.template?.spec === undefined
+            ? undefined
+            : of.spec.template;
+    return template === undefined ? [] : [{ of, template: template as PodTemplate }];
+  });
+}
+
+/** All containers of a pod. */
+export function containersOf({ template: { spec } }: Pod): Container[] {
+  return [...(spec.initContainers ?? []), ...spec.containers];
+}
