@@ -46,11 +46,11 @@ export async function helmWithValues(
 export function template(
   path: string,
   values: Values,
-  { isUpgrade = false, more = [] }: { isUpgrade?: boolean; more?: string[] } = {},
+  { isUpgrade = false, chart = CHART }: { isUpgrade?: boolean; chart?: string } = {},
 ): Promise<HelmRun> {
   const upgrade = isUpgrade ? ["--is-upgrade"] : [];
-  const command = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
-  return helmWithValues(path, [...command, ...upgrade, ...more], values);
+  const command = ["template", RELEASE, chart, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
+  return helmWithValues(path, [...command, ...upgrade], values);
 }
 
 /** The objects of a render. Throws what Helm says. */
