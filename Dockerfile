@@ -27,11 +27,12 @@ COPY keyvault keyvault
 COPY crds crds
 RUN rm -rf src/dev src/plugin src/sdk && chmod -R u=rwX,go=rX .
 
-# One workspace's packages each, from the lock file. The secret is a certificate authority, for networks with their own.
+# One workspace's packages each, from the lock file, without what only compilers and debuggers read. The secret is a certificate authority, for networks with their own.
 FROM lists AS deputize-packages
 RUN --mount=type=secret,id=ca \
   NODE_EXTRA_CA_CERTS=/run/secrets/ca npm ci --workspace src --omit dev --omit optional --ignore-scripts \
-  && rm -rf node_modules/deputize-* node_modules/.bin package-lock.json keyvault
+  && rm -rf node_modules/deputize-* node_modules/.bin package-lock.json keyvault \
+  && find . -name '*.map' -delete -o -name '*.d.[cm]ts' -delete -o -name '*.d.ts' -delete
 
 FROM compiler AS keyvault-packages
 COPY --from=lists /app /app
@@ -42,7 +43,8 @@ RUN --mount=type=secret,id=ca \
   && mv node_modules/pkcs11js/build/Release/pkcs11.node /tmp/ \
   && rm -rf node_modules/deputize-* node_modules/.bin node_modules/pkcs11js/build package-lock.json \
   && mkdir -p node_modules/pkcs11js/build/Release \
-  && mv /tmp/pkcs11.node node_modules/pkcs11js/build/Release/
+  && mv /tmp/pkcs11.node node_modules/pkcs11js/build/Release/ \
+  && find . -name '*.map' -delete -o -name '*.d.[cm]ts' -delete -o -name '*.d.ts' -delete
 
 FROM base AS postgres-packages
 COPY package-lock.json src/dev/images/inside/locked_postgres.mjs /tmp/

@@ -9,9 +9,9 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
  * What can be run: `command` is what the locked Node executes, `token` says whether it needs a PKCS#11
- * module.
+ * module, `builder` whether it builds images.
  *
- * @type {Record<string, { command: string[], token: boolean } | undefined>}
+ * @type {Record<string, { command: string[], token: boolean, builder?: boolean } | undefined>}
  */
 const TARGETS = {
   start: { command: ["src/main.ts", "dev"], token: true },
@@ -25,6 +25,7 @@ const TARGETS = {
   schemas: { command: ["test/schemas.ts"], token: false },
   contract: { command: ["test/specification/main.ts"], token: false },
   chart: { command: ["src/dev/chart/main.ts"], token: false },
+  images: { command: ["src/dev/images/main.ts"], token: false, builder: true },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },
 };
@@ -43,7 +44,7 @@ export async function main([name = "", ...args]) {
     if (target === undefined) {
       throw new SetupError(`There is no "${name}"`, `Choose one of: ${Object.keys(TARGETS).join(", ")}`);
     }
-    await installSystemPackages(ROOT, { token: target.token });
+    await installSystemPackages(ROOT, target);
     await installPackages(ROOT);
     process.exitCode = await runTarget(
       ROOT,

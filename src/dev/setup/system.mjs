@@ -20,10 +20,34 @@ const MODULES = [
 
 /** Package managers, and what they call the things that may be missing. */
 const MANAGERS = [
-  { command: "apt-get", install: "apt-get install -y", token: "softhsm2", compiler: "make g++ python3" },
-  { command: "dnf", install: "dnf install -y", token: "softhsm", compiler: "make gcc-c++ python3" },
-  { command: "pacman", install: "pacman -S --needed", token: "softhsm", compiler: "make gcc python" },
-  { command: "brew", install: "brew install", token: "softhsm", compiler: "make gcc python" },
+  {
+    command: "apt-get",
+    install: "apt-get install -y",
+    token: "softhsm2",
+    compiler: "make g++ python3",
+    builder: "buildah crun mmdebstrap",
+  },
+  {
+    command: "dnf",
+    install: "dnf install -y",
+    token: "softhsm",
+    compiler: "make gcc-c++ python3",
+    builder: "buildah crun",
+  },
+  {
+    command: "pacman",
+    install: "pacman -S --needed",
+    token: "softhsm",
+    compiler: "make gcc python",
+    builder: "buildah crun",
+  },
+  {
+    command: "brew",
+    install: "brew install",
+    token: "softhsm",
+    compiler: "make gcc python",
+    builder: "buildah",
+  },
 ];
 
 const APT_OPTIONS = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
@@ -33,20 +57,32 @@ export function findModule() {
   return process.env.KEYVAULT_PKCS11_MODULE || MODULES.find((path) => existsSync(path));
 }
 
+/** What these things are to a person. */
+const THINGS = {
+  token: "SoftHSM (a PKCS#11 token)",
+  compiler: "A C++ compiler with make and Python 3",
+  builder: "buildah (a builder of images)",
+};
+
 /**
- * Makes sure of what npm does not bring: SoftHSM when a token is needed, and a C++ compiler as long as the
- * library that talks to it is not built. Root on a system with apt gets them installed, anybody else the line
+ * Makes sure of what npm does not bring: SoftHSM when a token is needed, a C++ compiler as long as the library
+ * that talks to it is not built, and a builder of images. Root on a system with apt gets them installed, anybody else the line
  * to type.
  *
  * @param {string} root
- * @param {{ token: boolean }} needs
+ * @param {{ token: boolean, builder?: boolean }} needs
  */
-export async function installSystemPackages(root, { token }) {
+export async function installSystemPackages(root, { token, builder = false }) {
   const lacksToken = () => token && findModule() === undefined;
   const lacksCompiler = () => !existsSync(join(root, BUILT_TOKEN_LIBRARY)) && !hasCompiler();
-  const wanted = [lacksToken() ? "token" : undefined, lacksCompiler() ? "compiler" : undefined].filter(
-    Boolean,
-  );
+  const lacksBuilder = () => builder && !isCommand("buildah");
+  const lacking = () =>
+    /** @type {const} */ ([
+      ["token", lacksToken],
+      ["compiler", lacksCompiler],
+      ["builder", lacksBuilder],
+    ]).flatMap(([what, lacks]) => (lacks() ? [what] : []));
+  const wanted = lacking();
   if (wanted.length === 0) {
     return;
   }
@@ -55,13 +91,11 @@ export async function installSystemPackages(root, { token }) {
   const isRoot = process.getuid?.() === 0;
   if (isRoot && manager?.command === "apt-get") {
     await installByApt(root, names.split(" "));
-    if (!lacksToken() && !lacksCompiler()) {
+    if (lacking().length === 0) {
       return;
     }
   }
-  const needs = wanted.map((what) =>
-    what === "token" ? "SoftHSM (a PKCS#11 token)" : "A C++ compiler with make and Python 3",
-  );
+  const needs = wanted.map((what) => THINGS[what]);
   throw new SetupError(
     `${needs.join(" and ")} ${wanted.length === 1 ? "is" : "are"} needed and not installed.`,
     manager === undefined

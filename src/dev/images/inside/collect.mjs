@@ -2,7 +2,15 @@
 // named, the libraries that they load, and what says which of Debian's packages these are from. A scanner reads that as
 // it reads Debian's own list; the packages' licences are beside it.
 import { execFileSync } from "node:child_process";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  realpathSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 const USER = 10001;
@@ -17,8 +25,11 @@ const placeOf = (path) => join(realpathSync(dirname(path)), basename(path));
 function librariesOf(path) {
   const lines = run("ldd", path).split("\n");
   const missing = lines.filter((line) => line.includes("not found"));
-  if (missing.length > 0) throw new Error(`${path} loads what the base image does not have:\n${missing.join("\n")}`);
-  return lines.map((line) => /(?:=> |^\s+)(\/\S+) \(0x/.exec(line)?.[1]).filter((found) => found !== undefined);
+  if (missing.length > 0)
+    throw new Error(`${path} loads what the base image does not have:\n${missing.join("\n")}`);
+  return lines
+    .map((line) => /(?:=> |^\s+)(\/\S+) \(0x/.exec(line)?.[1])
+    .filter((found) => found !== undefined);
 }
 
 /** Debian's package that a file is from; undefined for what came another way, such as Node. */
@@ -64,4 +75,5 @@ writeFileSync(join(root, "etc/nsswitch.conf"), "passwd: files\ngroup: files\nhos
 copy("/etc/os-release", 0o644, "/etc/os-release");
 mkdirSync(join(root, "tmp"));
 chmodSync(join(root, "tmp"), 0o1777);
-mkdirSync(join(root, "app"));
+// What is mounted when the image runs, so that nothing has to be made in it then.
+for (const folder of ["app", "dev", "proc", "run", "sys"]) mkdirSync(join(root, folder));

@@ -32,7 +32,16 @@ function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
   rmSync(partial, { recursive: true, force: true });
   const auth = ["--username", "postgres", "--pwfile", values["password-file"], "--auth", "scram-sha-256"];
-  const locale = ["--encoding", "UTF8", "--locale-provider", "builtin", "--locale", "C.UTF-8", "--lc-messages", "C"];
+  const locale = [
+    "--encoding",
+    "UTF8",
+    "--locale-provider",
+    "builtin",
+    "--locale",
+    "C.UTF-8",
+    "--lc-messages",
+    "C",
+  ];
   execFileSync(join(PROGRAMS, "initdb"), ["--pgdata", partial, ...auth, ...locale], { stdio: "inherit" });
   appendFileSync(join(partial, "pg_hba.conf"), "host all all all scram-sha-256\n");
   if (existsSync(values["init-file"])) runStatements(partial, values["init-file"]);
@@ -41,10 +50,18 @@ function makeFolder(data: string): void {
 
 function runStatements(data: string, file: string): void {
   // Statements have passwords in them: one that fails is not repeated in the log.
-  const settings = ["exit_on_error=true", "log_min_error_statement=panic"].flatMap((setting) => ["-c", setting]);
-  const { status } = spawnSync(join(PROGRAMS, "postgres"), ["--single", "-D", data, ...settings, "postgres"], {
-    input: readFileSync(file),
-    stdio: ["pipe", "ignore", "inherit"],
-  });
-  if (status !== 0) throw new Error(`A statement in ${file} failed: one statement a line, nothing across lines`);
+  const settings = ["exit_on_error=true", "log_min_error_statement=panic"].flatMap((setting) => [
+    "-c",
+    setting,
+  ]);
+  const { status } = spawnSync(
+    join(PROGRAMS, "postgres"),
+    ["--single", "-D", data, ...settings, "postgres"],
+    {
+      input: readFileSync(file),
+      stdio: ["pipe", "ignore", "inherit"],
+    },
+  );
+  if (status !== 0)
+    throw new Error(`A statement in ${file} failed: one statement a line, nothing across lines`);
 }

@@ -1,0 +1,120 @@
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Terminal } from "../terminal.ts";
+import { UserError } from "../user_error.ts";
+import { buildah, IMAGES_FOLDER } from "./buildah.ts";
+import { IMAGES, type Image } from "./images.ts";
+import { localBase } from "./local_base.ts";
+import { billOfMaterials, type Lock } from "./sbom.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/** Options of `npm run images`, as they were typed. */
+export type ImagesOptions = {
+  tag: string;
+  base?: string;
+  localBase?: boolean;
+  ca?: string;
+  only?: string[];
+  out?: string;
+};
+
+/**
+ * Builds images, and writes for each `<name>.tar`, which cluster nodes and Docker import, and its bill of
+ * materials, `<name>.cdx.json`. Throws `UserError`.
+ */
+export async function buildImages(options: ImagesOptions, terminal: Terminal): Promise<void> {
+  const images = chosenImages(options.only);
+  const out = options.out ?? join(IMAGES_FOLDER, options.tag);
+  if (options.ca !== undefined && !existsSync(options.ca)) {
+    throw new UserError(
+      `--ca ${options.ca} is not there`,
+      "Give the path of a file with certificates in PEM",
+    );
+  }
+  await mkdir(out, { recursive: true });
+  const log = join(out, "build.log");
+  await rm(log, { force: true });
+  const base = await baseOf(options, log, terminal);
+  const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
+  const lock: Lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
+  const given = [`BASE=${base}`, `VERSION=${version}`, `REVISION=${revision()}`].flatMap((arg) => [
+    "--build-arg",
+    arg,
+  ]);
+  const secrets = options.ca === undefined ? [] : ["--secret", `id=ca,src=${options.ca}`];
+  for (const { target, name, packages } of images) {
+    const reference = `localhost/${name}:${options.tag}`;
+    const archive = join(out, `${name}.tar`);
+    await inStep(terminal, name, `Image ${reference}`, archive, async () => {
+      // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
+      const how = ["--isolation", "chroot", "--layers", "--format", "docker", "--target", target];
+      await buildah(log, "build", ...how, ...given, ...secrets, "--tag", reference, ROOT);
+      await rm(`${archive}.partial`, { force: true });
+      await buildah(log, "push", "--quiet", reference, `docker-archive:${archive}.partial:${reference}`);
+      await rename(`${archive}.partial`, archive);
+      const bill = billOfMaterials(name, version, lock, packages);
+      await writeFile(join(out, `${name}.cdx.json`), `${JSON.stringify(bill, undefined, 2)}\n`);
+    });
+  }
+}
+
+function chosenImages(only: readonly string[] | undefined): readonly Image[] {
+  const targets = IMAGES.map(({ target }) => target);
+  const strange = only?.find((word) => !targets.includes(word));
+  if (strange !== undefined) {
+    throw new UserError(`There is no image ${JSON.stringify(strange)}`, `Choose from: ${targets.join(", ")}`);
+  }
+  return IMAGES.filter(({ target }) => only === undefined || only.includes(target));
+}
+
+async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): Promise<string> {
+  if ((options.base === undefined) === (options.localBase !== true)) {
+    throw new UserError(
+      "Say what the images are built on, by --base or by --local-base",
+      "--base docker.io/library/node:26-slim@sha256:… with the digest that you trust, or --local-base for Debian's packages",
+    );
+  }
+  if (options.base !== undefined) return options.base;
+  let base = "";
+  await inStep(
+    terminal,
+    "local_base",
+    "Base image from Debian's packages, made once",
+    undefined,
+    async () => {
+      base = await localBase(ROOT, log);
+    },
+  );
+  return base;
+}
+
+async function inStep(
+  terminal: Terminal,
+  name: string,
+  title: string,
+  detail: string | undefined,
+  work: () => Promise<void>,
+): Promise<void> {
+  const step = terminal.step(name, title);
+  try {
+    await work();
+    step.done(detail);
+  } catch (error) {
+    step.fail(error);
+    throw error;
+  }
+}
+
+/** The commit that is built, marked where files differ from it; empty outside of a repository. */
+function revision(): string {
+  const git = (...args: string[]) =>
+    execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
+  try {
+    return `${git("rev-parse", "HEAD")}${git("status", "--porcelain") === "" ? "" : "-dirty"}`;
+  } catch {
+    return "";
+  }
+}

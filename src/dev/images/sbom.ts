@@ -1,0 +1,100 @@
+import { basename, dirname, join } from "node:path";
+
+/** A package as package-lock.json has it. */
+type LockedPackage = {
+  version?: string;
+  integrity?: string;
+  license?: string;
+  optional?: boolean;
+  dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
+};
+
+/** The part of package-lock.json that is read: packages by the folder they are installed to. */
+export type Lock = { packages: Record<string, LockedPackage | undefined> };
+
+type Component = { name: string; version: string; purl: string; "bom-ref": string; [field: string]: unknown };
+
+/**
+ * The bill of materials of an image, in CycloneDX 1.5: the npm packages in it, each with its hash, and what
+ * each depends on. `root` is the folder in the lock that everything else hangs on: a package, or a workspace. (`npm sbom --workspace`
+ * leaves out what other workspaces need too.) Nothing in it depends on when or where it is made.
+ */
+export function billOfMaterials(image: string, version: string, lock: Lock, root: string): object {
+  const main = componentOf("application", image, version, {});
+  const found = new Map<string, Component>();
+  const edges = new Map<string, string[]>();
+  const visit = (folder: string): string => {
+    const known = found.get(folder);
+    if (known !== undefined) return known["bom-ref"];
+    const locked = lock.packages[folder] ?? {};
+    const component = componentOf("library", nameOf(folder), locked.version ?? "", locked);
+    found.set(folder, component);
+    edges.set(folder, [...new Set(dependenciesOf(lock, folder).map(visit))].sort());
+    return component["bom-ref"];
+  };
+  const direct = directlyFrom(lock, root).map(visit).sort();
+  const components = [...new Map([...found.values()].map((each) => [each["bom-ref"], each])).values()];
+  const dependencies = [...found].map(([folder, { "bom-ref": ref }]) => ({
+    ref,
+    dependsOn: edges.get(folder),
+  }));
+  return {
+    $schema: "http://cyclonedx.org/schema/bom-1.5.schema.json",
+    bomFormat: "CycloneDX",
+    specVersion: "1.5",
+    version: 1,
+    metadata: { component: main },
+    components: sorted(components, (each) => each["bom-ref"]),
+    dependencies: [{ ref: main["bom-ref"], dependsOn: direct }, ...sorted(dependencies, ({ ref }) => ref)],
+  };
+}
+
+/** A package that is a root stands for itself, a workspace for what it depends on. */
+function directlyFrom(lock: Lock, root: string): string[] {
+  return root.startsWith("node_modules/") ? [root] : dependenciesOf(lock, root);
+}
+
+/**
+ * Folders of the packages that one needs when it runs. What is optional to the whole project is not
+ * installed.
+ */
+function dependenciesOf(lock: Lock, folder: string): string[] {
+  const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};
+  const names = Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies });
+  return names
+    .map((name) => placeOf(lock, folder, name))
+    .filter((place) => place !== undefined && lock.packages[place]?.optional !== true) as string[];
+}
+
+/** Where Node finds a package from a folder: beside it or above. */
+function placeOf(lock: Lock, from: string, name: string): string | undefined {
+  for (let folder = from; ; folder = dirname(folder)) {
+    const place = join(folder, "node_modules", name);
+    if (basename(folder) !== "node_modules" && lock.packages[place] !== undefined) return place;
+    if (folder === ".") return undefined;
+  }
+}
+
+const nameOf = (folder: string) => folder.slice(folder.lastIndexOf("node_modules/") + "node_modules/".length);
+
+function componentOf(type: string, name: string, version: string, locked: LockedPackage): Component {
+  const { integrity = "", license } = locked;
+  const [, algorithm, hash = ""] = /^sha(\d+)-(\S+)$/.exec(integrity) ?? [];
+  const hashes = [{ alg: `SHA-${algorithm}`, content: Buffer.from(hash, "base64").toString("hex") }];
+  const kind = type === "library" ? "npm" : "oci";
+  return {
+    type,
+    "bom-ref": `${name}@${version}`,
+    name,
+    version,
+    purl: `pkg:${kind}/${encodeURIComponent(name).replace("%2F", "/")}@${version}`,
+    ...(algorithm === undefined ? {} : { hashes }),
+    ...(license === undefined ? {} : { licenses: [{ expression: license }] }),
+  };
+}
+
+function sorted<T>(items: readonly T[], keyOf: (item: T) => string): T[] {
+  return items.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
