@@ -79,7 +79,8 @@ export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
 }
 
-async function syncPath(path: string): Promise<void> {
+/** Waits until a file, or a folder's list of names, is on disk. */
+export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {
     await handle.sync();

@@ -1,4 +1,4 @@
-import { Counter, Registry } from "prom-client";
+import { Counter, Gauge, Registry } from "prom-client";
 
 /**
  * What became of a request for a key: one was made or given again, or refused by a bound for its tenant, or
@@ -13,6 +13,7 @@ export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
+  lastBackup: Gauge;
 };
 
 /** A registry of this vault's own. */
@@ -24,6 +25,11 @@ export function createMetrics(): Metrics {
       name: "keyvault_key_creations_total",
       help: "Requests for keys by the caller's name and what became of them; caller_limited is to be alarmed about",
       labelNames: ["caller", "outcome"],
+      registers: [registry],
+    }),
+    lastBackup: new Gauge({
+      name: "keyvault_last_backup_timestamp_seconds",
+      help: "When the newest backup was made that its caller took to its end, in Unix seconds; 0 when none is known",
       registers: [registry],
     }),
   };

@@ -1,4 +1,5 @@
 import { type HeadKeeping, keepHeads } from "./audit/head_file.ts";
+import { measureLastBackup } from "./backup/last_backup.ts";
 import type { Operations } from "./http/calls/calls.ts";
 import type { Retirement } from "./kek/retire.ts";
 import type { Rewrapping } from "./kek/rewrap.ts";
@@ -31,13 +32,14 @@ export type Opening = {
 
 /** Opening of a vault of these parts. */
 export function createOpening(parts: VaultParts & OperationsParts): Opening {
-  const { config, clock, log, token } = parts;
+  const { config, clock, log, token, metrics } = parts;
   let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
 
   return {
     async open() {
       if (current !== undefined) return current;
       const vault = await openVault(parts, "require");
+      void measureLastBackup(vault.database, metrics, log);
       const working = openOperations(vault, parts);
       const { auditHeadsFile: file, auditHeadsLogSeconds } = config;
       const logEveryMs = auditHeadsLogSeconds * 1_000;

@@ -92,7 +92,7 @@ export function openOperations(
     signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
     signRevocationList: createListSigning({ ...signing, database }),
     signChallenge: createChallengeSigning(signing),
-    createBackup: createBackups({ config, journal, clock, custody, service }),
+    createBackup: createBackups({ config, journal, clock, custody, service, metrics }),
     listAudit: createAuditListing({ database, journal }),
   };
   return {

@@ -1,7 +1,7 @@
 import { Command } from "commander";
 import { adoptCommand } from "./commands/adopt.ts";
 import { auditCommand } from "./commands/audit/audit.ts";
-import { backupCommand } from "./commands/backup.ts";
+import { backupCommand } from "./commands/backup/backup.ts";
 import { certCommand } from "./commands/cert.ts";
 import { describeError } from "./commands/describe_error.ts";
 import { initCommand } from "./commands/init.ts";

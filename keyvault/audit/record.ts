@@ -2,11 +2,12 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
+import type { RemoteRole } from "../tls/roles.ts";
 
 /**
  * Who made a call, as the client certificate says. `local` is the command line on the vault's own machine.
  */
-export type Role = "api" | "admin" | "auditor" | "local";
+export type Role = RemoteRole | "local";
 
 /**
  * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is the caller's

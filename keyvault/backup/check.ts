@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { migrationNames } from "../db/migrate.ts";
 import { UserError } from "../errors.ts";
 import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, parseLine, readLine } from "./lines.ts";
@@ -14,8 +15,11 @@ const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().g
  */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
 
-/** A backup that was read to its end: who signed it, and SHA-256 of its lines without the signature's. */
-export type Checked = { signedBy: string | null; digest: Buffer };
+/**
+ * A backup that was read to its end: who signed it, what its first line says of it, and SHA-256 of its lines
+ * without the signature's.
+ */
+export type Checked = { signedBy: string | null; manifest: Manifest; digest: Buffer };
 
 /**
  * Reads a backup to its end, and writes nothing.
@@ -39,7 +43,7 @@ export async function checkBackup(
   const manifest = readManifest(first);
   if (manifest.version === UNSIGNED_VERSION) {
     requireUnsigned(origin);
-    return { signedBy: null, digest: digest.update(last).digest() };
+    return { signedBy: null, manifest, digest: digest.update(last).digest() };
   }
   const whole = digest.digest();
   const signedBy = await signerOf(parseLine(last), manifest, whole);
@@ -49,7 +53,19 @@ export async function checkBackup(
     );
   }
   requireSigner(signedBy, origin);
-  return { signedBy, digest: whole };
+  return { signedBy, manifest, digest: whole };
+}
+
+/** Throws `UserError` when the rows are those of a later version, so that this one cannot restore them. */
+export function requireKnownTables({ migrations }: Manifest): void {
+  const own = migrationNames();
+  const newest = migrations.at(-1);
+  if (newest === undefined) throw notWhole();
+  if (migrations.some((name, index) => name !== own[index])) {
+    throw new UserError(
+      `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${own.at(-1)}`,
+    );
+  }
 }
 
 function requireUnsigned(origin: Origin): void {

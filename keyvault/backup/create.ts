@@ -3,11 +3,12 @@ import { readFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
-import type { Clock } from "../clock.ts";
+import { type Clock, unixSeconds } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { createClient } from "../db/database.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";
+import type { Metrics } from "../metrics.ts";
 import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
 import { encryptStream } from "./encrypted_stream.ts";
 import { backupSignBytes, type SignatureLine, signLines } from "./statement.ts";
@@ -24,6 +25,7 @@ export type BackupParts = {
   clock: Clock;
   custody: Pick<Custody, "sign">;
   service: { read(): Promise<KeptKey> };
+  metrics: Pick<Metrics, "lastBackup">;
 };
 
 /**
@@ -33,7 +35,7 @@ export type BackupParts = {
  * not have. One whose signature cannot be made breaks off.
  */
 export function createBackups(parts: BackupParts): CreateBackup {
-  const { config, journal, clock, custody, service } = parts;
+  const { config, journal, clock, custody, service, metrics } = parts;
 
   async function sign(
     caller: Caller,
@@ -70,17 +72,19 @@ export function createBackups(parts: BackupParts): CreateBackup {
       await client.query("begin isolation level repeatable read read only");
       await client.query("select from audit limit 1");
       const applied = await client.query<{ name: string }>("select name from schema_migrations order by id");
+      const now = clock.now();
       const { seq, mac } = journal.head();
       const manifest: Manifest = {
         kind: "manifest",
         version: SIGNED_VERSION,
-        created_at: clock.now().toISOString(),
+        created_at: now.toISOString(),
         migrations: applied.rows.map(({ name }) => name),
         head: { seq, mac: mac.toString("hex") },
         token: config.token.managed ? await readTokenFiles(config.token.dir) : {},
       };
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
       const backup = Readable.from(encryptStream(lines, recoveryKey), { objectMode: false });
+      backup.once("end", () => metrics.lastBackup.set(unixSeconds(now)));
       // A generator that nobody has begun to read runs no `finally` when it is dropped: a client that hangs
       // up before the first piece would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));

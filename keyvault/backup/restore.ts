@@ -9,7 +9,7 @@ import { grantPrivileges } from "../db/privileges.ts";
 import { UserError } from "../errors.ts";
 import { makeFolderDurably, makePrivateFolder } from "../files.ts";
 import type { Logger } from "../log.ts";
-import { type Checked, checkBackup, type Origin } from "./check.ts";
+import { type Checked, checkBackup, type Origin, requireKnownTables } from "./check.ts";
 import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
 import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
 
@@ -178,15 +178,7 @@ function isKnown(table: string): boolean {
 const unknownTable = (): UserError => new UserError("The backup has a table that is unknown here");
 
 function requireFitting(manifest: Manifest, managed: boolean): void {
-  const own = migrationNames();
-  const { migrations } = manifest;
-  const newest = migrations.at(-1);
-  if (newest === undefined) throw notWhole();
-  if (migrations.some((name, index) => name !== own[index])) {
-    throw new UserError(
-      `The backup has the tables of a newer version: restore it with a version that has ${newest}, this one ends with ${newestMigration()}`,
-    );
-  }
+  requireKnownTables(manifest);
   const hasToken = Object.keys(manifest.token).length > 0;
   if (hasToken && !managed) {
     throw new UserError("The backup holds a SoftHSM token, and KEYVAULT_PKCS11_MODULE names another module");

@@ -4,13 +4,14 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { systemClock } from "../clock.ts";
 import { loadCertificateConfig } from "../config.ts";
 import type { Subject } from "../tls/authority.ts";
+import { REMOTE_ROLES, type RemoteRole } from "../tls/roles.ts";
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const DEFAULT_DAYS = "397";
 
 const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is: no token and no database are needed, and with --ca no setting. A running vault needs no restart to accept the new certificate.
 
-A role of api, admin or auditor makes a client's certificate with that role; "server" makes the vault's own, which a running vault takes up within seconds.`;
+A role of api, admin, auditor or backup makes a client's certificate with that role; "server" makes the vault's own, which a running vault takes up within seconds.`;
 
 const REVOKE = `Add a certificate to the revocation list. A running vault refuses it within seconds, on open connections too.
 
@@ -33,7 +34,7 @@ export function certCommand(): Command {
     .description(ISSUE)
     .addOption(
       new Option("--role <role>", "what it is for")
-        .choices(["api", "admin", "auditor", "server"])
+        .choices([...REMOTE_ROLES, "server"])
         .makeOptionMandatory(),
     )
     .option("--name <name>", "who it is for: written in every audit record", parseName)
@@ -88,7 +89,7 @@ async function runIssue(options: IssueOptions, command: Command): Promise<void> 
 
 function subjectOf({ role, name = "" }: IssueOptions, names: readonly string[]): Subject {
   if (role === "server") return { kind: "server", names };
-  return { kind: "client", role: role as "api" | "admin" | "auditor", name };
+  return { kind: "client", role: role as RemoteRole, name };
 }
 
 function parseName(text: string): string {

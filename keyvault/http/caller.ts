@@ -1,16 +1,14 @@
 import "reflect-metadata";
 import type { TLSSocket } from "node:tls";
 import * as x509 from "@peculiar/x509";
-import type { Caller, Role } from "../audit/record.ts";
+import type { Caller } from "../audit/record.ts";
+import { REMOTE_ROLES, type RemoteRole } from "../tls/roles.ts";
 import type { Trust } from "../tls/trust.ts";
-
-/** Roles that a client certificate can give. */
-export type RemoteRole = Exclude<Role, "local">;
 
 /** Who is at the other end, and from when to when its certificate says so. */
 export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; notAfter: Date };
 
-const ROLE_URI = /^deputize:\/\/role\/(api|admin|auditor)\/([A-Za-z0-9._-]{1,64})$/;
+const ROLE_URI = new RegExp(`^deputize://role/(${REMOTE_ROLES.join("|")})/([A-Za-z0-9._-]{1,64})$`);
 
 /**
  * Tells whether the certificate at the other end is still accepted: it may have been revoked, or its

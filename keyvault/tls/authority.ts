@@ -1,6 +1,7 @@
 import "reflect-metadata";
 import { randomBytes, webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
+import type { RemoteRole } from "./roles.ts";
 
 /**
  * A certificate and its private key, both PEM with the last line's end, so that one can be appended to
@@ -10,7 +11,7 @@ export type Identity = { certificate: string; privateKey: string };
 
 /** What a certificate is for. A client carries a role, a server the names it is reached by. */
 export type Subject =
-  | { kind: "client"; role: "api" | "admin" | "auditor"; name: string }
+  | { kind: "client"; role: RemoteRole; name: string }
   | { kind: "server"; names: readonly string[] };
 
 /** From when to when a certificate holds. */

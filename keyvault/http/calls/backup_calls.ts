@@ -11,7 +11,7 @@ export function createBackupCalls({ createBackup }: { createBackup: CreateBackup
     {
       method: "POST",
       path: "/v1/backup",
-      roles: ["admin"],
+      roles: ["admin", "backup"],
       handle: async ({ caller, context }) => {
         await readBody(context, nothing);
         return createBackup(caller);

@@ -8,6 +8,7 @@ import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
 import { backupSignBytes, signerOf } from "../../../keyvault/backup/statement.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
+import { createMetrics } from "../../../keyvault/metrics.ts";
 import { generateKeys, keyId, signHybridOnce } from "../../../src/protocol/keys/hybrid.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
@@ -26,7 +27,9 @@ test("a backup is of the moment of its record, however late it is read and whate
   await writeFile(home.config.recoveryKeyFile, publicKey);
   await makeKey("acc-before");
   const { seq } = vault.vault.journal.head();
-  const begun = await createBackups({ ...vault.vault, config: home.config, clock })(ADMIN);
+  const begun = await createBackups({ ...vault.vault, config: home.config, clock, metrics: createMetrics() })(
+    ADMIN,
+  );
   if (isRefusal(begun)) throw new Error(begun.message);
   await makeKey("acc-after");
   const backup = Buffer.concat(await Array.fromAsync(begun as AsyncIterable<Buffer>));
@@ -64,7 +67,12 @@ test("a signed statement of another head, another time or other lines than the m
   expect(await signerOf(line, manifest, Buffer.alloc(32, 2))).toBeUndefined();
 });
 
-const parts = () => ({ ...vault.vault, config: vault.home.config, clock: vault.clock });
+const parts = () => ({
+  ...vault.vault,
+  config: vault.home.config,
+  clock: vault.clock,
+  metrics: createMetrics(),
+});
 /** Sessions of the database that hold a snapshot open. */
 const open = () =>
   vault.home.sql<{ pid: number }>(

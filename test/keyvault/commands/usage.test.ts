@@ -30,7 +30,7 @@ test.each([
     "--name is needed for a client's certificate",
     "keyvault cert issue",
   ],
-  [["backup", "create"], "missing required argument 'file'", "keyvault backup create"],
+  [["backup", "create"], "give a file, or --out-dir", "keyvault backup create"],
   [["kek", "retire", "1"], "argument 'version'. Give kek- and a number", "keyvault kek retire"],
   [["keys", "show", "1"], "argument 'key'. Give a key's id: 32", "keyvault keys show"],
   [["keys", "list", "--tenant", ""], "Give 1 to 128 letters, digits and ._:@-", "keyvault keys list"],

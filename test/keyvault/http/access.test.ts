@@ -1,6 +1,7 @@
 import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
+import { REMOTE_ROLES } from "../../../keyvault/tls/roles.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "./caller_support.ts";
 
@@ -172,7 +173,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
   ["POST", "/v1/kek/rotate", ["admin"]],
   ["POST", "/v1/kek/retire", ["admin"]],
   ["GET", "/v1/audit", ["admin", "auditor"]],
-  ["POST", "/v1/backup", ["admin"]],
+  ["POST", "/v1/backup", ["admin", "backup"]],
   ["POST", `${KEY}/sign/revocation-list`, ["api"]],
   ["POST", `${KEY}/sign/revocation-push`, []],
   ["POST", `${KEY}/sign/key-rotation`, []],
@@ -183,7 +184,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
 test.each(CALLS)(
   "%s %s is for its roles only, and a try by another is recorded",
   async (method, path, allowed) => {
-    for (const role of ["api", "admin", "auditor"] as const) {
+    for (const role of REMOTE_ROLES) {
       const identity = await issueIdentity(vault.home, { kind: "client", role, name: "tester" });
       const before = vault.vault.journal.head().seq;
       const { status, body } = await call(`${vault.url}${path}`, identity, {

@@ -7,6 +7,7 @@ import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts"
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
+import { createMetrics } from "../../../keyvault/metrics.ts";
 import type { Status } from "../../../keyvault/status.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import {
@@ -336,7 +337,12 @@ test("a backup has the halves: restored elsewhere, the key signs under its old p
   const { key_id, public_key } = rows.find(({ label }) => there.includes(label))!;
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFile(home.config.recoveryKeyFile, publicKey);
-  const backup = await createBackups({ ...vault.vault, config: home.config, clock: vault.clock })(API);
+  const backup = await createBackups({
+    ...vault.vault,
+    config: home.config,
+    clock: vault.clock,
+    metrics: createMetrics(),
+  })(API);
   if (isRefusal(backup)) throw new Error(backup.message);
   const pieces: Buffer[] = await backup.toArray();
   const source = () => Readable.from(pieces);
