@@ -5,6 +5,7 @@ import { systemClock } from "../clock.ts";
 import { loadCertificateConfig } from "../config.ts";
 import type { Subject } from "../tls/authority.ts";
 import { REMOTE_ROLES, type RemoteRole } from "../tls/roles.ts";
+import { certSecretsCommand, parseDays } from "./cert_secrets.ts";
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 const DEFAULT_DAYS = "397";
@@ -61,7 +62,11 @@ export function certCommand(): Command {
       }
       process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
     });
-  return new Command("cert").summary("issue and revoke certificates").addCommand(issue).addCommand(revoke);
+  return new Command("cert")
+    .summary("issue and revoke certificates")
+    .addCommand(issue)
+    .addCommand(certSecretsCommand())
+    .addCommand(revoke);
 }
 
 async function runIssue(options: IssueOptions, command: Command): Promise<void> {
@@ -95,12 +100,4 @@ function subjectOf({ role, name = "" }: IssueOptions, names: readonly string[]):
 function parseName(text: string): string {
   if (!NAME.test(text)) throw new InvalidArgumentError("Give 1 to 64 letters, digits and ._-");
   return text;
-}
-
-function parseDays(text: string): number {
-  const days = Number(text);
-  if (!Number.isInteger(days) || days < 1 || days > 3650) {
-    throw new InvalidArgumentError("Give 1 to 3650 days.");
-  }
-  return days;
 }

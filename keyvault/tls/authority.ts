@@ -78,7 +78,8 @@ export function roleUri(role: string, name: string): string {
   return `deputize://role/${role}/${name}`;
 }
 
-function alternativeNames(subject: Subject): x509.JsonGeneralName[] {
+/** The alternative names of a certificate for this subject. */
+export function alternativeNames(subject: Subject): x509.JsonGeneralName[] {
   if (subject.kind === "client") return [{ type: "url", value: roleUri(subject.role, subject.name) }];
   return subject.names.map((name) => ({
     type: IPV4.test(name) || name.includes(":") ? "ip" : "dns",

@@ -11,7 +11,8 @@ import {
 import { ENDS, isThere, readAuthority, requireTls } from "./inventory.ts";
 
 const DAY_MS = 86_400_000;
-const AUTHORITY_DAYS = 3650;
+/** How long an authority holds. */
+export const AUTHORITY_DAYS = 3650;
 const END_DAYS = 397;
 const CLOCK_SKEW_MS = 300_000;
 

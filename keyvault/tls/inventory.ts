@@ -54,8 +54,17 @@ export async function readAuthority(dir: string): Promise<Identity> {
   }
   const authorities = await readAuthorities(dir);
   const privateKey = await readFile(join(dir, "ca.key"), "utf8");
+  return authorityOf(authorities, privateKey, join(dir, "ca.pem"));
+}
+
+/** Of several authorities that of this key. Throws a `UserError` that says where they are from. */
+export function authorityOf(
+  authorities: readonly X509Certificate[],
+  privateKey: string,
+  place: string,
+): Identity {
   const own = readKeyOf(authorities, privateKey);
-  if (own === undefined) throw new UserError(`${join(dir, "ca.pem")} or its key is damaged`);
+  if (own === undefined) throw new UserError(`${place} or its key is damaged`);
   return { certificate: own.toString(), privateKey };
 }
 
