@@ -28,6 +28,37 @@ program
   });
 
 program
+  .command("tour")
+  .description("Show the main job on a cluster where a release runs, and take away what it made")
+  .option("--kubeconfig <file>", "how kubectl reaches the cluster; its own when left out")
+  .option("--context <name>", "a context of it")
+  .option("--release <name>", "the release", "deputize")
+  .option("--release-namespace <name>", "its namespace", "deputize-system")
+  .option("--namespace <name>", "use this namespace and keep it, in place of one of the tour's own")
+  .option("--email <address>", "whose account it is; owner@example.test in a trial")
+  .option("--mail-code <where>", "- asks for the code that is mailed, where the release is no trial")
+  .option("--no-webhooks", "without a receiver of webhooks")
+  .option("--timeout <seconds>", "how long each wait may take", "120")
+  .option("--json", "print one JSON object per step")
+  .action(async (options) => {
+    const { runClusterTour } = await import("./dev/tour/cluster/tour.ts");
+    process.exitCode = await runClusterTour(options);
+  });
+
+program
+  .command("tour-receiver", { hidden: true })
+  .description("Keep webhooks for the tour on a cluster")
+  .option("--port <port>", "where they arrive", "8080")
+  .option("--read-port <port>", "where the tour reads them, on loopback", "8081")
+  .action(async (options) => {
+    const [{ runTourReceiver }, { systemClock }] = await Promise.all([
+      import("./tour_receiver/run.ts"),
+      import("./clock.ts"),
+    ]);
+    await runTourReceiver(options, systemClock);
+  });
+
+program
   .command("api")
   .description("Serve the HTTP API")
   .action(async () => (await import("./roles.ts")).runApi());

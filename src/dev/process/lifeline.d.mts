@@ -5,7 +5,8 @@ export type Stream = "ignore" | "inherit" | "pipe" | number;
 
 export type TiedOptions = {
   cwd?: string;
-  env: Record<string, string | undefined>;
+  /** Left out, the one of this process. */
+  env?: Record<string, string | undefined>;
   uid?: number;
   gid?: number;
   stdio: [Stream, Stream, Stream];

@@ -1,0 +1,82 @@
+import { UserError } from "../../user_error.ts";
+
+/** Options of `deputize tour`, as they were typed. */
+export type ClusterTourOptions = {
+  kubeconfig?: string;
+  context?: string;
+  release: string;
+  releaseNamespace: string;
+  namespace?: string;
+  email?: string;
+  mailCode?: string;
+  webhooks: boolean;
+  json?: boolean;
+  timeout: string;
+};
+
+/** What was chosen. */
+export type ClusterTourSettings = {
+  /** What every call of kubectl gets. */
+  common: string[];
+  release: string;
+  releaseNamespace: string;
+  /** An existing namespace, which is kept; `undefined` for one of the tour's own. */
+  namespace: string | undefined;
+  email: string | undefined;
+  /** Whether the mailed code is asked for; else it is in the mailbox of a trial. */
+  asksForCode: boolean;
+  webhooks: boolean;
+  timeoutMs: number;
+};
+
+const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
+const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
+const MOST_SECONDS = 3_600;
+
+/** Reads the options. Throws `UserError`. */
+export function readClusterTour(options: ClusterTourOptions): ClusterTourSettings {
+  const { kubeconfig, context, email, mailCode, webhooks } = options;
+  return {
+    common: [
+      ...(kubeconfig === undefined ? [] : [`--kubeconfig=${kubeconfig}`]),
+      ...(context === undefined ? [] : [`--context=${context}`]),
+    ],
+    release: nameIn("--release", options.release),
+    releaseNamespace: nameIn("--release-namespace", options.releaseNamespace),
+    namespace: options.namespace === undefined ? undefined : nameIn("--namespace", options.namespace),
+    email: email === undefined ? undefined : emailIn(email),
+    asksForCode: mailCode === undefined ? false : asks(mailCode),
+    webhooks,
+    timeoutMs: secondsIn(options.timeout) * 1000,
+  };
+}
+
+function nameIn(option: string, text: string): string {
+  if (NAME.test(text)) return text;
+  throw new UserError(
+    `${option} ${JSON.stringify(text)} is not a name in Kubernetes`,
+    "Give lower-case letters, digits and hyphens, such as deputize-system",
+  );
+}
+
+function emailIn(text: string): string {
+  if (EMAIL.test(text)) return text;
+  throw new UserError(`--email ${JSON.stringify(text)} is not an e-mail address`);
+}
+
+function asks(text: string): boolean {
+  if (text === "-") return true;
+  throw new UserError(
+    `--mail-code ${JSON.stringify(text)} is not "-"`,
+    "The code is mailed while the tour runs: with --mail-code - you are asked for it",
+  );
+}
+
+function secondsIn(text: string): number {
+  const seconds = Number(text);
+  if (/^\d+$/.test(text) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
+  throw new UserError(
+    `--timeout ${JSON.stringify(text)} is not a number of seconds`,
+    `Give one from 1 to ${MOST_SECONDS}`,
+  );
+}

@@ -1,0 +1,164 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Kubectl, KubernetesObject } from "../../../plugin/kubectl.ts";
+import { DELIVERIES_PATH, type KeptDelivery } from "../../../tour_receiver/run.ts";
+import { WEBHOOK_PATH } from "../../../tour_receiver/webhook_server.ts";
+import { Surprise } from "../calls.ts";
+import { createInbox } from "../inbox.ts";
+import type { Receiver } from "../receiver.ts";
+import { type Manifest, TOUR_LABELS } from "./apply.ts";
+import type { Release } from "./release.ts";
+
+/** Name of the pod that receives webhooks, and of what belongs to it. */
+export const RECEIVER = "deputize-tour-receiver";
+/** Where the tour reads what has arrived: on the pod's own loopback, so by port forwarding alone. */
+export const READ_PORT = 8081;
+const PORT = 8080;
+const USER = 10_001;
+const POLL_MS = 200;
+const CALL_TIMEOUT_MS = 10_000;
+
+/** Where the cluster's worker delivers. */
+export function receiverUrl(namespace: string): string {
+  return `http://${RECEIVER}.${namespace}.svc:${PORT}${WEBHOOK_PATH}`;
+}
+
+/** What is applied for it: a pod of the release's own image that the release's worker alone can reach. */
+export function receiverManifests(release: Release, namespace: string): Manifest[] {
+  const own = { "app.kubernetes.io/name": RECEIVER };
+  const metadata = { name: RECEIVER, namespace, labels: { ...TOUR_LABELS, ...own } };
+  const worker = {
+    namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": release.namespace } },
+    podSelector: {
+      matchLabels: {
+        "app.kubernetes.io/instance": release.name,
+        "app.kubernetes.io/component": "worker",
+      },
+    },
+  };
+  return [
+    {
+      apiVersion: "networking.k8s.io/v1",
+      kind: "NetworkPolicy",
+      metadata,
+      spec: {
+        podSelector: { matchLabels: own },
+        policyTypes: ["Ingress", "Egress"],
+        ingress: [{ from: [worker], ports: [{ port: PORT, protocol: "TCP" }] }],
+      },
+    },
+    {
+      apiVersion: "v1",
+      kind: "Service",
+      metadata,
+      spec: { selector: own, ports: [{ name: "http", port: PORT, targetPort: "http" }] },
+    },
+    { apiVersion: "v1", kind: "Pod", metadata, spec: podSpec(release) },
+  ];
+}
+
+function podSpec({ image: { name: image, pullPolicy } }: Release): object {
+  return {
+    automountServiceAccountToken: false,
+    enableServiceLinks: false,
+    terminationGracePeriodSeconds: 5,
+    securityContext: {
+      runAsNonRoot: true,
+      runAsUser: USER,
+      runAsGroup: USER,
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    containers: [
+      {
+        name: "receiver",
+        image,
+        ...(pullPolicy !== undefined && { imagePullPolicy: pullPolicy }),
+        args: ["tour-receiver", "--port", String(PORT), "--read-port", String(READ_PORT)],
+        ports: [{ name: "http", containerPort: PORT }],
+        readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
+        resources: { requests: { cpu: "10m", memory: "48Mi" }, limits: { memory: "192Mi" } },
+        securityContext: {
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ["ALL"] },
+        },
+      },
+    ],
+  };
+}
+
+type Pod = KubernetesObject & {
+  status?: {
+    phase?: string;
+    conditions?: { type: string; status: string; message?: string }[];
+    containerStatuses?: { state?: { waiting?: { reason?: string; message?: string } } }[];
+  };
+};
+
+/** Waits until the pod is ready. Throws `Surprise` with what keeps it. */
+export async function receiverReady(
+  kubectl: Kubectl,
+  timeoutMs: number,
+  interrupted: AbortSignal,
+): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  for (;;) {
+    const pod = await kubectl.find<Pod>("pods", RECEIVER);
+    const isReady = pod?.status?.conditions?.some(
+      ({ type, status }) => type === "Ready" && status === "True",
+    );
+    if (isReady) return;
+    if (performance.now() > end) throw new Surprise(`pod ${RECEIVER} is not ready: ${hindrance(pod)}`);
+    await sleep(POLL_MS, undefined, { signal: interrupted });
+  }
+}
+
+function hindrance(pod: Pod | undefined): string {
+  const { phase = "it is gone", conditions = [], containerStatuses = [] } = pod?.status ?? {};
+  const waiting = containerStatuses.flatMap(({ state }) => state?.waiting ?? []);
+  const [{ reason, message } = {}] = waiting;
+  const told =
+    message ?? conditions.find((condition) => condition.status === "False" && condition.message)?.message;
+  return [phase, reason, told].filter((part) => part !== undefined).join(", ");
+}
+
+/** Checks what the pod has kept, as it arrives, until it is closed. */
+export function readReceiver(
+  { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
+  interrupted: AbortSignal,
+): Receiver {
+  const inbox = createInbox({ interrupted });
+  const over = new AbortController();
+
+  async function readOn(from: number): Promise<number> {
+    const address = new URL(`${DELIVERIES_PATH}?from=${from}`, deliveriesUrl);
+    const signal = AbortSignal.any([over.signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]);
+    const response = await fetch(address, { signal });
+    const { deliveries } = (await response.json()) as { deliveries: KeptDelivery[] };
+    let taken = from;
+    for (const { headers, body, received_at } of deliveries) {
+      const status = await inbox.take({ headers, rawBody: Buffer.from(body, "base64") }, received_at);
+      if (status >= 500) break;
+      taken += 1;
+    }
+    return taken;
+  }
+
+  async function read(): Promise<void> {
+    let taken = 0;
+    while (!over.signal.aborted) {
+      // The way there ends and begins again with the connection that it takes.
+      taken = await readOn(taken).catch(() => taken);
+      await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
+    }
+  }
+  const reading = read();
+
+  return {
+    ...inbox,
+    url,
+    async close() {
+      over.abort();
+      await reading;
+    },
+  };
+}
