@@ -1,4 +1,8 @@
-import { Counter, Gauge, Registry } from "prom-client";
+import { X509Certificate } from "node:crypto";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { type ErrorCode, VaultError } from "./errors.ts";
+import type { Readiness } from "./readiness.ts";
+import type { TlsMaterial } from "./tls/material.ts";
 
 /**
  * What became of a request for a key: one was made or given again, or refused by a bound for its tenant, or
@@ -14,18 +18,32 @@ export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
   lastBackup: Gauge;
+  /** Seconds from a call's head to its answer, by the call and `answered` or the error's code. */
+  calls: Histogram<"call" | "result">;
 };
+
+/** Why a vault cannot sign: what `Readiness` rejects with. */
+const REASONS = ["sealed", "token_unavailable", "audit_unavailable", "unavailable", "internal"] as const;
+const READY_MS = 2_000;
 
 /** A registry of this vault's own. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
+  const registers = [registry];
   return {
     registry,
     keyCreations: new Counter({
       name: "keyvault_key_creations_total",
       help: "Requests for keys by the caller's name and what became of them; caller_limited is to be alarmed about",
       labelNames: ["caller", "outcome"],
-      registers: [registry],
+      registers,
+    }),
+    calls: new Histogram({
+      name: "keyvault_call_seconds",
+      help: "Seconds from a call's head to its answer, by call and result: answered, or the error's code",
+      labelNames: ["call", "result"],
+      buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15],
+      registers,
     }),
     lastBackup: new Gauge({
       name: "keyvault_last_backup_timestamp_seconds",
@@ -33,4 +51,50 @@ export function createMetrics(): Metrics {
       registers: [registry],
     }),
   };
+}
+
+/** Shows whether this vault can sign, and when its certificates end, as they are at each look. */
+export function showState(
+  { registry }: Pick<Metrics, "registry">,
+  { readiness, material }: { readiness: Readiness; material(): Pick<TlsMaterial, "cert" | "authorities"> },
+): void {
+  const registers = [registry];
+  new Gauge({
+    name: "keyvault_not_ready",
+    help: "1 for the reason why this vault cannot sign, 0 for the others; all 0 while it can",
+    labelNames: ["reason"],
+    registers,
+    async collect() {
+      const why = await whyNotReady(readiness);
+      for (const reason of REASONS) this.set({ reason }, reason === why ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: "keyvault_certificate_expiry_timestamp_seconds",
+    help: "When the server's certificate, and the first of its authorities, ends, in Unix seconds",
+    labelNames: ["certificate"],
+    registers,
+    collect() {
+      const { cert, authorities } = material();
+      const ends = authorities.map(({ validToDate }) => validToDate.getTime());
+      this.set({ certificate: "server" }, new X509Certificate(cert).validToDate.getTime() / 1000);
+      this.set({ certificate: "authority" }, Math.min(...ends) / 1000);
+    },
+  });
+}
+
+/** The reason why the vault cannot sign; a part that does not answer in time is `unavailable`. */
+async function whyNotReady(readiness: Readiness): Promise<(typeof REASONS)[number] | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"unavailable">((resolve) => {
+    timer = setTimeout(resolve, READY_MS, "unavailable");
+  });
+  try {
+    return await Promise.race([readiness.check().then(() => undefined), late]);
+  } catch (error) {
+    const code: ErrorCode = error instanceof VaultError ? error.code : "internal";
+    return REASONS.find((reason) => reason === code) ?? "internal";
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -8,7 +8,7 @@ import { createApp } from "./http/app.ts";
 import { serveHealth, serveTls } from "./http/server.ts";
 import { createSealing, type Sealing } from "./lifecycle/sealing.ts";
 import type { Logger } from "./log.ts";
-import { createMetrics, type Metrics } from "./metrics.ts";
+import { createMetrics, type Metrics, showState } from "./metrics.ts";
 import { createOpening, type Opening } from "./opening.ts";
 import { createReadiness } from "./readiness.ts";
 import { createStatusReading } from "./status.ts";
@@ -102,8 +102,9 @@ async function listen(
   const { residentKeys } = config;
   const readStatus = createStatusReading({ database, sealing, opened: parts, residentKeys });
   const readiness = createReadiness(() => whenOpen(parts()), elapsed);
+  showState(metrics, { readiness, material: trust.material });
   const operations = () => whenOpen(opening.opened()?.operations);
-  const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, clock, log });
+  const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, metrics, clock, log });
   const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
   const health =
     config.health && (await serveHealth({ readiness, metrics }, config.health).catch(stopping(tls)));

@@ -40,6 +40,7 @@ import { createClientRates } from "./rates/client_rates.ts";
 import type { Route } from "./route.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
+import { showCertificateEnd } from "./vault/certificate_end.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials } from "./vault/credentials.ts";
 
@@ -82,6 +83,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     ...(await readCredentials(vaultFiles)),
     files: vaultFiles,
   });
+  showCertificateEnd(metrics, vaultFiles.cert);
   const { CLUSTERS_FILE } = config;
   const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
   const clusters = await openClusters(entries, { clock });
@@ -93,7 +95,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
-  const shared = { db, secretBox, clock, vault, log, clusters };
+  const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const routes = apiRoutes({
     ...shared,
     mailer,

@@ -13,7 +13,7 @@ import {
 } from "./config.ts";
 import type { EventsCommands } from "./events/command/events_command.ts";
 import { startServer } from "./http/exchange/server.ts";
-import { createHealth } from "./http/health.ts";
+import { createHealth, showReadiness } from "./http/health.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
@@ -191,6 +191,7 @@ async function run(
   let role: RunningRole | undefined;
   const isReady = async () =>
     role !== undefined && !stopping.signal.aborted && (await role.isReady()) && !stopping.signal.aborted;
+  showReadiness(metrics, name, isReady);
   const health = await startServer(
     createHealth({ metrics, ready: isReady, alive: () => role?.isAlive?.() ?? true }),
     { host: config.HEALTH_HOST, port: config.HEALTH_PORT },

@@ -3,9 +3,10 @@ import type { TLSSocket } from "node:tls";
 import type { Journal } from "../audit/journal.ts";
 import { recordRefusal } from "../audit/refusals.ts";
 import type { Clock } from "../clock.ts";
-import { errorCodes, isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import { type ErrorCode, errorCodes, isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
 import type { Readiness } from "../readiness.ts";
 import type { ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
@@ -25,9 +26,13 @@ export type AppParts = {
   sealing: Sealing;
   readStatus: ReadStatus;
   trust: Pick<Trust, "accepts" | "generation">;
+  metrics: Pick<Metrics, "calls">;
   clock: Clock;
   log: Logger;
 };
+
+/** What is counted of a request: the call that its path names (`other`: none), and what it was answered. */
+type Seen = { call: string; result: ErrorCode | "answered" };
 
 /** Characters of a path in the log. */
 const LOGGED_PATH = 128;
@@ -36,13 +41,13 @@ const LOGGED_PATH = 128;
  * The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body.
  */
 export function createApp(parts: AppParts): RequestListener {
-  const { operations, readiness, journal, sealing, trust, clock, log } = parts;
+  const { operations, readiness, journal, sealing, trust, metrics, clock, log } = parts;
   const isAccepted = createPeerCheck(trust);
   const readPeer = createPeerReader();
   const findSealed = createRoutes(createSealCalls(parts));
   const opened = new WeakMap<Operations, FindRoute>();
 
-  async function answer(request: IncomingMessage): Promise<Reply> {
+  async function answer(request: IncomingMessage, seen: Seen): Promise<Reply> {
     const path = pathOf(request);
     requireAccepted(request);
     requireHost(request);
@@ -53,7 +58,11 @@ export function createApp(parts: AppParts): RequestListener {
       return { status: 200, body: { status: "ready" } };
     }
     const route = findSealed(request.method, path) ?? findOpen(request, path);
-    if (route === undefined) return errorReply(request, "not_found", errorCodes.not_found[1]);
+    if (route === undefined) {
+      seen.result = "not_found";
+      return errorReply(request, "not_found", errorCodes.not_found[1]);
+    }
+    seen.call = `${route.call.method} ${route.call.path}`;
     const requireCaller = (): void => {
       requireAccepted(request);
       authenticate(request);
@@ -61,6 +70,7 @@ export function createApp(parts: AppParts): RequestListener {
     const context = contextOf(request, route.params, requireCaller);
     const result = await invoke(route.call, context, authenticate(request));
     if (!isRefusal(result)) return { status: 200, body: result };
+    seen.result = result.refused;
     const reply = errorReply(request, result.refused, result.message);
     if (result.retryAfterSeconds === undefined) return reply;
     return { ...reply, headers: { ...reply.headers, "retry-after": String(result.retryAfterSeconds) } };
@@ -122,8 +132,9 @@ export function createApp(parts: AppParts): RequestListener {
     throw new PeerError("The certificate was revoked, or its authority is not trusted any more");
   }
 
-  function failedReply(request: IncomingMessage, error: unknown): Reply {
+  function failedReply(request: IncomingMessage, seen: Seen, error: unknown): Reply {
     const known = error instanceof VaultError ? error : new VaultError("internal");
+    seen.result = known.code;
     const level = errorCodes[known.code][0] >= 500 ? "error" : "warn";
     log[level]({
       event: "call_failed",
@@ -139,9 +150,14 @@ export function createApp(parts: AppParts): RequestListener {
 
   return (request, response) => {
     response.on("error", () => {});
-    void answer(request)
-      .catch((error: unknown) => failedReply(request, error))
-      .then((reply) => sendReply(response, reply))
+    const seen: Seen = { call: "other", result: "answered" };
+    const startedAt = performance.now();
+    void answer(request, seen)
+      .catch((error: unknown) => failedReply(request, seen, error))
+      .then((reply) => {
+        metrics.calls.observe(seen, (performance.now() - startedAt) / 1000);
+        return sendReply(response, reply);
+      })
       .catch((error: unknown) =>
         log.warn({ event: "answer_cut_off", path: loggedPath(request), err: error }),
       );

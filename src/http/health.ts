@@ -1,4 +1,5 @@
 import type { RequestListener, ServerResponse } from "node:http";
+import { Gauge } from "prom-client";
 import type { Metrics } from "../metrics.ts";
 import { pathOf } from "./exchange/path_routes.ts";
 
@@ -36,6 +37,23 @@ export function createHealth({
     }
     page(response).catch(() => sendText(response, 500, "failed\n"));
   };
+}
+
+/** Shows what `/readyz` would answer, asked anew at each look, and of which role. */
+export function showReadiness(
+  { registry }: Pick<Metrics, "registry">,
+  role: string,
+  ready: () => Promise<boolean>,
+): void {
+  new Gauge({
+    name: "deputize_ready",
+    help: "1 while /readyz of this process answers 200",
+    labelNames: ["role"],
+    registers: [registry],
+    async collect() {
+      this.set({ role }, (await inTime(ready)) ? 1 : 0);
+    },
+  });
 }
 
 async function inTime(ready: () => Promise<boolean>): Promise<boolean> {

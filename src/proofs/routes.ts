@@ -1,6 +1,7 @@
 import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
+import type { Metrics } from "../metrics.ts";
 import { createCertificateMemory } from "../protocol/verification/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
@@ -37,6 +38,7 @@ export type ProofDeps = {
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   secretBox: SecretBox;
+  metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
   /** Refused proofs of a connection in a minute. */
   refusedPerMinute: number;
@@ -48,7 +50,8 @@ export type ProofDeps = {
 
 /** Challenge, present, verify, the outcome, and the standard and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
-  const { db, decisions, patient, rated, vault, secretBox, clock, findApiKey, baseUrl, word } = deps;
+  const { db, decisions, patient, rated, vault, secretBox, metrics, clock } = deps;
+  const { findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });
   const findRecorded = createRecordedFinder(db);
   const perMinute = deps.refusedPerMinute;
@@ -63,6 +66,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     isAccepted: createAcceptanceFinder(db),
     refusals: createRefusals({ perMinute, clock }),
     repeats: createRepeats({ perMinute, clock, findRecorded }),
+    metrics,
     clock,
   };
   const evaluation = { verify, registry: { db, rated }, clock };

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
-import { createHealth } from "../../src/http/health.ts";
+import { createHealth, showReadiness } from "../../src/http/health.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { startApi } from "../support/api.ts";
 import { echoRoute, failingRoute, refusal } from "./support/sample_routes.ts";
@@ -44,8 +44,12 @@ describe("the health port", () => {
     ["broken", () => Promise.reject(new Error("no database")), 503],
     ["hanging", () => new Promise<boolean>(() => {}), 503],
   ])("tells when the process is %s", async (_, ready, status) => {
-    const url = await start(ready);
+    const metrics = createMetrics();
+    showReadiness(metrics, "worker", ready);
+    const url = await start(ready, metrics);
     expect((await fetch(`${url}/readyz`)).status).toBe(status);
+    const text = await (await fetch(`${url}/metrics`)).text();
+    expect(text).toContain(`\ndeputize_ready{role="worker"} ${status === 200 ? 1 : 0}\n`);
   });
 
   test.each(["/", "/readyz/", "/metricsx", "/__proto__", "/constructor"])(

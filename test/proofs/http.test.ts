@@ -82,6 +82,22 @@ describe("from a challenge to a decision", () => {
     });
   });
 
+  test("each decision is counted by its value, and a refused proof is none", async () => {
+    const { metrics } = world.api;
+    metrics.proofDecisions.reset();
+    const app = await application(["data:read"]);
+    const proof = await app.proof();
+    await app.verify(proof);
+    expect((await app.verify(proof)).status).toBe(400);
+    await app.verify(await app.proof(), { required_scope: "payments:send" });
+    const text = await metrics.registry.metrics();
+    const counted = [...text.matchAll(/^deputize_proof_decisions_total\{decision="(\w+)"\} (\d+)$/gm)];
+    expect(counted.map(([, ...one]) => one)).toEqual([
+      ["allow", "1"],
+      ["deny", "1"],
+    ]);
+  });
+
   test("explain names each rule as passed, failed or not reached", async () => {
     const app = await application();
     const allowed = await app.verify(await app.proof(), { explain: true });

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll } from "vitest";
 import { ApiError } from "../../src/errors.ts";
+import { createMetrics } from "../../src/metrics.ts";
 import { createAcceptanceFinder } from "../../src/proofs/decide/acceptance.ts";
 import { createBatcher } from "../../src/proofs/decide/batch.ts";
 import type { Decided } from "../../src/proofs/decide/decision.ts";
@@ -68,6 +69,7 @@ export function verifyWorld(): VerifyWorld {
       isAccepted: createAcceptanceFinder(world.db),
       refusals: createRefusals({ perMinute: 100_000, clock }),
       repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),
+      metrics: createMetrics(),
       clock,
     };
   });

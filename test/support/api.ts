@@ -38,6 +38,7 @@ export type TestParts = {
   secretBox: SecretBox;
   vault: FakeVault;
   log: Logger;
+  metrics: Metrics;
 };
 
 /** What a test may choose about its API. */
@@ -80,7 +81,6 @@ export type TestApi = TestParts & {
   sealingKey: Buffer;
   clock: SteeredClock;
   server: RunningServer;
-  metrics: Metrics;
   /** Every log line so far, as it was written. */
   lines: string[];
   /** A fresh client with cookies of its own. */
@@ -103,7 +103,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const vault = options.vault ?? options.shares?.vault ?? createFakeVault();
   const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
-  const parts: TestParts = { db, databaseUrl, clock, secretBox, vault, log };
+  const parts: TestParts = { db, databaseUrl, clock, secretBox, vault, log, metrics };
   const config = {
     BASE_URL: "http://127.0.0.1",
     SERVICE_WORD: "service",

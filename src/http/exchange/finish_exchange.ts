@@ -53,7 +53,7 @@ type FinishDeps = {
 
 /**
  * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers
- * that every answer has; time and status are counted under `route`. A call that hangs, because a part it
+ * that every answer has; time and status are counted under `route`, errors by code. A call that hangs, because a part it
  * needs does, becomes `unavailable` at the deadline. Faults of ours are logged with the request's id,
  * refusals and successes are not. Never rejects.
  */
@@ -73,6 +73,7 @@ export function createFinishExchange({
     const reply = await withDeadline(begin(exchange, work), deadlineMs).catch((error: unknown) => {
       const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
       if (refusal !== error) logFault({ requestId: id.logged, route }, refusal, error);
+      metrics.httpErrors.inc({ code: refusal.code });
       return errorReply(refusal);
     });
     try {

@@ -1,5 +1,6 @@
 import { type Clock, unixSeconds } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
+import type { Metrics } from "../../metrics.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import type { CertificateMemory } from "../../protocol/verification/certificate_memory.ts";
 import { verifyBundle } from "../../protocol/verification/verify.ts";
@@ -22,6 +23,8 @@ export type ProofDeps = CountingDeps & {
   memory: CertificateMemory;
   /** What refused proofs may cost. */
   refusals: Refusals;
+  /** Where decisions are counted. */
+  metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
 };
 
@@ -83,7 +86,9 @@ async function decideUnguarded(
     const isAccepted = verification.genuine && (await counting.isAccepted());
     const judged = judge({ bundle, challenge, now, root, verification, isAccepted });
     const item = itemOf(call, judged, deps.memory);
-    return decidedOf(item, await counting.decide(item), verification.checks);
+    const decided = decidedOf(item, await counting.decide(item), verification.checks);
+    if (decided !== undefined) deps.metrics.proofDecisions.inc({ decision: decided.decision });
+    return decided;
   } finally {
     await counting.end();
   }

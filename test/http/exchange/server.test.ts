@@ -221,5 +221,6 @@ test("a call that hangs is answered at the deadline, and counted", async () => {
   expect(await api.metrics.registry.metrics()).toContain(
     'deputize_http_request_seconds_count{route="hangs",status="503"} 1',
   );
+  expect(await api.metrics.registry.metrics()).toContain('deputize_http_errors_total{code="unavailable"} 1');
   await api.stop();
 });

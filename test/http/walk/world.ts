@@ -74,7 +74,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const clusters = createFakeCluster();
   const mailbox = createMailbox({ log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
-  const baseUrl = "http://127.0.0.1";
+  const [baseUrl, metrics] = ["http://127.0.0.1", createMetrics()];
   const routes = apiRoutes({
     ...{ db, secretBox, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl, clusters },
     mailer: mailbox,
@@ -86,6 +86,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     signInUrl: undefined,
     alphaCredits: options.alphaCredits ?? 1_000_000_000,
     accountCeiling: undefined,
+    metrics,
     refusedPerMinute: 100_000,
     callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),
     findApiKey: apiKeys.find,
@@ -111,7 +112,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     rates: createApiKeyRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
     clock,
-    metrics: createMetrics(),
+    metrics,
     checkAnswers: true,
     deadlineMs: options.deadlineMs ?? 30_000,
   };

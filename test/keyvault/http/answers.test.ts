@@ -9,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { type ErrorCode, VaultError } from "../../../keyvault/errors.ts";
 import { type AppParts, createApp } from "../../../keyvault/http/app.ts";
+import { createMetrics } from "../../../keyvault/metrics.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 
 /*
@@ -19,6 +20,7 @@ import { createAuthority, issueCertificate } from "../../../keyvault/tls/authori
 const KEY = "0".repeat(32);
 const END = new Date(Math.floor(Date.now() / 1000) * 1000 + 3_600_000);
 
+const metrics = createMetrics();
 let server: Server;
 let base: string;
 let port: number;
@@ -46,6 +48,7 @@ beforeAll(async () => {
     sealing: { state: () => (isSealed ? { since: "", reason: "asked", by: null } : undefined) },
     readStatus: operation,
     trust: { accepts: () => true, generation: () => 0 },
+    metrics,
     clock: { now: () => now },
     log: pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) }),
   } as unknown as AppParts;
@@ -262,4 +265,22 @@ test("an answer that breaks off is cut off for its reader too, and logged", asyn
         err: expect.objectContaining({ message: "the rest is gone" }),
       }),
     ]);
+});
+
+test("each answer is counted by the call that its path names, without the key in it", async () => {
+  metrics.calls.reset();
+  await ask(`/v1/keys/${KEY}/sign/challenge`, { method: "POST", body: "{" });
+  await ask("/v1/nothing/of-the-kind");
+  isSealed = true;
+  await ask(`/v1/keys/${KEY}?tenant=acc-1`);
+  const text = await metrics.registry.metrics();
+  const counted = [...text.matchAll(/^keyvault_call_seconds_count\{(.*)\} (\d+)$/gm)].map(
+    ([, ...one]) => one,
+  );
+  expect(counted).toEqual([
+    ['call="POST /v1/keys/:id/sign/challenge",result="invalid_request"', "1"],
+    ['call="other",result="not_found"', "1"],
+    ['call="other",result="sealed"', "1"],
+  ]);
+  expect(text).not.toMatch(/acc-1|of-the-kind/);
 });
