@@ -21,6 +21,9 @@ export async function runTourReceiver(
   options: { port: string; readPort: string },
   clock: Clock,
 ): Promise<void> {
+  const ended = new Promise<void>((resolve) => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
+  });
   const kept: KeptDelivery[] = [];
   const webhooks = await startWebhookServer({
     port: portOf(options.port),
@@ -42,9 +45,7 @@ export async function runTourReceiver(
   await once(reading.listen(portOf(options.readPort), "127.0.0.1"), "listening");
   const { port: readPort } = reading.address() as AddressInfo;
   process.stdout.write(`${JSON.stringify({ webhooks: webhooks.port, reading: readPort })}\n`);
-  await new Promise<void>((resolve) => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());
-  });
+  await ended;
   reading.close();
   reading.closeAllConnections();
   await webhooks.close();

@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import { type ClusterTourOptions, readClusterTour } from "../../../../src/dev/tour/cluster/options.ts";
+import { UserError } from "../../../../src/dev/user_error.ts";
+
+const usual: ClusterTourOptions = {
+  release: "deputize",
+  releaseNamespace: "deputize-system",
+  webhooks: true,
+  timeout: "120",
+};
+const read = (given: Partial<ClusterTourOptions>) => readClusterTour({ ...usual, ...given });
+
+test("what is left out is kubectl's own cluster, a namespace of the tour's own and the mailbox", () => {
+  expect(read({})).toEqual({
+    common: [],
+    release: "deputize",
+    releaseNamespace: "deputize-system",
+    namespace: undefined,
+    email: undefined,
+    asksForCode: false,
+    webhooks: true,
+    timeoutMs: 120_000,
+  });
+});
+
+test("kubeconfig and context go to every call of kubectl", () => {
+  expect(read({ kubeconfig: "a b.yaml", context: "c" }).common).toEqual([
+    "--kubeconfig=a b.yaml",
+    "--context=c",
+  ]);
+});
+
+test.each([
+  { timeout: "1" },
+  { timeout: "3600" },
+  { namespace: "a" },
+  { namespace: `a${"b".repeat(61)}c` },
+  { email: "jane@example.test" },
+  { mailCode: "-" },
+])("takes %j", (given) => {
+  expect(() => read(given)).not.toThrow();
+});
+
+test.each([
+  [{ timeout: "0" }, '--timeout "0" is not a number of seconds'],
+  [{ timeout: "3601" }, '--timeout "3601" is not a number of seconds'],
+  [{ timeout: "1e2" }, '--timeout "1e2" is not a number of seconds'],
+  [{ namespace: "-a" }, '--namespace "-a" is not a name in Kubernetes'],
+  [{ namespace: `a${"b".repeat(62)}c` }, "is not a name in Kubernetes"],
+  [{ release: "A" }, '--release "A" is not a name in Kubernetes'],
+  [{ releaseNamespace: "" }, '--release-namespace "" is not a name in Kubernetes'],
+  [{ email: "jane" }, '--email "jane" is not an e-mail address'],
+  [{ mailCode: "123456" }, '--mail-code "123456" is not "-"'],
+])("refuses %j in a sentence", (given, sentence) => {
+  const thrown = (() => {
+    try {
+      return read(given);
+    } catch (error) {
+      return error;
+    }
+  })();
+  expect(thrown).toBeInstanceOf(UserError);
+  expect((thrown as UserError).message).toContain(sentence);
+});

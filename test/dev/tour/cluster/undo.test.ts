@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { createTerminal } from "../../../../src/dev/terminal.ts";
+import { createUndo } from "../../../../src/dev/tour/cluster/undo.ts";
+
+function show() {
+  const shown = { out: "", err: "" };
+  const stream = (name: "out" | "err") => ({
+    write: (text: string) => {
+      shown[name] += text;
+    },
+  });
+  const terminal = createTerminal({ out: stream("out"), err: stream("err"), color: false, json: false });
+  return { shown, undo: createUndo(terminal) };
+}
+
+test("what was made last is taken away first, each once, and what has a name is said", async () => {
+  const { shown, undo } = show();
+  const done: string[] = [];
+  undo.add({ what: "the first", remove: async () => void done.push("first") });
+  undo.add({ remove: async () => void done.push("second") });
+  undo.add({ what: "the third", remove: async () => void done.push("third") });
+  expect(await undo.all()).toBe(true);
+  expect(await undo.all()).toBe(true);
+  expect(done).toEqual(["third", "second", "first"]);
+  expect(shown.out).toMatch(/^ok {3}What the tour made is taken away .*\n {5}the third, the first\n$/);
+});
+
+test("where nothing was made nothing is said", async () => {
+  const { shown, undo } = show();
+  expect(await undo.all()).toBe(true);
+  undo.tellLeft();
+  expect(shown).toEqual({ out: "", err: "" });
+});
+
+test("it stops where something cannot be taken away, and says what is left and how to end it", async () => {
+  const { shown, undo } = show();
+  const done: string[] = [];
+  undo.add({ remove: async () => void done.push("first"), byHand: "end the first" });
+  undo.add({
+    remove: async () => {
+      throw new Error("the operator is away");
+    },
+    byHand: "end the second",
+  });
+  undo.add({ remove: async () => void done.push("third"), byHand: "end the third" });
+  expect(await undo.all()).toBe(false);
+  expect(done).toEqual(["third"]);
+  expect(shown.out).toMatch(/^FAIL What the tour made is taken away .*\n {5}the operator is away\n$/);
+  expect(shown.err).toBe("Left in the cluster; to take it away:\n  end the second\n  end the first\n");
+});

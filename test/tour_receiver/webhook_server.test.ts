@@ -1,0 +1,44 @@
+import { afterEach, expect, test } from "vitest";
+import {
+  startWebhookServer,
+  type WebhookDelivery,
+  type WebhookServer,
+} from "../../src/tour_receiver/webhook_server.ts";
+
+let server: WebhookServer | undefined;
+afterEach(() => server?.close());
+
+async function start(take: (delivery: WebhookDelivery) => Promise<number>): Promise<string> {
+  server = await startWebhookServer({ host: "127.0.0.1", port: 0, take });
+  return `http://127.0.0.1:${server.port}`;
+}
+
+const post = (url: string, body: string) =>
+  fetch(url, { method: "POST", body, headers: { "X-Service-Signature": "s" } }).then(({ status }) => status);
+
+test("a webhook is taken as it arrived, and answered with the status it is given", async () => {
+  const taken: WebhookDelivery[] = [];
+  const url = await start(async (delivery) => {
+    taken.push(delivery);
+    return 204;
+  });
+  expect(await post(`${url}/webhooks`, '{ "a": 1 }')).toBe(204);
+  expect(taken.map(({ rawBody }) => rawBody.toString())).toEqual(['{ "a": 1 }']);
+  expect(taken[0]?.headers).toMatchObject({ "x-service-signature": "s" });
+});
+
+test("a body of 256 KiB is taken, and none that is larger", async () => {
+  const url = await start(async () => 204);
+  expect(await post(`${url}/webhooks`, "a".repeat(256 * 1024))).toBe(204);
+  expect(await post(`${url}/webhooks`, "a".repeat(256 * 1024 + 1))).toBe(413);
+});
+
+test("what cannot be taken is 500, other calls are 404, and it says that it is ready", async () => {
+  const url = await start(async () => {
+    throw new Error("the disk is full");
+  });
+  expect(await post(`${url}/webhooks`, "{}")).toBe(500);
+  expect(await post(`${url}/`, "{}")).toBe(404);
+  expect((await fetch(`${url}/webhooks`)).status).toBe(404);
+  expect((await fetch(`${url}/readyz`)).status).toBe(200);
+});
