@@ -1,0 +1,108 @@
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { createMetrics as createVaultMetrics, showState } from "../../keyvault/metrics.ts";
+import { createReconciliation } from "../../src/accounts/ledger/reconcile_hourly.ts";
+import { createNoticeMetrics } from "../../src/accounts/notices/metrics.ts";
+import { systemClock } from "../../src/clock.ts";
+import type { Database } from "../../src/db/database.ts";
+import { lagState } from "../../src/events/kafka/lag_state.ts";
+import { createEventMetrics } from "../../src/events/metrics/event_metrics.ts";
+import { eventStates } from "../../src/events/metrics/event_states.ts";
+import { createMeasurements } from "../../src/events/metrics/measurements.ts";
+import { showReadiness } from "../../src/http/health.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { showCertificateEnd } from "../../src/vault/certificate_end.ts";
+import { operatorMetrics } from "./operator_metrics.ts";
+
+/** A part that has metrics of its own. */
+export type Part = "api" | "worker" | "operator" | "keyvault";
+
+/** A metric as a part registers it; `labels` are those that its series may have. */
+export type KnownMetric = { name: string; type: string; labels: string[]; parts: Part[] };
+
+/** Metrics of kube-state-metrics that rules look at, with the labels that they use. */
+export const OTHERS: Record<string, string[]> = {
+  kube_job_status_failed: ["namespace", "job_name", "reason"],
+};
+
+/** What begins the names of metrics, ours and those of other programs that rules and panels look at. */
+const NAMES =
+  /(?<!["\w])(?:deputize|keyvault|controller_runtime|workqueue|rest_client|leader_election|kube|process|nodejs)_[a-z_]+/g;
+
+/** The metrics that a text names; what a quoted value begins with is none. */
+export function metricsIn(text: string): string[] {
+  return [...text.matchAll(NAMES)].map(([name]) => name);
+}
+
+/** The labels that an expression compares. */
+export function labelsIn(text: string): string[] {
+  return [...text.matchAll(/([a-z_]+)[!=]~?"/g)].map(([, name = ""]) => name);
+}
+
+/** Every metric of every part, from the functions with which the parts register them. */
+export function knownMetrics(): KnownMetric[] {
+  const found = new Map<string, KnownMetric>();
+  for (const [part, registry] of Object.entries(registries()) as [Part, Registry][]) {
+    for (const metric of registry.getMetricsAsArray()) {
+      const { name, type, labelNames: labels } = metric as unknown as {
+        name: string;
+        type: string;
+        labelNames: string[];
+      };
+      const parts = [...(found.get(name)?.parts ?? []), part];
+      found.set(name, { name, type, labels, parts });
+    }
+  }
+  return [...found.values()];
+}
+
+/** Labels by the names of the series that Prometheus has of these metrics. */
+export function seriesOf(metrics: readonly KnownMetric[]): Map<string, string[]> {
+  return new Map(
+    metrics.flatMap(({ name, type, labels }) =>
+      type === "histogram"
+        ? [
+            [`${name}_count`, labels] as const,
+            [`${name}_sum`, labels] as const,
+            [`${name}_bucket`, [...labels, "le"]] as const,
+          ]
+        : [[name, labels] as const],
+    ),
+  );
+}
+
+/** The metric that a series is of. */
+export function metricOf(series: string): string {
+  return series.replace(/(?<=_seconds)_(?:count|sum|bucket)$/, "");
+}
+
+function registries(): Record<Part, Registry> {
+  const [clock, log, database] = [systemClock, pino({ level: "silent" }), {} as Database];
+  const role = (name: Part) => {
+    const metrics = createMetrics({ processMetrics: true });
+    showReadiness(metrics, name, async () => true);
+    return metrics;
+  };
+  const api = role("api");
+  showCertificateEnd(api, "none");
+  createNoticeMetrics(api);
+
+  const worker = role("worker");
+  createEventMetrics({ registry: worker.registry, clock });
+  createReconciliation({ database, log, metrics: worker });
+  const measurements = createMeasurements({ registry: worker.registry, clock, log });
+  for (const state of [...eventStates(database, []), lagState({} as never, "", [])]) measurements.add(state);
+
+  const operator = role("operator");
+  operatorMetrics(operator.registry).watches(() => []);
+
+  const keyvault = createVaultMetrics();
+  const material = () => ({ cert: Buffer.alloc(0), authorities: [] });
+  showState(keyvault, { readiness: { check: async () => {} }, material });
+  return {
+    api: api.registry,
+    worker: worker.registry,
+    operator: operator.registry,
+    keyvault: keyvault.registry,
+  };
+}
