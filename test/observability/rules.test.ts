@@ -13,7 +13,10 @@ type Rule = {
   annotations: { summary: string; description: string; runbook: string };
 };
 type Checked = { expr: string; exp_samples: { labels: string }[] };
-type Suite = { rule_files: string[]; tests: { input_series: { series: string }[]; promql_expr_test: Checked[] }[] };
+type Suite = {
+  rule_files: string[];
+  tests: { input_series: { series: string }[]; promql_expr_test: Checked[] }[];
+};
 
 const ROOT = join(import.meta.dirname, "../..");
 const ALERTS = join(import.meta.dirname, "alerts");
@@ -52,7 +55,9 @@ describe("each rule", () => {
     expect(names.filter((name) => !known.has(name))).toEqual([]);
     const labels = names.flatMap((name) => known.get(name) ?? []);
     const grouped = [...expr.matchAll(/by \(([a-z_, ]+)\)/g)].flatMap(([, list = ""]) => list.split(", "));
-    const shown = [...JSON.stringify(annotations).matchAll(/\$labels\.([a-z_]+)/g)].map(([, name = ""]) => name);
+    const shown = [...JSON.stringify(annotations).matchAll(/\$labels\.([a-z_]+)/g)].map(
+      ([, name = ""]) => name,
+    );
     expect([...labelsIn(expr), ...grouped].filter((label) => !labels.includes(label))).toEqual([]);
     expect(shown.filter((label) => !grouped.includes(label))).toEqual([]);
   });

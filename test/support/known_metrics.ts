@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import { createMetrics as createVaultMetrics, showState } from "../../keyvault/metrics.ts";
 import { createReconciliation } from "../../src/accounts/ledger/reconcile_hourly.ts";
 import { createNoticeMetrics } from "../../src/accounts/notices/metrics.ts";
@@ -27,7 +27,7 @@ export const OTHERS: Record<string, string[]> = {
 
 /** What begins the names of metrics, ours and those of other programs that rules and panels look at. */
 const NAMES =
-  /(?<!["\w])(?:deputize|keyvault|controller_runtime|workqueue|rest_client|leader_election|kube|process|nodejs)_[a-z_]+/g;
+  /(?<!["\w])(?:deputize|keyvault|controller_runtime|workqueue|rest_client|leader_election|kube|process|nodejs)_[a-z_0-9]+/g;
 
 /** The metrics that a text names; what a quoted value begins with is none. */
 export function metricsIn(text: string): string[] {
@@ -44,7 +44,11 @@ export function knownMetrics(): KnownMetric[] {
   const found = new Map<string, KnownMetric>();
   for (const [part, registry] of Object.entries(registries()) as [Part, Registry][]) {
     for (const metric of registry.getMetricsAsArray()) {
-      const { name, type, labelNames: labels } = metric as unknown as {
+      const {
+        name,
+        type,
+        labelNames: labels,
+      } = metric as unknown as {
         name: string;
         type: string;
         labelNames: string[];

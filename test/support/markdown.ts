@@ -1,3 +1,21 @@
+import { readFile } from "node:fs/promises";
+
+const ROOT = new URL("../../", import.meta.url);
+
+/** A block of code of a page: the heading above it, its language, and its text. */
+export type CodeBlock = { heading: string; language: string; code: string };
+
+/** The blocks of code of a page of this project, in order; only those below one heading when it is given. */
+export async function codeBlocks(page: string, heading?: string): Promise<CodeBlock[]> {
+  const text = await readFile(new URL(page, ROOT), "utf8");
+  const blocks = text.split(/^#+ /m).flatMap((section) => {
+    const [title = ""] = section.split("\n", 1);
+    const found = [...section.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)];
+    return found.map(([, language = "", code = ""]) => ({ heading: title, language, code }));
+  });
+  return blocks.filter((block) => heading === undefined || block.heading === heading);
+}
+
 /** The anchors of a page's headings, as they are made for links. */
 export function anchorsOf(page: string): string[] {
   return [...page.matchAll(/^#{1,6} (.*)$/gm)].map(([, heading = ""]) =>

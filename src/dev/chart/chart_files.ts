@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { dashboardFile } from "./dashboard/dashboard.ts";
 
 /** A file of the chart that is made from another file of the project; both paths from its top. */
 type Copy = { from: string; to: string; change?: (text: string) => string };
@@ -23,18 +24,29 @@ const COPIES: readonly Copy[] = [
     change: keepForEver,
   })),
   { from: "crds/policies.yaml", to: `${CHART}/files/policies.yaml` },
+  ...["api", "events", "migrate", "operator", "vault"].map((part) => ({
+    from: `docs/alerts/${part}.rules.yaml`,
+    to: `${CHART}/files/rules/${part}.yaml`,
+  })),
 ];
+
+/** Files that are made of no other file. */
+const MADE = [{ path: `${CHART}/files/dashboard.json`, should: dashboardFile() }];
 
 /** The made files of the chart in the project at `root`. */
 export async function chartFiles(root: string): Promise<ChartFile[]> {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
   const chart = `${CHART}/Chart.yaml`;
   const copies: Copy[] = [...COPIES, { from: chart, to: chart, change: (text) => ofVersion(text, version) }];
+  const made = copies.map(async ({ from, to, change = (text) => text }) => ({
+    path: to,
+    should: change(await readFile(join(root, from), "utf8")),
+  }));
   return Promise.all(
-    copies.map(async ({ from, to, change = (text) => text }) => ({
-      path: to,
-      is: await readFile(join(root, to), "utf8").catch(() => undefined),
-      should: change(await readFile(join(root, from), "utf8")),
+    [...MADE, ...(await Promise.all(made))].map(async ({ path, should }) => ({
+      path,
+      is: await readFile(join(root, path), "utf8").catch(() => undefined),
+      should,
     })),
   );
 }

@@ -1,0 +1,131 @@
+import { type Panel, type Query, type Row, rows } from "./panels.ts";
+
+const TITLE = "Deputize";
+const UID = "deputize";
+/** The version of Grafana's classic schema: of Grafana 10, which later ones take too. */
+const SCHEMA = 39;
+const WIDTH = 24;
+const [STAT_SIZE, GRAPH_SIZE] = [
+  { w: 6, h: 4 },
+  { w: 8, h: 8 },
+];
+const SOURCE = { type: "prometheus", uid: "$datasource" };
+const SERIES =
+  /(?<!["\w$])((?:deputize|keyvault|controller_runtime|workqueue|leader_election|process|nodejs)_[a-z0-9_]+)(\{?)/g;
+
+/** The dashboard as Grafana reads it: JSON with a line break at its end. */
+export function dashboardFile(): string {
+  return `${JSON.stringify(dashboard(), undefined, 2)}\n`;
+}
+
+function dashboard() {
+  return {
+    uid: UID,
+    title: TITLE,
+    description: "Decisions, key vault, events and operator of Deputize. docs/observability.md says more.",
+    tags: ["deputize"],
+    schemaVersion: SCHEMA,
+    version: 1,
+    editable: true,
+    graphTooltip: 1,
+    refresh: "30s",
+    timezone: "browser",
+    time: { from: "now-6h", to: "now" },
+    annotations: { list: [] },
+    links: [],
+    templating: { list: variables() },
+    panels: placed(rows),
+  };
+}
+
+function variables() {
+  return [
+    { name: "datasource", label: "Data source", type: "datasource", query: "prometheus" },
+    {
+      name: "namespace",
+      label: "Namespace",
+      type: "query",
+      datasource: SOURCE,
+      definition: "label_values(deputize_ready, namespace)",
+      query: { query: "label_values(deputize_ready, namespace)", refId: "namespace" },
+      refresh: 2,
+      sort: 1,
+      multi: true,
+      includeAll: true,
+      // Also what has no such label, as outside a cluster.
+      allValue: ".*",
+      current: { text: "All", value: "$__all" },
+    },
+  ];
+}
+
+/** Rows one below the other, their panels from left to right. */
+function placed(all: readonly Row[]): object[] {
+  const panels: object[] = [];
+  let y = 0;
+  for (const { title, panels: own } of all) {
+    panels.push({
+      id: panels.length + 1,
+      type: "row",
+      title,
+      collapsed: false,
+      gridPos: { x: 0, y, w: WIDTH, h: 1 },
+      panels: [],
+    });
+    y += 1;
+    let [x, height] = [0, 0];
+    for (const panel of own) {
+      const { w, h } = panel.kind === "stat" ? STAT_SIZE : GRAPH_SIZE;
+      if (x + w > WIDTH || (height > 0 && h !== height)) {
+        y += height;
+        x = 0;
+      }
+      panels.push({ id: panels.length + 1, ...shown(panel), gridPos: { x, y, w, h } });
+      x += w;
+      height = h;
+    }
+    y += height;
+  }
+  return panels;
+}
+
+function shown({ title, unit, kind = undefined, description, queries }: Panel): object {
+  const common = {
+    title,
+    ...(description === undefined ? {} : { description }),
+    datasource: SOURCE,
+    fieldConfig: { defaults: { unit, min: 0 }, overrides: [] },
+    targets: queries.map(target),
+  };
+  return kind === "stat"
+    ? {
+        type: "stat",
+        ...common,
+        options: { reduceOptions: { calcs: ["lastNotNull"], fields: "", values: false }, textMode: "auto" },
+      }
+    : {
+        type: "timeseries",
+        ...common,
+        options: {
+          legend: { displayMode: "list", placement: "bottom", showLegend: true },
+          tooltip: { mode: "multi", sort: "desc" },
+        },
+      };
+}
+
+function target({ expr, legend }: Query, index: number): object {
+  return {
+    refId: String.fromCharCode("A".charCodeAt(0) + index),
+    datasource: SOURCE,
+    expr: ofNamespace(expr),
+    legendFormat: legend || "__auto",
+    range: true,
+  };
+}
+
+/** The expression over the series of the namespaces that were chosen. */
+function ofNamespace(expr: string): string {
+  return expr.replace(SERIES, (_, name: string, brace: string) =>
+    brace === "" ? `${name}{namespace=~"$namespace"}` : `${name}{namespace=~"$namespace", `,
+  );
+}
