@@ -1,0 +1,117 @@
+import { join } from "node:path";
+import { until } from "../../support/process.ts";
+import type { Target } from "../load/load.ts";
+import { ROOT } from "./cluster.ts";
+import type { Forward, Tools } from "./tools.ts";
+
+/** A pod as far as the suite looks at it. */
+export type Pod = {
+  metadata: { name: string; uid: string; labels: Record<string, string>; deletionTimestamp?: string };
+  status: {
+    phase: string;
+    podIP?: string;
+    conditions?: { type: string; status: string }[];
+    containerStatuses?: { restartCount: number }[];
+  };
+};
+
+/** The release under test. */
+export const RELEASE = "deputize";
+export const NAMESPACE = "deputize-system";
+export const CHART = join(ROOT, "charts/deputize");
+/** Its parts that stay up, and how each is named. */
+export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] as const;
+export type Component = (typeof COMPONENTS)[number];
+
+const READY_MS = 300_000;
+/** Limits that a load from one machine would meet. */
+const LIMITS = {
+  SEND_CODE_PER_IP: "1000",
+  SEND_CODE_PER_ADDRESS: "1000",
+  SEND_CODE_PER_DAY: "1000",
+  VERIFY_CODE_PER_IP: "1000",
+  REFUSED_PROOFS_PER_MINUTE: "60000",
+};
+
+/** The values of the trial under test, with images of a tag. */
+export function valuesOf(tag: string): object {
+  const image = { tag, pullPolicy: "Never" };
+  return {
+    trial: { enabled: true, postgres: { image } },
+    image,
+    keyvault: { image },
+    api: { replicas: 2, settings: LIMITS },
+  };
+}
+
+/** The pods of a component that are not on their way out, or of all. */
+export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
+  const selector = [`app.kubernetes.io/instance=${RELEASE}`];
+  if (component !== undefined) selector.push(`app.kubernetes.io/component=${component}`);
+  const { items } = await tools.read<{ items: Pod[] }>("-n", NAMESPACE, "get", "pods", "-l", selector.join());
+  return items.filter(({ metadata, status }) => !metadata.deletionTimestamp && status.phase !== "Succeeded");
+}
+
+/** One pod of a component. */
+export async function podOf(tools: Tools, component: string): Promise<Pod> {
+  const [pod] = await podsOf(tools, component);
+  if (pod === undefined) throw new Error(`There is no pod of ${component}`);
+  return pod;
+}
+
+export function isReady({ status }: Pod): boolean {
+  return status.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+/** Waits until so many pods of a component are ready, and none else is there. */
+export async function untilReady(tools: Tools, component: string, count: number): Promise<void> {
+  const areReady = async () => {
+    const pods = await podsOf(tools, component);
+    return pods.length === count && pods.every(isReady);
+  };
+  await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
+}
+
+/** Runs a command in a pod of a component, and gives what it printed. */
+export function inPod(tools: Tools, component: string, ...command: string[]): Promise<string> {
+  const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
+  return tools.kubectl("-n", NAMESPACE, "exec", `${kind}/${RELEASE}-${component}`, "--", ...command);
+}
+
+/** A Secret's value, decoded. */
+export async function secretOf(tools: Tools, name: string, key: string): Promise<string> {
+  const { data } = await tools.read<{ data: Record<string, string> }>("-n", NAMESPACE, "get", "secret", name);
+  return Buffer.from(data[key] ?? "", "base64").toString();
+}
+
+/** How a load reaches the release: decisions through the Service, mail and database through forwarded ports. */
+export type Reach = Target & { close(): Promise<void> };
+
+/** Opens the ways to the release. `receiverHost`: this machine, as pods reach it. */
+export async function reach(tools: Tools, receiverHost: string): Promise<Reach> {
+  const forwards: Forward[] = [];
+  const open = async (target: string, port: number) => {
+    const forward = await tools.forward(NAMESPACE, target, port);
+    forwards.push(forward);
+    return forward.port;
+  };
+  // One pod has the mail that it was asked for: the mailbox is in its memory.
+  const { metadata } = await podOf(tools, "api");
+  const mailbox = await open(`pod/${metadata.name}`, 8080);
+  const database = new URL(await secretOf(tools, `${RELEASE}-trial-database`, "url"));
+  const postgres = await open(`service/${RELEASE}-postgres`, 5432);
+  database.host = `127.0.0.1:${postgres}`;
+  const service = await tools.read<{ spec: { clusterIP: string } }>(
+    ...["-n", NAMESPACE, "get", "service", `${RELEASE}-api`],
+  );
+  return {
+    apiUrl: `http://${service.spec.clusterIP}:8080`,
+    mailboxUrl: `http://127.0.0.1:${mailbox}`,
+    databaseUrl: database.href,
+    sealingKey: await secretOf(tools, `${RELEASE}-trial-sealing-key`, "sealingKey"),
+    receiverHost,
+    close: async () => {
+      await Promise.all(forwards.map((forward) => forward.close()));
+    },
+  };
+}

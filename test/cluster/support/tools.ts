@@ -1,0 +1,77 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
+import { freePort } from "../../../src/dev/process/ports.ts";
+import { hasExited } from "../../soak/programs.ts";
+import { until } from "../../support/process.ts";
+import type { Cluster } from "./cluster.ts";
+import { run } from "./run.ts";
+
+/** kubectl and helm on the cluster. */
+export type Tools = {
+  kubectl(...args: string[]): Promise<string>;
+  /** kubectl with `-o json`, read. */
+  read<T>(...args: string[]): Promise<T>;
+  apply(...objects: object[]): Promise<void>;
+  helm(...args: string[]): Promise<string>;
+  /** A port of this machine that leads to one of a pod or Service, also after what it led to was replaced. */
+  forward(namespace: string, target: string, port: number): Promise<Forward>;
+};
+
+/** A forwarded port. */
+export type Forward = { port: number; close(): Promise<void> };
+
+/** kubectl and helm as the cluster's administrator. */
+export function toolsOf({ kubeconfig, helm }: Cluster): Tools {
+  const env = { KUBECONFIG: kubeconfig };
+  const kubectl = (...args: string[]) => run("kubectl", args, { env });
+  return {
+    kubectl,
+    read: async (...args) => JSON.parse(await kubectl(...args, "-o", "json")),
+    async apply(...objects) {
+      const list = { apiVersion: "v1", kind: "List", items: objects };
+      await run("kubectl", ["apply", "-f", "-"], { env, input: JSON.stringify(list) });
+    },
+    helm: (...args) => run(helm, args, { env }),
+    forward: (namespace, target, port) => keepForward(env, ["-n", namespace, "port-forward", target], port),
+  };
+}
+
+const PAUSE_MS = 200;
+
+async function keepForward(env: Record<string, string>, args: string[], port: number): Promise<Forward> {
+  const own = await freePort();
+  let [isOver, child] = [false, undefined as ChildProcess | undefined];
+  const kept = (async () => {
+    while (!isOver) {
+      child = spawnTied("kubectl", [...args, `${own}:${port}`], {
+        env: { ...process.env, ...env },
+        stdio: ["ignore", "ignore", "ignore"],
+      });
+      await once(child, "exit");
+      await sleep(PAUSE_MS);
+    }
+  })();
+  await until(`${args.join(" ")} answers`, () => answers(own), 60_000);
+  return {
+    port: own,
+    async close() {
+      isOver = true;
+      if (child !== undefined && !hasExited(child)) child.kill("SIGTERM");
+      await kept;
+    },
+  };
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
