@@ -88,8 +88,9 @@ export function startVerifies(
 
   async function keepProving(): Promise<void> {
     while (!isOver) {
-      if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH)));
-      else await sleep(TICK_MS);
+      // The keys of challenges are in the database, which may be away.
+      if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH).catch(() => [])));
+      await sleep(TICK_MS);
     }
   }
 

@@ -15,6 +15,8 @@ export type Tools = {
   /** kubectl with `-o json`, read. */
   read<T>(...args: string[]): Promise<T>;
   apply(...objects: object[]): Promise<void>;
+  /** Posts an object to a path of the API server. */
+  create(path: string, object: object): Promise<void>;
   helm(...args: string[]): Promise<string>;
   /** A port of this machine that leads to one of a pod or Service, also after what it led to was replaced. */
   forward(namespace: string, target: string, port: number): Promise<Forward>;
@@ -33,6 +35,9 @@ export function toolsOf({ kubeconfig, helm }: Cluster): Tools {
     async apply(...objects) {
       const list = { apiVersion: "v1", kind: "List", items: objects };
       await run("kubectl", ["apply", "-f", "-"], { env, input: JSON.stringify(list) });
+    },
+    async create(path, object) {
+      await run("kubectl", ["create", "--raw", path, "-f", "-"], { env, input: JSON.stringify(object) });
     },
     helm: (...args) => run(helm, args, { env }),
     forward: (namespace, target, port) => keepForward(env, ["-n", namespace, "port-forward", target], port),

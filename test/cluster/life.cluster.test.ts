@@ -1,0 +1,125 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startReceiver } from "../events/support/receiver.ts";
+import { type LoadReport, linesOf, startLoad } from "./load/load.ts";
+import { arrowLines, tryArrows } from "./phases/arrows.ts";
+import { helmTest, helmUpgrade, makeNamespace, timed } from "./phases/install.ts";
+import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
+import { type Cluster, openCluster } from "./support/cluster.ts";
+import { imageOf, importImages } from "./support/images.ts";
+import { podsOf, type Reach, reach, valuesOf } from "./support/release.ts";
+import { type Tools, toolsOf } from "./support/tools.ts";
+import { measureUsage, usageLines } from "./support/usage.ts";
+
+/**
+ * A release's life on a real cluster, phase after phase; each says how long it took and what it found.
+ * CLUSTER_KEEP=1 leaves the cluster as it is at the end, and takes it again at the next run.
+ */
+const TAG = "test";
+const values = valuesOf(TAG);
+let cluster: Cluster;
+let tools: Tools;
+let folder: string;
+const began = performance.now();
+
+function say(...lines: string[]): void {
+  const at = `${((performance.now() - began) / 1000).toFixed(0)} s`.padStart(7);
+  for (const line of lines) console.log(`${at}  ${line}`);
+}
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-cluster-"));
+  say(
+    `the cluster is up after ${await timed(async () => {
+      cluster = await openCluster();
+    })} s`,
+  );
+  tools = toolsOf(cluster);
+  say(`images are imported after ${await timed(() => importImages(cluster, TAG))} s`);
+});
+
+afterAll(async () => {
+  await cluster?.close();
+  if (folder) await rm(folder, { recursive: true, force: true });
+});
+
+/** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
+async function underLoad<T>(
+  name: string,
+  perSecond: number,
+  work: (load: Awaited<ReturnType<typeof startLoad>>) => Promise<T>,
+  proven = 0,
+): Promise<{ result: T; report: LoadReport }> {
+  const way: Reach = await reach(tools, cluster.receiverHost);
+  try {
+    const load = await startLoad(way, { folder: join(folder, name), perSecond, proven });
+    const result = await work(load);
+    const report = await load.stop();
+    say(...linesOf(report), ...report.problems);
+    const ledger = await reconcile(tools);
+    say(
+      `reconcile: ${ledger.accounts} accounts, ${ledger.postings} postings, ${ledger.differences} differences`,
+    );
+    expect(report.problems).toEqual([]);
+    expect(ledger.differences).toBe(0);
+    expect(report.verified.allowed).toBeGreaterThan(0);
+    expect(report.report.events).toBeGreaterThan(0);
+    return { result, report };
+  } finally {
+    await way.close();
+  }
+}
+
+test("a trial is installed where only restricted pods are admitted, and its tests pass", async () => {
+  await makeNamespace(tools);
+  say(`helm install --wait: ${await helmUpgrade(tools, values)} s`);
+  say(`helm test: ${await helmTest(tools)} s`);
+  say(...(await podsOf(tools)).map(({ metadata }) => `  ${metadata.name}`));
+});
+
+test("network policies let through what the parts need, and nothing else", async () => {
+  const receiver = await startReceiver(Date.now, "", cluster.receiverHost);
+  try {
+    const machine = { host: cluster.receiverHost, port: Number(new URL(receiver.url).port) };
+    const { arrows, differences } = await tryArrows(tools, { image: imageOf(TAG), machine });
+    say(...arrowLines(arrows));
+    expect(differences).toEqual([]);
+  } finally {
+    await receiver.close();
+  }
+});
+
+test("500 decisions a second are all allowed, and every event arrives in order", async () => {
+  say(...usageLines("idle", await measureUsage(tools, 30)));
+  const { result, report } = await underLoad("calm", 500, () => measureUsage(tools, 20), 10_000);
+  say(...usageLines("loaded", result));
+  expect(report.verifies).toMatchObject({ unavailable: 0, cut: 0 });
+  expect(report.people).toMatchObject({ unavailable: 0, cut: 0 });
+  expect(report.ordered).toBe(4);
+});
+
+test("whichever pod is killed under load, nothing is lost", async () => {
+  const counts = await countPods(tools);
+  const { result } = await underLoad("kills", 50, (load) => killEach(tools, load, counts));
+  say(...result);
+});
+
+test("a rolling restart under load costs no decision", async () => {
+  const { result, report } = await underLoad("restart", 50, async (load) => {
+    await sleep(2_000);
+    return restartEach(tools, load);
+  });
+  say(...result);
+  expect(report.verifies.cut).toBe(0);
+});
+
+test("a drain takes one pod of a part at a time", async () => {
+  for (const component of ["api", "worker", "operator"]) {
+    const answers = await evictEach(tools, component);
+    say(`${component}: ${Object.values(answers).join(", then ")}`);
+    expect(answers).toEqual({ first: "evicted", second: "refused by the budget", later: "evicted" });
+  }
+});
