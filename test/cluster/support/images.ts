@@ -9,11 +9,14 @@ const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"];
 /** The service's image of a tag. */
 export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 
-/** Builds the images where they are not built, and brings them into the cluster. */
+/** Where `npm run images` leaves an image's archive. */
+export const archiveOf = (tag: string, name: string) =>
+  join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);
+
+/** Builds the images of this tree, unless IMAGES=built says that they are, and brings them into the cluster. */
 export async function importImages(cluster: Cluster, tag: string): Promise<void> {
-  const folder = join(homedir(), ".cache/deputize/images", tag);
-  const archives = NAMES.map((name) => join(folder, `${name}.tar`));
-  if (!archives.every(existsSync)) {
+  const archives = NAMES.map((name) => archiveOf(tag, name));
+  if (process.env.IMAGES !== "built" || !archives.every(existsSync)) {
     await run("npm", ["run", "images", "--", "--tag", tag, "--local-base"], { cwd: ROOT });
   }
   for (const archive of archives) await cluster.importImage(archive);
