@@ -17,7 +17,9 @@ export const archiveOf = (tag: string, name: string) =>
 export async function importImages(cluster: Cluster, tag: string): Promise<void> {
   const archives = NAMES.map((name) => archiveOf(tag, name));
   if (process.env.IMAGES !== "built" || !archives.every(existsSync)) {
-    await run("npm", ["run", "images", "--", "--tag", tag, "--local-base"], { cwd: ROOT });
+    const { NODE_EXTRA_CA_CERTS: authorities = "" } = process.env;
+    const trusted = authorities === "" ? [] : ["--ca", authorities];
+    await run("npm", ["run", "images", "--", "--tag", tag, "--local-base", ...trusted], { cwd: ROOT });
   }
   for (const archive of archives) await cluster.importImage(archive);
 }

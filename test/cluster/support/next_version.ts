@@ -15,13 +15,11 @@ const CHANGED = [
   {
     image: "deputize",
     migrations: "src/db",
-    list: "export const migrations: readonly Migration[] = [",
     sql: "alter table platforms add column made_for_the_test text not null default 'new'",
   },
   {
     image: "deputize-keyvault",
     migrations: "keyvault/db",
-    list: "const migrations = [",
     sql: "create table made_for_the_test (id int primary key)",
   },
 ];
@@ -37,15 +35,12 @@ export async function importNextImages(cluster: Cluster, folder: string, tag: st
     "vfs",
   ];
   const buildah = (...args: string[]) => run("buildah", [...storage, ...args]);
-  for (const { image, migrations, list, sql } of CHANGED) {
+  for (const { image, migrations, sql } of CHANGED) {
     const changed = join(folder, image, migrations);
     await mkdir(join(changed, "migrations"), { recursive: true });
     const own = `export const madeForTheTest = ${JSON.stringify({ name: MIGRATION, sql })};\n`;
     await writeFile(join(changed, "migrations", `${MIGRATION}.ts`), own);
-    await writeFile(
-      join(changed, "migrate.ts"),
-      await withOneMore(join(ROOT, migrations, "migrate.ts"), list),
-    );
+    await writeFile(join(changed, "migrate.ts"), await withOneMore(join(ROOT, migrations, "migrate.ts")));
     const container = (
       await buildah("from", "--pull-never", `docker-archive:${archiveOf(tag, image)}`)
     ).trim();
@@ -57,11 +52,10 @@ export async function importNextImages(cluster: Cluster, folder: string, tag: st
 }
 
 /** The list of migrations with the test's own at its end. */
-async function withOneMore(file: string, list: string): Promise<string> {
+async function withOneMore(file: string): Promise<string> {
   const text = await readFile(file, "utf8");
-  const at = text.indexOf(list);
-  const end = text.indexOf("\n];", at);
-  if (at === -1 || end === -1) throw new Error(`${file} has no list of migrations that begins with: ${list}`);
+  const end = text.indexOf("\n];", text.indexOf("const migrations"));
+  if (end === -1) throw new Error(`${file} has no list of migrations`);
   const own = `import { madeForTheTest } from "./migrations/${MIGRATION}.ts";\n`;
   return `${own}${text.slice(0, end)}\n  madeForTheTest,${text.slice(end)}`;
 }
