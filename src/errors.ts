@@ -75,9 +75,17 @@ export const errorCodes = {
 /** A stable error code of the service. */
 export type ErrorCode = keyof typeof errorCodes;
 
+/** Seconds after which the same call may do better, of codes whose answer is 503 and that say no other time. */
+const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
+  unavailable: 1,
+  vault_unavailable: 5,
+  // Certificates have to expire first.
+  too_many_revoked: 3_600,
+};
+
 /**
  * A refused call. `message` is for people and never carries a secret; `code` is stable.
- * `headers` are sent with the answer (for instance `Retry-After`, in whole seconds).
+ * `headers` are sent with the answer; every 503 has `Retry-After` among them, in whole seconds.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode;
@@ -89,7 +97,8 @@ export class ApiError extends Error {
     this.name = "ApiError";
     this.code = code;
     this.status = errorCodes[code][0];
-    this.headers = headers;
+    const seconds = RETRY_SECONDS[code];
+    this.headers = seconds === undefined ? headers : { "retry-after": String(seconds), ...headers };
   }
 }
 

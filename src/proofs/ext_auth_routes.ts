@@ -63,19 +63,35 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     answer: { status: 200, schema: answer, description: "Allowed: let the request pass", ...HEADERS },
     otherAnswers: {
       403: { schema: answer, description: "Denied, or no authority was demonstrated", ...HEADERS },
-      503: { schema: answer, description: "No decision exists: the request must not pass", ...HEADERS },
+      503: {
+        schema: answer,
+        description: "No decision exists: the request must not pass",
+        ...HEADERS,
+        headers: { ...NOTES, "Retry-After": "Whole seconds after which the call may be repeated" },
+      },
     },
     errors: [],
     async handle(call) {
-      const { decision, reason, receipt } = await decide(deps, call as HookCall);
-      const headers = headersOf(deps.word, { decision, decision_reason: reason, ...authorityOf(receipt) });
+      const { decision, reason, receipt, again } = await decide(deps, call as HookCall);
       const status = statusOf[decision];
+      const headers = {
+        ...headersOf(deps.word, { decision, decision_reason: reason, ...authorityOf(receipt) }),
+        ...(status === 503 ? { "retry-after": again ?? RETRY_SECONDS } : {}),
+      };
       return { status, body: { decision, decision_reason: reason }, headers };
     },
   });
 }
 
-type Outcome = { decision: keyof typeof statusOf; reason: string; receipt?: Receipt };
+/** `again`: the seconds to wait that a refusal named. */
+type Outcome = {
+  decision: keyof typeof statusOf;
+  reason: string;
+  receipt?: Receipt;
+  again?: string | undefined;
+};
+
+const RETRY_SECONDS = "1";
 
 /** A stranger names their own certificates: what cannot be a header's value must not become one. */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
@@ -119,6 +135,10 @@ async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: H
     return await verifyProof(verify, call);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    return { decision: REFUSED.includes(error.code) ? "refuse" : "none", reason: error.code };
+    return {
+      decision: REFUSED.includes(error.code) ? "refuse" : "none",
+      reason: error.code,
+      again: error.headers["retry-after"],
+    };
   }
 }

@@ -104,6 +104,7 @@ describe("a gateway's question", () => {
     const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
     const answer = await world.api.client().get("/v1/service/ext-auth/data:read", { headers });
     expect(told(answer)).toBe("503 indeterminate revocation_state_unavailable");
+    expect(answer.headers.get("retry-after")).toBe("1");
   });
 
   test("goes by the path's scope, and by the header only where the path has none", async () => {

@@ -129,7 +129,7 @@ function errorResponses(route: Route): [number, Response][] {
     {
       description: codes.map((code) => `\`${code}\`: ${errorCodes[code][1]}`).join("\n\n"),
       headers: {
-        ...retryHeaders(status, codes),
+        ...retryHeaders(status),
         ...(status === 401 ? { "WWW-Authenticate": challenge } : {}),
       },
       schemas: [errorSchema({ const: status }, codes)],
@@ -138,13 +138,9 @@ function errorResponses(route: Route): [number, Response][] {
   ]);
 }
 
-/**
- * Of `rate_limited` always; of `vault_unavailable` when the vault was asked too often and said when it may be
- * asked again.
- */
-function retryHeaders(status: number, codes: readonly ErrorCode[]): Json {
-  if (status === 429) return { "Retry-After": retryAfter };
-  return codes.includes("vault_unavailable") ? optional({ "Retry-After": retryAfter }) : {};
+/** A call that may do better later is told when. */
+function retryHeaders(status: number): Json {
+  return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
 /** An error with one of these codes: any of them, and any status, without. */
