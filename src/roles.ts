@@ -104,7 +104,8 @@ export async function runOperator(options: Record<string, string | undefined>): 
 
 /**
  * Brings the database to this version's schema, makes missing topics, and says what was done. Gives the exit
- * status: 0 when all is there, 2 when the database could not be reached or locked in time: it may be repeated.
+ * status: 0 when all is there, 1 when a migration failed, 2 when the database could not be reached or locked in
+ * time: it may be repeated.
  */
 export async function runMigrate(): Promise<number> {
   const config = readMigrateConfig();
@@ -115,9 +116,13 @@ export async function runMigrate(): Promise<number> {
     const { applied } = await migrate(config.DATABASE_URL, { databaseMs, log });
     log.info({ applied }, applied.length > 0 ? "migrated" : "nothing to migrate");
   } catch (error) {
-    if (!(error instanceof MigrationPutOff)) throw error;
-    log.error(error.message);
-    return 2;
+    if (error instanceof StartError) throw error;
+    if (error instanceof MigrationPutOff) {
+      log.error(error.message);
+      return 2;
+    }
+    log.error({ err: error }, "not migrated: what the failed migration did was taken back");
+    return 1;
   }
   const settings = kafkaSettings(config);
   if (settings === undefined) return 0;

@@ -7,6 +7,7 @@ import { readSchemaState } from "./migrate.ts";
 import { strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
+const BEHIND = "the database has not got this version's schema yet: `deputize migrate` brings it there";
 
 /**
  * Resolves when the database answers and has a schema that this version works on, or `signal` is aborted.
@@ -23,7 +24,7 @@ export async function waitForSchema(
       const reason = await readSchemaState(database).then(
         (state) => {
           if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
-          return state.kind === "usable" ? undefined : lacking(state.missing);
+          return state.kind === "usable" ? undefined : BEHIND;
         },
         (error: unknown) => `the database does not answer: ${outageReason(error)}`,
       );
@@ -35,10 +36,4 @@ export async function waitForSchema(
   } finally {
     await database.destroy();
   }
-}
-
-/** Names the first and counts the rest: an empty database lacks them all. */
-function lacking([first, ...others]: readonly string[]): string {
-  const more = others.length === 0 ? "" : ` and ${others.length} more`;
-  return `the database lacks the migration ${first}${more}: \`deputize migrate\` brings it to this version's schema`;
 }

@@ -1,0 +1,180 @@
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { Agent, request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { migrate, migrations } from "../../src/db/migrate.ts";
+import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { until } from "../support/process.ts";
+import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
+
+/*
+ * Roles as processes: what they wait for, what they refuse, what their probes say, and how they end.
+ */
+
+const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
+const DATABASE_ROLES = ["api", "worker"] as const;
+let database: TestDatabase;
+let folder: string;
+let proxy: TcpProxy | undefined;
+const roles: RoleProcess[] = [];
+
+beforeEach(async () => {
+  database = await testDatabase();
+  folder = await mkdtemp(join(tmpdir(), "deputize-roles-"));
+  // The vault is away in these tests: nothing is read of its certificates but that they are there.
+  for (const name of ["ca", "cert", "key"]) await writeFile(join(folder, name), "none\n");
+});
+
+afterEach(async () => {
+  await killRoles(roles);
+  await proxy?.stop();
+  proxy = undefined;
+  await database.drop();
+  await rm(folder, { recursive: true });
+});
+
+function environment(url = database.url): Record<string, string> {
+  return {
+    DATABASE_URL: url,
+    SEALING_KEY: randomBytes(32).toString("base64"),
+    DEVELOPMENT: "true",
+    PORT: "0",
+    OPERATOR_PORT: "0",
+    BASE_URL: "http://127.0.0.1",
+    VAULT_URL: "https://127.0.0.1:1",
+    VAULT_CA_FILE: join(folder, "ca"),
+    VAULT_CERT_FILE: join(folder, "cert"),
+    VAULT_KEY_FILE: join(folder, "key"),
+  };
+}
+
+function start(role: string, more: Record<string, string> = {}, how = {}): RoleProcess {
+  const started = startRole(role, { ...environment(), ...more }, how);
+  roles.push(started);
+  return started;
+}
+
+const waiting = ({ log }: RoleProcess) =>
+  log.map(({ msg }) => String(msg)).filter((line) => line.startsWith("waiting: "));
+
+describe.each(DATABASE_ROLES)("%s", (name) => {
+  test("that starts before its schema is there lives, is not ready, and becomes ready by itself", async () => {
+    const role = start(name);
+    await until("it waits", () => waiting(role).length > 0, 60_000);
+    expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
+    const migrating = start("migrate");
+    expect(await migrating.exit).toBe(0);
+    await role.ready();
+    expect(waiting(role)).toEqual([
+      "waiting: the database has not got this version's schema yet: `deputize migrate` brings it there",
+    ]);
+    expect(await role.end()).toBe(0);
+  });
+
+  test("that starts before its database is up waits for it, and is told to end meanwhile", async () => {
+    proxy = await startTcpProxy(database.url);
+    proxy.cut();
+    await migrate(database.url);
+    const [role, other] = [
+      start(name, { DATABASE_URL: proxy.url }),
+      start(name, { DATABASE_URL: proxy.url }),
+    ];
+    await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
+    expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
+    expect(waiting(role)[0]).toMatch(/^waiting: the database does not answer: /);
+    expect(await other.end()).toBe(0);
+    proxy.mend();
+    await role.ready();
+  });
+
+  test("works on a schema that is one migration ahead", async () => {
+    await migrate(database.url, { migrations: [...migrations, next(1)] });
+    const role = start(name);
+    await role.ready();
+    expect(waiting(role)).toEqual([]);
+  });
+
+  test("refuses a schema that is two migrations ahead, in one sentence", async () => {
+    await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
+    const role = start(name);
+    expect(await role.exit).toBe(78);
+    expect(role.errors()).toMatch(/^The database has migrations .*: 9001_next, 9002_next\. .*\n$/);
+  });
+
+  test("is not ready while its database is away, lives on, and heals when it is back at another server", async () => {
+    await migrate(database.url);
+    proxy = await startTcpProxy(database.url);
+    const role = start(name, { DATABASE_URL: proxy.url });
+    await role.ready();
+    for (const away of [proxy.cut, proxy.stall]) {
+      away();
+      await until("it is not ready", async () => (await role.health("/readyz")) === 503, 30_000);
+      expect(await role.health("/livez")).toBe(200);
+      proxy.mend();
+      await role.ready();
+    }
+  });
+});
+
+describe("migrate", () => {
+  test.each([
+    ["all is there", 0, {}],
+    [
+      "the database cannot be reached in time",
+      2,
+      { DATABASE_URL: "postgres://127.0.0.1:1/none", MIGRATE_WAIT_SECONDS: "0" },
+    ],
+    ["the database refuses", 1, { DATABASE_URL: "no_such" }],
+    ["a setting is wrong", 78, { MIGRATE_WAIT_SECONDS: "soon" }],
+  ])("when %s ends with status %i", async (_, status, settings: Record<string, string>) => {
+    const url = new URL(database.url);
+    url.pathname = "/no_such_database";
+    const refused = settings.DATABASE_URL === "no_such" ? { DATABASE_URL: url.href } : settings;
+    expect(await start("migrate", { ...settings, ...refused }).exit).toBe(status);
+  });
+
+  test("when the schema is too new ends with status 78 and one sentence", async () => {
+    await migrate(database.url, { migrations: [...migrations, next(1), next(2)] });
+    const role = start("migrate");
+    expect(await role.exit).toBe(78);
+    expect(role.errors()).toMatch(/^The database has migrations [^\n]*\n$/);
+  });
+});
+
+type Answered = { status: number; closes: boolean };
+
+/** A call on a connection of `agent`: whether the answer ends it. */
+function call(port: number, agent: Agent): Promise<Answered> {
+  return new Promise((resolve, reject) => {
+    request({ port, host: "127.0.0.1", path: "/v1/service/scopes", agent }, (response) => {
+      response
+        .resume()
+        .on("end", () =>
+          resolve({ status: response.statusCode ?? 0, closes: response.headers.connection === "close" }),
+        );
+    })
+      .on("error", reject)
+      .end();
+  });
+}
+
+describe("an API that is told to end", () => {
+  test("is not ready from then on, serves on for DRAIN_SECONDS, and says that connections end", async () => {
+    await migrate(database.url);
+    const role = start("api", { DRAIN_SECONDS: "4" });
+    await role.ready();
+    const port = Number(role.log.find(({ msg }) => msg === "api listens")?.port);
+    const kept = new Agent({ keepAlive: true, maxSockets: 1 });
+    expect(await call(port, kept)).toEqual({ status: 200, closes: false });
+    const ended = role.end();
+    await until("it is not ready", async () => (await role.health("/readyz")) === 503);
+    expect(await role.health("/livez")).toBe(200);
+    expect(await call(port, kept)).toEqual({ status: 200, closes: true });
+    expect(await call(port, new Agent())).toEqual({ status: 200, closes: true });
+    expect(await ended).toBe(0);
+    await expect(call(port, new Agent())).rejects.toThrow(/ECONNREFUSED/);
+  });
+});

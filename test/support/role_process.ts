@@ -1,0 +1,78 @@
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { PROGRAM } from "./dev_stack.ts";
+import { killHard, until } from "./process.ts";
+
+/** A role as a process of its own, with all that it logs. */
+export type RoleProcess = {
+  child: ChildProcess;
+  /** Each line of its log, parsed. */
+  log: Record<string, unknown>[];
+  /** What it wrote to its error stream. */
+  errors(): string;
+  /** The status of a page of its health port; 0 while it does not answer. */
+  health(page: "/livez" | "/readyz"): Promise<number>;
+  /** Resolves when it is ready. Rejects when it ends before. */
+  ready(): Promise<void>;
+  /** Sends a signal, and resolves with the exit status. */
+  end(signal?: NodeJS.Signals): Promise<number | null>;
+  /** The status that it ends with. */
+  exit: Promise<number | null>;
+};
+
+type Environment = Record<string, string>;
+type How = Pick<SpawnOptions, "cwd" | "uid" | "gid"> & { program?: string };
+
+const READY_MS = 90_000;
+
+/** Starts `deputize <role>` with these settings and no others. */
+export function startRole(
+  role: string,
+  environment: Environment,
+  { program, ...how }: How = {},
+): RoleProcess {
+  const child = spawn(process.execPath, [program ?? PROGRAM, role], {
+    ...how,
+    env: { HEALTH_PORT: "0", ...environment },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const log: Record<string, unknown>[] = [];
+  let errors = "";
+  createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+    log.push(JSON.parse(line));
+  });
+  child.stderr?.on("data", (chunk: Buffer) => {
+    errors += chunk;
+  });
+  const exit = once(child, "close").then(([status]) => status as number | null);
+  const health = async (page: string): Promise<number> => {
+    const port = log.find((line) => "health_port" in line)?.health_port;
+    if (port === undefined) return 0;
+    return fetch(`http://127.0.0.1:${port}${page}`).then(
+      ({ status }) => status,
+      () => 0,
+    );
+  };
+  return {
+    child,
+    log,
+    errors: () => errors,
+    health,
+    async ready() {
+      const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+      await until(`${role} is ready`, async () => hasEnded() || (await health("/readyz")) === 200, READY_MS);
+      if (hasEnded()) throw new Error(`${role} ended: ${JSON.stringify(log.at(-1))} ${errors}`);
+    },
+    async end(signal = "SIGTERM") {
+      child.kill(signal);
+      return exit;
+    },
+    exit,
+  };
+}
+
+/** Ends those that a test left. */
+export async function killRoles(roles: RoleProcess[]): Promise<void> {
+  await Promise.all(roles.splice(0).map(({ child }) => killHard(child)));
+}
