@@ -4,8 +4,11 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
 import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../support/dev_stack.ts";
+import { must, type Visitor } from "../specification/visitor.ts";
+import { type DevStack, environmentOfApi, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";
+import { openShop } from "./shop.ts";
 
 /**
  * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its
@@ -24,6 +27,7 @@ beforeAll(async () => {
   const port = await freePort();
   second = spawn(process.execPath, [PROGRAM, "api"], {
     env: { ...(await environmentOf(stack, "api")), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
+    env: { ...(await environmentOfApi(stack)), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
     stdio: ["ignore", "ignore", "inherit"],
   });
   bases = [stack.baseUrl, `http://127.0.0.1:${port}`];
@@ -66,7 +70,7 @@ async function openAccount(
 }
 
 async function race(name: string, rounds: number, raced: Map<string, number>): Promise<void> {
-  const { person, on, agents, connectionId } = await openAccount(name);
+  const { person, on, agents, connectionId } = await openShop(bases, name);
   const prove = async () => {
     const { challenge } = must(await (on[0] as Visitor).call("POST", "/v1/service/challenge"));
     return must(await (on[0] as Visitor).call("POST", `${agents}/present`, { challenge })).proof_ref;

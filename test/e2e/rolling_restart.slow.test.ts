@@ -1,0 +1,136 @@
+import { readFile } from "node:fs/promises";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
+import { must, type Visitor } from "../specification/visitor.ts";
+import { type DevStack, environmentOfApi, startDevStack } from "../support/dev_stack.ts";
+import { until } from "../support/process.ts";
+import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
+import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp_balancer.ts";
+import { openShop, type Shop } from "./shop.ts";
+
+/*
+ * What a Deployment of two APIs does at an upgrade, with real processes, the real vault and a balancer that
+ * learns late who is ready: migrate, then replace one after the other, all under load.
+ */
+
+const CALLERS = 8;
+const LOOK_MS = 500;
+/** Longer than the balancer takes to learn of it. */
+const DRAIN_SECONDS = "3";
+
+/** Changes tables that decisions write to, as a release with a migration does. */
+const next: Migration = {
+  name: "9001_next",
+  sql: `alter table audit_events add column next_thing text;
+        alter table certificates add column next_thing text not null default 'none';
+        create index next_things on certificates (next_thing)`,
+};
+
+let stack: DevStack;
+let environment: Record<string, string>;
+let balancer: TcpBalancer;
+let shop: Shop;
+const apis: RoleProcess[] = [];
+const backends = new Map<RoleProcess, Backend>();
+
+beforeAll(async () => {
+  stack = await startDevStack();
+  environment = {
+    ...(await environmentOfApi(stack)),
+    PORT: "0",
+    HEALTH_PORT: "0",
+    OPERATOR_PORT: "0",
+    DRAIN_SECONDS,
+  };
+  balancer = await startTcpBalancer(LOOK_MS);
+  shop = await openShop([stack.baseUrl, balancer.url], "rolling");
+  const asked = { connection_id: shop.connectionId };
+  const { request_id } = must(await shop.person.call("POST", "/v1/service/delegations/self-request", asked));
+  const approve = `/v1/service/delegations/requests/${String(request_id)}/approve`;
+  must(await shop.person.call("POST", approve, { approved_scope: ["data:read"] }));
+});
+
+afterAll(async () => {
+  await killRoles(apis);
+  await balancer?.stop();
+  await stack?.stop();
+});
+
+async function startBehindBalancer(): Promise<RoleProcess> {
+  const api = startRole("api", environment);
+  apis.push(api);
+  await api.ready();
+  const port = Number(api.log.find(({ msg }) => msg === "api listens")?.port);
+  const backend = { port, isReady: async () => (await api.health("/readyz")) === 200 };
+  backends.set(api, backend);
+  balancer.backends.add(backend);
+  await until(
+    "the balancer knows it",
+    async () => new Promise((resolve) => setTimeout(resolve, 2 * LOOK_MS, true)),
+  );
+  return api;
+}
+
+async function replace(former: RoleProcess): Promise<RoleProcess> {
+  const api = await startBehindBalancer();
+  expect(await former.end()).toBe(0);
+  balancer.backends.delete(backends.get(former) as Backend);
+  return api;
+}
+
+/** Has proofs made and verified until it is told to end; notes what was not as it should be. */
+async function verifyOn(visitor: Visitor, seen: { allowed: number; wrong: string[] }, signal: AbortSignal) {
+  const note = (what: string) => seen.wrong.push(what);
+  const ask = async (path: string, body?: unknown): Promise<Record<string, unknown> | undefined> => {
+    const answer = await visitor.call("POST", path, body).catch((error: Error) => {
+      note(`${path}: ${error.message} ${String((error.cause as Error | undefined)?.message)}`);
+    });
+    if (answer === undefined) return undefined;
+    if (answer.status === 200) return answer.body;
+    note(`${path}: ${answer.status} ${answer.text}`);
+    return undefined;
+  };
+  while (!signal.aborted) {
+    const given = await ask("/v1/service/challenge");
+    const made = given && (await ask(`${shop.agents}/present`, { challenge: given.challenge }));
+    const proof = { proof_ref: made?.proof_ref, required_scope: "data:read" };
+    const decided = made && (await ask("/v1/service/verify", proof));
+    if (decided === undefined) continue;
+    if (decided.decision === "allow") seen.allowed += 1;
+    else note(`decided: ${JSON.stringify(decided)}`);
+  }
+}
+
+test("a migration and the replacement of both APIs under load: no 5xx, no reset, and no decision is lost", {
+  timeout: 300_000,
+}, async () => {
+  const url = (await readFile(environment.DATABASE_URL_FILE as string, "utf8")).trim();
+  let [first, second] = [await startBehindBalancer(), await startBehindBalancer()];
+  const seen = { allowed: 0, wrong: [] as string[] };
+  const ending = new AbortController();
+  const visitor = shop.on[1] as Visitor;
+  const load = Array.from({ length: CALLERS }, () => verifyOn(visitor, seen, ending.signal));
+  await until("load", () => seen.allowed > 50, 60_000);
+  expect(await migrate(url, { migrations: [...migrations, next] })).toEqual({ applied: ["9001_next"] });
+  const atMigration = seen.allowed;
+  [first, second] = [await replace(first), await replace(second)];
+  const between = seen.allowed;
+  await until("load on the new ones", () => seen.allowed > between + 50, 60_000);
+  ending.abort();
+  await Promise.all(load);
+  console.log({ allowed: seen.allowed, atMigration, wrong: seen.wrong.length });
+  expect(seen.wrong).toEqual([]);
+  expect(balancer.faults).toEqual([]);
+  expect(between).toBeGreaterThan(atMigration);
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query(
+    "select count(*)::int from audit_events where connection_id = $1 and event_type = 'proof.verified'",
+    [shop.connectionId],
+  );
+  await client.end();
+  expect(rows).toEqual([{ count: seen.allowed }]);
+  const reconciled = startRole("reconcile", { DATABASE_URL: url });
+  expect(await reconciled.exit).toBe(0);
+});

@@ -1,0 +1,28 @@
+import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
+
+/** A person on the first API, and their application, with its agent's path, on each of them. */
+export type Shop = { person: Visitor; on: Visitor[]; agents: string; connectionId: string };
+
+/** Opens an account on the first of these APIs, which have one database and one vault. */
+export async function openShop(bases: readonly [string, ...string[]], name: string): Promise<Shop> {
+  const [baseUrl] = bases;
+  const settings = { baseUrl, mailbox: `${baseUrl}/dev/mailbox`, word: "service", limits: false };
+  const person = createVisitor(settings);
+  await person.signIn(`${name}@example.test`);
+  await person.call("POST", "/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
+  await person.call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
+  const { api_key, connection_id } = must(
+    await person.call("POST", "/v1/service/platforms/personal", {
+      name: "Shop",
+      surface_type: "agentic_api",
+      default_allowed_scopes: ["data:read"],
+    }),
+  );
+  const key = { "x-service-api-key": String(api_key) };
+  const on = bases.map((baseUrl) => createVisitor({ ...settings, baseUrl }, {}, key));
+  const connectionId = String(connection_id);
+  const path = `/v1/service/connections/${connectionId}/agents`;
+  const wish = { name: "bot", agent_type: "api_agent" };
+  const { agent_id } = must(await (on[0] as Visitor).call("POST", path, wish));
+  return { person, on, agents: `${path}/${String(agent_id)}`, connectionId };
+}
