@@ -3,7 +3,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
 import { must, type Visitor } from "../specification/visitor.ts";
-import { type DevStack, environmentOfApi, startDevStack } from "../support/dev_stack.ts";
+import { type DevStack, environmentOf, startDevStack } from "../support/dev_stack.ts";
 import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp_balancer.ts";
@@ -37,7 +37,7 @@ const backends = new Map<RoleProcess, Backend>();
 beforeAll(async () => {
   stack = await startDevStack();
   environment = {
-    ...(await environmentOfApi(stack)),
+    ...(await environmentOf(stack, "api")),
     PORT: "0",
     HEALTH_PORT: "0",
     OPERATOR_PORT: "0",

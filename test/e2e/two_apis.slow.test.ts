@@ -2,10 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freePort } from "../../src/dev/process/ports.ts";
-import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
-import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { must, type Visitor } from "../specification/visitor.ts";
-import { type DevStack, environmentOfApi, PROGRAM, startDevStack } from "../support/dev_stack.ts";
+import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";
 import { openShop } from "./shop.ts";
@@ -27,7 +25,6 @@ beforeAll(async () => {
   const port = await freePort();
   second = spawn(process.execPath, [PROGRAM, "api"], {
     env: { ...(await environmentOf(stack, "api")), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
-    env: { ...(await environmentOfApi(stack)), PORT: String(port), HEALTH_PORT: "0", OPERATOR_PORT: "0" },
     stdio: ["ignore", "ignore", "inherit"],
   });
   bases = [stack.baseUrl, `http://127.0.0.1:${port}`];
@@ -43,31 +40,6 @@ afterAll(async () => {
   if (second) await killHard(second);
   await stack?.stop();
 });
-
-/** A person on the first API, and their application on both. */
-async function openAccount(
-  name: string,
-): Promise<{ person: Visitor; on: Visitor[]; agents: string; connectionId: string }> {
-  const settings = { baseUrl: bases[0], mailbox: `${bases[0]}/dev/mailbox`, word: "service", limits: false };
-  const person = createVisitor(settings);
-  await person.signIn(`${name}@example.test`);
-  await person.call("POST", "/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
-  await person.call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
-  const { api_key, connection_id } = must(
-    await person.call("POST", "/v1/service/platforms/personal", {
-      name: "Shop",
-      surface_type: "agentic_api",
-      default_allowed_scopes: ["data:read"],
-    }),
-  );
-  const key = { "x-service-api-key": String(api_key) };
-  const on = bases.map((baseUrl) => createVisitor({ ...settings, baseUrl }, {}, key));
-  const connectionId = String(connection_id);
-  const path = `/v1/service/connections/${connectionId}/agents`;
-  const wish = { name: "bot", agent_type: "api_agent" };
-  const { agent_id } = must(await (on[0] as Visitor).call("POST", path, wish));
-  return { person, on, agents: `${path}/${String(agent_id)}`, connectionId };
-}
 
 async function race(name: string, rounds: number, raced: Map<string, number>): Promise<void> {
   const { person, on, agents, connectionId } = await openShop(bases, name);

@@ -46,10 +46,6 @@ export async function startDevStack(): Promise<DevStack> {
 export async function environmentOf({ folder }: DevStack, part: string): Promise<Record<string, string>> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   const text = await readFile(`/proc/${parts[part].pid}/environ`, "utf8");
-/** The environment of the stack's own API, as the kernel keeps it. */
-export async function environmentOfApi({ folder }: DevStack): Promise<Record<string, string>> {
-  const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
-  const text = await readFile(`/proc/${parts.api.pid}/environ`, "utf8");
   return Object.fromEntries(
     text
       .split("\0")
