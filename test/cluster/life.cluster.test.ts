@@ -3,13 +3,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { startReceiver } from "../events/support/receiver.ts";
-import { type LoadReport, linesOf, startLoad } from "./load/load.ts";
+import { type Load, type LoadReport, linesOf, startLoad } from "./load/load.ts";
 import { arrowLines, tryArrows } from "./phases/arrows.ts";
-import { helmTest, helmUpgrade, makeNamespace, timed } from "./phases/install.ts";
+import {
+  helmRollback,
+  helmTest,
+  helmUninstall,
+  helmUpgrade,
+  makeNamespace,
+  timed,
+} from "./phases/install.ts";
+import { openKeepsake } from "./phases/keepsake.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
+import { showTour } from "./phases/tour.ts";
+import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
 import { imageOf, importImages } from "./support/images.ts";
+import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
 import { podsOf, type Reach, reach, valuesOf } from "./support/release.ts";
 import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
@@ -19,6 +31,8 @@ import { measureUsage, usageLines } from "./support/usage.ts";
  * CLUSTER_KEEP=1 leaves the cluster as it is at the end, and takes it again at the next run.
  */
 const TAG = "test";
+const CALM = { perSecond: 500, proven: 10_000 };
+const FAULTS = { perSecond: 50 };
 const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
@@ -46,18 +60,26 @@ afterAll(async () => {
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
-async function underLoad<T>(
-  name: string,
-  perSecond: number,
-  work: (load: Awaited<ReturnType<typeof startLoad>>) => Promise<T>,
-  proven = 0,
-): Promise<{ result: T; report: LoadReport }> {
-  const way: Reach = await reach(tools, cluster.receiverHost);
+/** Works with the ways to the release open. */
+async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
+  const way = await reach(tools, cluster.receiverHost);
   try {
-    const load = await startLoad(way, { folder: join(folder, name), perSecond, proven });
-    const result = await work(load);
-    const report = await load.stop();
+    return await work(way);
+  } finally {
+    await way.close();
+  }
+}
+
+/** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
+function underLoad<T>(
+  name: string,
+  load: { perSecond: number; proven?: number },
+  work: (load: Load) => Promise<T>,
+): Promise<{ result: T; report: LoadReport }> {
+  return withReach(async (way) => {
+    const running = await startLoad(way, { folder: join(folder, name), ...load });
+    const result = await work(running);
+    const report = await running.stop();
     say(...linesOf(report), ...report.problems);
     const ledger = await reconcile(tools);
     say(
@@ -68,9 +90,7 @@ async function underLoad<T>(
     expect(report.verified.allowed).toBeGreaterThan(0);
     expect(report.report.events).toBeGreaterThan(0);
     return { result, report };
-  } finally {
-    await way.close();
-  }
+  });
 }
 
 test("a trial is installed where only restricted pods are admitted, and its tests pass", async () => {
@@ -78,6 +98,12 @@ test("a trial is installed where only restricted pods are admitted, and its test
   say(`helm install --wait: ${await helmUpgrade(tools, values)} s`);
   say(`helm test: ${await helmTest(tools)} s`);
   say(...(await podsOf(tools)).map(({ metadata }) => `  ${metadata.name}`));
+});
+
+test("the tour shows the main job", async () => {
+  const steps = await showTour(cluster.kubeconfig);
+  say(`the tour has shown ${steps.length} steps: ${steps.join(", ")}`);
+  expect(steps).toEqual(expect.arrayContaining(tourSteps.map(({ name }) => name)));
 });
 
 test("network policies let through what the parts need, and nothing else", async () => {
@@ -94,7 +120,7 @@ test("network policies let through what the parts need, and nothing else", async
 
 test("500 decisions a second are all allowed, and every event arrives in order", async () => {
   say(...usageLines("idle", await measureUsage(tools, 30)));
-  const { result, report } = await underLoad("calm", 500, () => measureUsage(tools, 20), 10_000);
+  const { result, report } = await underLoad("calm", CALM, () => measureUsage(tools, 20));
   say(...usageLines("loaded", result));
   expect(report.verifies).toMatchObject({ unavailable: 0, cut: 0 });
   expect(report.people).toMatchObject({ unavailable: 0, cut: 0 });
@@ -103,12 +129,12 @@ test("500 decisions a second are all allowed, and every event arrives in order",
 
 test("whichever pod is killed under load, nothing is lost", async () => {
   const counts = await countPods(tools);
-  const { result } = await underLoad("kills", 50, (load) => killEach(tools, load, counts));
+  const { result } = await underLoad("kills", FAULTS, (load) => killEach(tools, load, counts));
   say(...result);
 });
 
 test("a rolling restart under load costs no decision", async () => {
-  const { result, report } = await underLoad("restart", 50, async (load) => {
+  const { result, report } = await underLoad("restart", FAULTS, async (load) => {
     await sleep(2_000);
     return restartEach(tools, load);
   });
@@ -122,4 +148,28 @@ test("a drain takes one pod of a part at a time", async () => {
     say(`${component}: ${Object.values(answers).join(", then ")}`);
     expect(answers).toEqual({ first: "evicted", second: "refused by the budget", later: "evicted" });
   }
+});
+
+test("an upgrade under load, with a migration, and the way back cost no decision", async () => {
+  await importNextImages(cluster, join(folder, "next"), TAG);
+  const chart = await packageNextChart(tools, folder);
+  const keepsake = await withReach(openKeepsake);
+  const { result } = await underLoad("upgrade", FAULTS, async (load) => {
+    const upgraded = await load.fault("upgraded", () => helmUpgrade(tools, valuesOf(NEXT, TAG), chart));
+    await sleep(3_000);
+    return { upgraded, rolledBack: await load.fault("rolled back", () => helmRollback(tools)) };
+  });
+  say(`upgraded within ${result.upgraded} s, rolled back within ${result.rolledBack} s`);
+  expect(await withReach(schemaOf)).toContain(MIGRATION);
+  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+});
+
+test("what was made outlives the release, and the next one finds it", async () => {
+  const keepsake = await withReach(openKeepsake);
+  const before = await whatStays(tools);
+  say(`helm uninstall: ${await helmUninstall(tools)} s`);
+  expect(await whatStays(tools)).toEqual(before);
+  say(...Object.entries(before).map(([what, names]) => `${what} stay: ${names.join(", ")}`));
+  say(`helm install again: ${await helmUpgrade(tools, values)} s`);
+  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
 });

@@ -5,7 +5,7 @@ import { createVisitor, must, type Visitor } from "../../specification/visitor.t
 import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 
 /** A connection of the load's organization, and the agent that is lent something there. */
-export type Shop = { connectionId: string; secret: string; agentId: string };
+export type Shop = { connectionId: string; apiKey: string; secret: string; agentId: string };
 
 /** Where the API is, and where its mailbox answers: at a name of this machine. */
 export type Addresses = { apiUrl: string; mailboxUrl: string };
@@ -38,6 +38,7 @@ export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<S
   const { agent_id } = must(await application.call("POST", path, { name: "bot", agent_type: "api_agent" }));
   return {
     connectionId: String(connection_id),
+    apiKey: String(api_key),
     secret: String(webhook_signing_secret),
     agentId: String(agent_id),
   };

@@ -18,8 +18,9 @@ export function checkSequence(folder: string): Sequence {
   const problems = calm.flatMap(([connectionId]) => {
     const wanted = (decided.get(connectionId) ?? []).map(({ id }) => id);
     const got = (received.get(connectionId) ?? []).map(({ id }) => id);
-    const at = wanted.findIndex((id, n) => id !== got[n]);
-    if (at === -1 && wanted.length === got.length) return [];
+    const longer = wanted.length > got.length ? wanted : got;
+    const at = longer.findIndex((_, n) => wanted[n] !== got[n]);
+    if (at === -1) return [];
     return [`${connectionId} got ${got[at]} as number ${at + 1}, decided was ${wanted[at]}`];
   });
   return { compared: calm.length, problems };

@@ -10,7 +10,7 @@ import type { Tools } from "./tools.ts";
 export const NEXT = "9.0.0";
 
 /** A migration that a next version may have: a column that this version does not know, and bears. */
-const MIGRATION = "9000_made_for_the_test";
+export const MIGRATION = "9000_made_for_the_test";
 const CHANGED = [
   {
     image: "deputize",

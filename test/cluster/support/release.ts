@@ -33,11 +33,11 @@ const LIMITS = {
   REFUSED_PROOFS_PER_MINUTE: "60000",
 };
 
-/** The values of the trial under test, with images of a tag. */
-export function valuesOf(tag: string): object {
+/** The values of the trial under test, with images of a tag, and of Postgres that of another. */
+export function valuesOf(tag: string, postgresTag = tag): object {
   const image = { tag, pullPolicy: "Never" };
   return {
-    trial: { enabled: true, postgres: { image } },
+    trial: { enabled: true, postgres: { image: { ...image, tag: postgresTag } } },
     image,
     keyvault: { image },
     api: { replicas: 2, settings: LIMITS },

@@ -1,0 +1,39 @@
+import { expect, test } from "vitest";
+import { type Answer, insist, newTally } from "./attempts.ts";
+
+const answer = (status: number, headers: Record<string, string> = {}): Answer => ({
+  status,
+  headers: new Headers(headers),
+  text: "said",
+});
+
+/** Answers in turn; an error is a connection that is cut. */
+function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
+  return async () => {
+    const next = all.shift();
+    if (next === undefined || next instanceof Error) throw next ?? new Error("asked too often");
+    return next;
+  };
+}
+
+test("repeats a call that was cut or put off, and counts each", async () => {
+  const tally = newTally();
+  const call = answersOf(new Error("reset"), answer(503, { "retry-after": "1" }), answer(200));
+  expect(await insist("verify", tally, call)).toMatchObject({ status: 200 });
+  expect(tally).toEqual({ answered: 1, unavailable: 1, cut: 1, wrong: [] });
+});
+
+test.each([
+  ["another 5xx", 500, { "retry-after": "1" }],
+  ["a 503 that does not say when to come again", 503, {}],
+])("writes down %s as wrong", async (_, status, headers) => {
+  const tally = newTally();
+  await insist("verify", tally, answersOf(answer(status, headers), answer(200)));
+  expect(tally).toMatchObject({ unavailable: 0, wrong: [`verify answered ${status}: said`] });
+});
+
+test("takes a refusal as an answer", async () => {
+  const tally = newTally();
+  expect(await insist("verify", tally, answersOf(answer(409)))).toMatchObject({ status: 409 });
+  expect(tally.answered).toBe(1);
+});
