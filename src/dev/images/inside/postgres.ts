@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from "node:child_process";
+import { type StdioOptions, spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
@@ -21,8 +21,9 @@ const { values, positionals } = parseArgs({
 });
 
 if (!existsSync(join(values.data, "PG_VERSION"))) makeFolder(values.data);
-process.execve?.(join(PROGRAMS, "postgres"), [
-  "postgres",
+const postgres = join(PROGRAMS, "postgres");
+process.execve?.(postgres, [
+  postgres,
   ...["-D", values.data, "-c", "listen_addresses=*", "-c", "unix_socket_directories="],
   ...positionals,
 ]);
@@ -32,36 +33,28 @@ function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
   rmSync(partial, { recursive: true, force: true });
   const auth = ["--username", "postgres", "--pwfile", values["password-file"], "--auth", "scram-sha-256"];
-  const locale = [
-    "--encoding",
-    "UTF8",
-    "--locale-provider",
-    "builtin",
-    "--locale",
-    "C.UTF-8",
-    "--lc-messages",
-    "C",
-  ];
-  execFileSync(join(PROGRAMS, "initdb"), ["--pgdata", partial, ...auth, ...locale], { stdio: "inherit" });
+  const locale = ["--locale", "C", "--locale-provider", "builtin", "--builtin-locale", "C.UTF-8"];
+  run("initdb", ["--pgdata", partial, "--encoding", "UTF8", ...auth, ...locale]);
   appendFileSync(join(partial, "pg_hba.conf"), "host all all all scram-sha-256\n");
   if (existsSync(values["init-file"])) runStatements(partial, values["init-file"]);
   renameSync(partial, data);
 }
 
+/** One statement a line. They have passwords in them: one that fails is not repeated in the log. */
 function runStatements(data: string, file: string): void {
-  // Statements have passwords in them: one that fails is not repeated in the log.
-  const settings = ["exit_on_error=true", "log_min_error_statement=panic"].flatMap((setting) => [
-    "-c",
-    setting,
-  ]);
-  const { status } = spawnSync(
-    join(PROGRAMS, "postgres"),
-    ["--single", "-D", data, ...settings, "postgres"],
-    {
-      input: readFileSync(file),
-      stdio: ["pipe", "ignore", "inherit"],
-    },
-  );
-  if (status !== 0)
-    throw new Error(`A statement in ${file} failed: one statement a line, nothing across lines`);
+  const settings = ["exit_on_error=true", "log_min_error_statement=panic"];
+  const options = settings.flatMap((setting) => ["-c", setting]);
+  run("postgres", ["--single", "-D", data, ...options, "postgres"], readFileSync(file));
+}
+
+/** Runs one of Postgres' programs; when it fails, it has said why, and this process ends as well. */
+function run(program: string, args: string[], input?: Buffer): void {
+  const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "ignore", "inherit"];
+  const { status } = spawnSync(join(PROGRAMS, program), args, {
+    stdio,
+    ...(input === undefined ? {} : { input }),
+  });
+  if (status === 0) return;
+  console.error(`${program} ended with ${status}: no database was made in ${values.data}`);
+  process.exit(1);
 }
