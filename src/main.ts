@@ -198,7 +198,22 @@ process.on("SIGUSR1", () => {});
 try {
   await program.parseAsync();
 } catch (error) {
-  if (!(error instanceof StartError)) throw error;
-  console.error(error.message);
-  process.exitCode = WRONG_SETTING;
+  if (isLeftOut(error)) {
+    console.error(
+      "This command is not in the image. Run it in the project's folder: npm run deputize -- --help",
+    );
+    process.exitCode = 1;
+  } else if (error instanceof StartError) {
+    console.error(error.message);
+    process.exitCode = WRONG_SETTING;
+  } else {
+    throw error;
+  }
+}
+
+/** Whether a command's module is of those that develop, which the image does not have. */
+function isLeftOut(error: unknown): boolean {
+  const { code, url } = error as { code?: unknown; url?: unknown };
+  const folder = new URL("./dev/", import.meta.url).href;
+  return code === "ERR_MODULE_NOT_FOUND" && typeof url === "string" && url.startsWith(folder);
 }

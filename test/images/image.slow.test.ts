@@ -1,0 +1,219 @@
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { IMAGES_FOLDER } from "../../src/dev/images/buildah.ts";
+import { NODE_HASHES, NODE_PACKAGE } from "../../src/dev/setup/node.mjs";
+import { buildAndUnpack, CA_MARKER, type UnpackedImage } from "./support/built_images.ts";
+import { runContainer } from "./support/container.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const BUILD_MS = 30 * 60_000;
+const LARGEST = 250e6;
+const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"] as const;
+
+let folder: string;
+let images: Record<string, UnpackedImage>;
+
+beforeAll(async () => {
+  if (process.getuid?.() !== 0) throw new Error("Run as root: the images' programs are started by chroot");
+  // Not below the folder for temporary files, which may be memory.
+  await mkdir(IMAGES_FOLDER, { recursive: true });
+  folder = await mkdtemp(join(IMAGES_FOLDER, "test-"));
+  images = await buildAndUnpack(folder);
+}, BUILD_MS);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+const image = (name: string): UnpackedImage => images[name] as UnpackedImage;
+
+type Entry = { path: string; mode: number; owner: string; isFile: boolean; isLink: boolean };
+
+async function entriesOf(name: string): Promise<Entry[]> {
+  const { root } = image(name);
+  const paths = (await readdir(root, { recursive: true })).filter((path) => path !== "data");
+  return Promise.all(
+    paths.map(async (path) => {
+      const stats = await lstat(join(root, path));
+      const [isFile, isLink] = [stats.isFile(), stats.isSymbolicLink()];
+      return { path, mode: stats.mode & 0o7777, owner: `${stats.uid}:${stats.gid}`, isFile, isLink };
+    }),
+  );
+}
+
+/** `name@version` of each package below a folder's node_modules, and of those in theirs. */
+async function installedIn(folder: string): Promise<string[]> {
+  const modules = join(folder, "node_modules");
+  if (!existsSync(modules)) return [];
+  const found: string[] = [];
+  for (const entry of await readdir(modules)) {
+    const names = entry.startsWith("@") ? await readdir(join(modules, entry)) : [""];
+    for (const place of names.map((name) => join(modules, entry, name))) {
+      if (!existsSync(join(place, "package.json"))) continue;
+      const { name, version } = JSON.parse(await readFile(join(place, "package.json"), "utf8"));
+      found.push(`${name}@${version}`, ...(await installedIn(place)));
+    }
+  }
+  return found;
+}
+
+async function packagesOf(name: string): Promise<string[]> {
+  const app = join(image(name).root, "app");
+  const found = await Promise.all([app, join(app, "src"), join(app, "keyvault")].map(installedIn));
+  return [...new Set(found.flat())].sort();
+}
+
+const names = (packages: readonly string[]) => packages.map((each) => each.slice(0, each.lastIndexOf("@")));
+const development = (): string[] => {
+  const { devDependencies } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  return Object.keys(devDependencies);
+};
+
+describe.each(NAMES)("%s", (name) => {
+  test("takes at most 250 MB", () => {
+    expect(image(name).size).toBeLessThanOrEqual(LARGEST);
+    expect(image(name).size, "an archive without its layers would pass too").toBeGreaterThan(LARGEST / 2);
+  });
+
+  test("runs as a user without rights, and says what it is", () => {
+    const { config, references } = image(name);
+    const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+    const commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
+    expect(references).toEqual([`localhost/${name}:under-test`]);
+    expect(config).toMatchObject({
+      User: "10001:10001",
+      Env: ["PATH=/usr/local/bin:/usr/bin"],
+      WorkingDir: "/app",
+      Healthcheck: { Test: ["NONE"] },
+      Entrypoint: [
+        { "deputize-keyvault": "keyvault", "deputize-postgres": "trial-postgres" }[name as string] ?? name,
+      ],
+    });
+    expect(config.Labels).toMatchObject({
+      "org.opencontainers.image.title": name,
+      "org.opencontainers.image.version": version,
+      "org.opencontainers.image.revision": expect.stringMatching(`^${commit}(-dirty)?$`),
+      "org.opencontainers.image.description": expect.stringMatching(/\.$/),
+    });
+  });
+
+  test("runs the locked Node", () => {
+    const node = readFileSync(join(image(name).root, "usr/local/bin/node"));
+    expect(createHash("sha256").update(node).digest("hex")).toBe(NODE_HASHES[NODE_PACKAGE]);
+  });
+
+  test("has no shell and no other tool, but where one is needed", async () => {
+    const { root } = image(name);
+    expect(await readdir(join(root, "usr/bin"))).toEqual(name === "deputize" ? [] : ["sh"]);
+    expect(await readdir(join(root, "usr/sbin"))).toEqual([]);
+    expect((await readdir(join(root, "usr/local/bin"))).sort()).toEqual(
+      ["node", ...image(name).config.Entrypoint].sort(),
+    );
+  });
+
+  test("has nothing that tests, develops or installs", async () => {
+    const own = (await entriesOf(name))
+      .map(({ path }) => path)
+      .filter((path) => !path.includes("/node_modules/"));
+    const strange =
+      /\.test\.ts$|(^|\/)(_cacache|\.npm|\.cache|\.git|yarn|npm|corepack)(\/|$)|^(root|home)(\/|$)/;
+    expect(own.filter((path) => strange.test(path))).toEqual([]);
+    const app = (await readdir(join(image(name).root, "app"))).sort();
+    expect(app).toEqual(
+      {
+        deputize: ["crds", "node_modules", "package.json", "src"],
+        "deputize-keyvault": ["keyvault", "node_modules", "package.json", "src"],
+        "deputize-postgres": ["main.ts", "postgres"],
+      }[name],
+    );
+    expect(own.filter((path) => /^app\/src\/(dev|sdk|plugin)(\/|$)/.test(path))).toEqual([]);
+  });
+
+  test("belongs to root, and nobody else may write to it or gets rights by it", async () => {
+    const entries = await entriesOf(name);
+    expect(entries.filter(({ owner }) => owner !== "0:0")).toEqual([]);
+    expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
+    const writable = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o022) !== 0);
+    expect(writable).toMatchObject([{ path: "tmp", mode: 0o1777 }]);
+    const closed = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o004) === 0);
+    expect(closed).toEqual([]);
+  });
+
+  test("has none of the certificates that were trusted while it was built", async () => {
+    const entries = await entriesOf(name);
+    const outside = entries.filter(({ path }) => !path.startsWith("app/node_modules/"));
+    expect(outside.filter(({ path }) => /\.(pem|crt|cer)$|^etc\/ssl/.test(path))).toEqual([]);
+    for (const { path } of entries.filter(({ isFile }) => isFile)) {
+      expect((await readFile(join(image(name).root, path))).includes(CA_MARKER), path).toBe(false);
+    }
+    expect(image(name).description).not.toContain(CA_MARKER);
+  });
+
+  test("says which of Debian's packages it has files of, with their licences", async () => {
+    const { root } = image(name);
+    const packages = await readdir(join(root, "var/lib/dpkg/status.d"));
+    const more = {
+      deputize: [],
+      "deputize-keyvault": ["dash", "libsofthsm2"],
+      "deputize-postgres": ["dash"],
+    }[name];
+    expect(packages).toEqual(expect.arrayContaining(["libc6", "libstdc++6", "libgcc-s1", ...more]));
+    for (const each of packages) {
+      expect(await readFile(join(root, "var/lib/dpkg/status.d", each), "utf8")).toMatch(/^Version: \S+$/m);
+    }
+    expect(existsSync(join(root, "usr/share/doc/libc6/copyright"))).toBe(true);
+  });
+});
+
+describe.each(["deputize", "deputize-keyvault"])("the packages of %s", (name) => {
+  test("are those of its bill of materials, and none else", async () => {
+    const bill = image(name)
+      .bill.components.map((each) => `${each.name}@${each.version}`)
+      .sort();
+    expect(bill.length).toBeGreaterThan(30);
+    expect(await packagesOf(name)).toEqual(bill);
+  });
+
+  test("are none of the development's", async () => {
+    const installed = new Set(names(await packagesOf(name)));
+    expect(development().filter((each) => installed.has(each) && !each.startsWith("@types/"))).toEqual([]);
+  });
+});
+
+test("only the vault has the binding to its token", async () => {
+  expect(names(await packagesOf("deputize"))).not.toContain("pkcs11js");
+  expect(names(await packagesOf("deputize-keyvault"))).toContain("pkcs11js");
+});
+
+test.each(["api", "worker", "operator", "migrate", "reconcile"])(
+  "deputize %s says which settings are missing and ends with 78",
+  async (role) => {
+    const { status, said } = await runContainer(image("deputize"), {
+      args: [role],
+      data: join(folder, "none"),
+    });
+    expect(said).toMatch(/^Settings are missing or wrong:\n/);
+    expect(status).toBe(78);
+  },
+);
+
+test("keyvault serve says which settings are missing and ends with 78", async () => {
+  const options = { args: ["serve"], data: join(folder, "none") };
+  const { status, said } = await runContainer(image("deputize-keyvault"), options);
+  expect(said).toMatch(
+    /^keyvault: These settings are missing or wrong:\n {2}KEYVAULT_DATA_DIR: is missing\n/,
+  );
+  expect(status).toBe(78);
+});
+
+test.each(["dev", "tour"])("deputize %s says that it is not in the image", async (command) => {
+  const { status, said } = await runContainer(image("deputize"), {
+    args: [command],
+    data: join(folder, "none"),
+  });
+  expect(said).toBe(
+    "This command is not in the image. Run it in the project's folder: npm run deputize -- --help\n",
+  );
+  expect(status).toBe(1);
+});

@@ -1,0 +1,102 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { chown, mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { UnpackedImage } from "./built_images.ts";
+
+const USER = 10001;
+
+/**
+ * Mounts as a cluster does under the strictest rules: the root read-only, `/tmp` empty, one volume at `/data`;
+ * then becomes the program as the image's user, with nothing of this environment.
+ */
+const SCRIPT = `
+root=$1 data=$2; shift 2
+mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" \
+  && mount -t tmpfs -o mode=1777 tmpfs "$root/tmp" && mount --bind "$data" "$root/data" \
+  && mount -o remount,bind,ro "$root" "$root" && exec env -i "$@"`;
+
+/** A program that runs inside an image. */
+export type Container = {
+  /** What it has said so far, on both streams. */
+  said(): string;
+  /** Waits until it has said something. Throws when it ends before. */
+  until(what: RegExp): Promise<void>;
+  /** Resolves to its exit status, or the name of the signal that ended it. */
+  ended: Promise<number | string>;
+  /** Ends it by the signal that the image names, and resolves to its exit status. */
+  stop(): Promise<number | string>;
+};
+
+export type ContainerOptions = {
+  args: string[];
+  settings?: Record<string, string>;
+  /** A folder of this machine, as the volume. */
+  data: string;
+  input?: string;
+};
+
+/** Starts an image's program as its description says. */
+export async function startContainer(image: UnpackedImage, options: ContainerOptions): Promise<Container> {
+  const { root, config } = image;
+  const { args, settings = {}, data, input } = options;
+  await mkdir(join(root, "data"), { recursive: true });
+  await mkdir(data, { recursive: true });
+  await chown(data, USER, USER);
+  const environment = [...config.Env, ...Object.entries(settings).map(([name, value]) => `${name}=${value}`)];
+  const inside = [
+    "/usr/sbin/chroot",
+    `--userspec=${config.User}`,
+    "--groups=",
+    root,
+    ...config.Entrypoint,
+    ...args,
+  ];
+  const child = spawn(
+    "unshare",
+    [
+      "--mount",
+      "--pid",
+      "--fork",
+      "--kill-child",
+      "sh",
+      "-c",
+      SCRIPT,
+      "sh",
+      root,
+      data,
+      ...environment,
+      ...inside,
+    ],
+    { detached: true, stdio: ["pipe", "pipe", "pipe"] },
+  );
+  child.stdin.end(input);
+  let text = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding("utf8").on("data", (part) => (text += part));
+  const ended = once(child, "close").then(([code, signal]): number | string => code ?? signal);
+  return {
+    said: () => text,
+    ended,
+    async until(what) {
+      while (!what.test(text)) {
+        if (child.exitCode !== null)
+          throw new Error(`It ended with ${child.exitCode} and had said:\n${text}`);
+        await Promise.race([once(child.stdout, "data"), once(child.stderr, "data"), ended]);
+      }
+    },
+    async stop() {
+      if (child.pid !== undefined && child.exitCode === null) {
+        process.kill(-child.pid, (config.StopSignal ?? "SIGTERM") as NodeJS.Signals);
+      }
+      return ended;
+    },
+  };
+}
+
+/** Runs an image's program to its end. */
+export async function runContainer(image: UnpackedImage, options: ContainerOptions) {
+  const container = await startContainer(image, options);
+  const status = await container.ended;
+  return { status, said: container.said() };
+}
