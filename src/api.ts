@@ -65,12 +65,14 @@ type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics;
 
 /** Below the deadline of a call: a statement ends before its caller hears that the effect is not known. */
 const STATEMENT_MS = 10_000;
+/** The server ends a statement itself, unless it has vanished. */
+const SILENCE_MS = STATEMENT_MS + 2_000;
 
 /** Composes the API from its parts and listens. Needs a migrated database; the vault may be started later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
-  const common = { url, statementMs: STATEMENT_MS, onError };
+  const common = { url, statementMs: STATEMENT_MS, silenceMs: SILENCE_MS, onError };
   const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
   const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });

@@ -66,6 +66,8 @@ export type Worker = {
 
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
+/** Longer than any of its statements takes, the sums of the reconciliation included. */
+const SILENCE_MS = 120_000;
 const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
@@ -82,6 +84,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     name: "deputize-worker",
     max: 16,
     idleTransactionMs: IDLE_TRANSACTION_MS,
+    silenceMs: SILENCE_MS,
     onError,
   });
   const secretBox = createSecretBox(Buffer.from(config.SEALING_KEY, "base64"));

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import knex, { type Knex } from "knex";
 import pg from "pg";
 
@@ -30,10 +31,17 @@ export type DatabaseSettings = {
   statementMs?: number;
   /** The server gives up waiting for a row or table that somebody else holds after this long. Default: never. */
   lockMs?: number;
+  /**
+   * A connection is given up when its server has been silent for this long while it owes an answer: longer than
+   * any statement takes. Default: never.
+   */
+  silenceMs?: number;
   onError: (error: Error) => void;
 };
 
 const IDLE_TRANSACTION_MS = 30_000;
+/** Idle connections are probed after this long: a server that has vanished says nothing of its end. */
+const PROBE_AFTER_MS = 10_000;
 
 /**
  * Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query
@@ -41,7 +49,7 @@ const IDLE_TRANSACTION_MS = 30_000;
  */
 export function openDatabase(settings: DatabaseSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
-  const { statementMs = 0, lockMs = 0 } = settings;
+  const { statementMs = 0, lockMs = 0, silenceMs } = settings;
   const database = knex({
     client: "pg",
     connection: {
@@ -49,11 +57,19 @@ export function openDatabase(settings: DatabaseSettings): Database {
       application_name: name,
       types,
       keepAlive: true,
+      keepAliveInitialDelayMillis: PROBE_AFTER_MS,
       idle_in_transaction_session_timeout: idleTransactionMs,
       statement_timeout: statementMs,
       lock_timeout: lockMs,
     } as Knex.PgConnectionConfig,
-    pool: { min: 0, max },
+    pool: {
+      min: 0,
+      max,
+      afterCreate(client: pg.Client, done: (error: null, client: pg.Client) => void) {
+        giveUpSilent(client, silenceMs);
+        done(null, client);
+      },
+    },
     acquireConnectionTimeout: 5_000,
     // An error's text then shows the statement with its placeholders, never the values bound to them.
     compileSqlOnError: false,
@@ -77,13 +93,14 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
 /** Opens a plain pool for the hot statement and for single-purpose clients. No lost connection is fatal. */
 export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
-  const { statementMs = 0, lockMs = 0 } = settings;
+  const { statementMs = 0, lockMs = 0, silenceMs } = settings;
   const pool = new pg.Pool({
     connectionString: url,
     application_name: name,
     max,
     connectionTimeoutMillis: 5_000,
     keepAlive: true,
+    keepAliveInitialDelayMillis: PROBE_AFTER_MS,
     idle_in_transaction_session_timeout: idleTransactionMs,
     statement_timeout: statementMs,
     lock_timeout: lockMs,
@@ -92,6 +109,22 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
   pool.on("error", onError);
   // A connection that is lost while a caller has it: the caller's next query says so. Without a listener it
   // would end the process.
-  pool.on("connect", (client) => client.on("error", () => {}));
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    giveUpSilent(client as pg.Client, silenceMs);
+  });
   return pool;
+}
+
+/**
+ * Ends a connection whose server owes an answer and is silent, so that the query fails and the pool makes
+ * another one. TCP by itself waits a quarter of an hour for a machine that has vanished.
+ */
+function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
+  if (silenceMs === undefined) return;
+  const stream = client.connection.stream as Socket;
+  stream.setTimeout(silenceMs, () => {
+    const owesNothing = (client as pg.Client & { readyForQuery?: boolean }).readyForQuery === true;
+    if (!owesNothing) stream.destroy(new Error("Connection terminated: the server is silent"));
+  });
 }
