@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { migrate, migrations } from "../../src/db/migrate.ts";
@@ -23,7 +22,8 @@ const roles: RoleProcess[] = [];
 
 beforeEach(async () => {
   database = await testDatabase();
-  folder = await mkdtemp(join(tmpdir(), "deputize-roles-"));
+  folder = await mkdtemp("/var/tmp/deputize-roles-");
+  await chmod(folder, 0o755);
   // The vault is away in these tests: nothing is read of its certificates but that they are there.
   for (const name of ["ca", "cert", "key"]) await writeFile(join(folder, name), "none\n");
 });
@@ -160,6 +160,85 @@ function call(port: number, agent: Agent): Promise<Answered> {
       .end();
   });
 }
+
+describe("an API whose database vanishes without a word", () => {
+  test("refuses what it has begun with the time to come again, and works on another server", async () => {
+    await migrate(database.url);
+    proxy = await startTcpProxy(database.url);
+    const role = start("api", { DATABASE_URL: proxy.url });
+    await role.ready();
+    const port = Number(role.log.find(({ msg }) => msg === "api listens")?.port);
+    const ask = () => fetch(`http://127.0.0.1:${port}/v1/registry/principals/${"0".repeat(32)}`);
+    expect((await ask()).status).toBe(404);
+    proxy.stall();
+    const answers = await Promise.all(Array.from({ length: 24 }, ask));
+    expect(new Set(answers.map(({ status, headers }) => `${status} ${headers.get("retry-after")}`))).toEqual(
+      new Set(["503 1"]),
+    );
+    proxy.mend();
+    await until("it works", async () => (await ask()).status === 404, 30_000);
+  });
+});
+
+/**
+ * Runs a program as a pod of the chart does: as another user, on a file system of which it can write `/tmp`
+ * alone. Whoever is not root has a read-only working directory and their own rights.
+ */
+const asInPod =
+  process.getuid?.() === 0
+    ? [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        `mount --rbind / / && mount -o remount,ro,bind / && mount -t tmpfs -o mode=1777 tmpfs /tmp && cd / &&
+         exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs "$@"`,
+        "pod",
+      ]
+    : [];
+
+describe("on a read-only file system, as another user", () => {
+  const how = { before: asInPod, cwd: "/" };
+  const REFUSED = /EROFS|EACCES|EPERM|read-only/i;
+
+  test("each role starts, listens to all addresses with HEALTH_HOST, works and ends", async () => {
+    const kubeconfig = join(folder, "kubeconfig");
+    await writeFile(kubeconfig, KUBECONFIG);
+    await chmod(kubeconfig, 0o644);
+    const migrating = start("migrate", {}, how);
+    expect([await migrating.exit, migrating.errors()]).toEqual([0, ""]);
+    const all = { HEALTH_HOST: "0.0.0.0" };
+    const running = [start("api", all, how), start("worker", all, how)];
+    const operator = start("operator", { ...all, ...OPERATOR, KUBECONFIG: kubeconfig }, how);
+    for (const role of running) await role.ready();
+    await until("the operator lives", async () => (await operator.health("/livez")) === 200);
+    expect(await operator.health("/readyz")).toBe(503);
+    for (const role of [...running, operator]) {
+      const port = role.log.find((line) => "health_port" in line)?.health_port;
+      expect((await fetch(`http://127.0.0.2:${port}/metrics`)).status).toBe(200);
+      expect(await role.end()).toBe(0);
+      expect(role.errors()).toBe("");
+      expect(role.log.filter((line) => REFUSED.test(JSON.stringify(line)))).toEqual([]);
+    }
+  });
+});
+
+const OPERATOR = {
+  API_URL: "http://127.0.0.1:1",
+  OPERATOR_API_URL: "http://127.0.0.1:1",
+  CONSOLE_URL: "http://127.0.0.1:1",
+  OPERATOR_TOKEN: "operator-token-of-the-tests-32-characters",
+  OPERATOR_NAMESPACE: "deputize",
+};
+
+/** Of a cluster that does not answer. */
+const KUBECONFIG = `apiVersion: v1
+kind: Config
+current-context: none
+clusters: [{name: none, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: none, user: {token: none}}]
+contexts: [{name: none, context: {cluster: none, user: none, namespace: deputize}}]
+`;
 
 describe("an API that is told to end", () => {
   test("is not ready from then on, serves on for DRAIN_SECONDS, and says that connections end", async () => {

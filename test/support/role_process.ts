@@ -22,7 +22,8 @@ export type RoleProcess = {
 };
 
 type Environment = Record<string, string>;
-type How = Pick<SpawnOptions, "cwd" | "uid" | "gid"> & { program?: string };
+/** `before`: the command that runs Node, with its arguments. */
+type How = Pick<SpawnOptions, "cwd"> & { before?: readonly string[] };
 
 const READY_MS = 90_000;
 
@@ -30,9 +31,10 @@ const READY_MS = 90_000;
 export function startRole(
   role: string,
   environment: Environment,
-  { program, ...how }: How = {},
+  { before = [], ...how }: How = {},
 ): RoleProcess {
-  const child = spawn(process.execPath, [program ?? PROGRAM, role], {
+  const [command = "", ...args] = [...before, process.execPath, PROGRAM, role];
+  const child = spawn(command, args, {
     ...how,
     env: { HEALTH_PORT: "0", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
