@@ -3,6 +3,7 @@ import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
 import { asOwner, migrate } from "./db/migrate.ts";
+import { UserError } from "./errors.ts";
 import { makePrivateFolder } from "./files.ts";
 import type { Logger } from "./log.ts";
 import { installTls } from "./tls/install.ts";
@@ -23,21 +24,32 @@ export type InitStep = {
 };
 
 /**
+ * What `report` is told of each step, and what is not to be made because it comes from elsewhere: the PIN of
+ * a new vault, certificates.
+ */
+export type InitOptions = {
+  report?: (step: InitStep) => void;
+  makesPin?: boolean;
+  makesCertificates?: boolean;
+};
+
+/**
  * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS
  * authority and first certificates. Each step is whole or absent, so running it again after any interruption
  * completes it, and running it on a finished vault changes nothing, also when the authority's key or the PIN
  * file was taken away: without the PIN the token is not tried. What does not belong together is found before
  * anything is made.
  *
- * Throws `UserError` when what is there does not belong together, for instance a database whose token is gone
+ * Throws `UserError` when what is there does not belong together, for instance a database whose token is gone,
+ * or a PIN is needed that is not to be made
  */
 export async function initialise(
   config: Config,
   clock: Clock,
   log: Logger,
-  report: (step: InitStep) => void = () => {},
+  { report = () => {}, makesPin = true, makesCertificates = true }: InitOptions = {},
 ): Promise<void> {
-  await requireTls(config.tlsDir);
+  if (makesCertificates) await requireTls(config.tlsDir);
   const isSealed =
     !existsSync(config.token.pinFile) &&
     (await asOwner(config, () => hasServiceKey(config.migrationDatabaseUrl, log)));
@@ -45,6 +57,11 @@ export async function initialise(
     await tokenSettings(config.token);
   } else {
     requirePin(config.token);
+    if (!makesPin && !existsSync(config.token.pinFile)) {
+      throw new UserError(
+        `A new vault needs its PIN, and there is no file ${config.token.pinFile}: put it there, 32 random bytes in hexadecimal`,
+      );
+    }
   }
   await makePrivateFolder(config.dataDir);
   report({ step: "database", created: await migrate(config, log) });
@@ -56,6 +73,7 @@ export async function initialise(
     report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
     report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
   }
+  if (!makesCertificates) return;
   const { created, absent } = await installTls(config.tlsDir, config.serverNames, clock.now());
   report({ step: "certificates", created, ...(absent.length > 0 && { absent }) });
 }

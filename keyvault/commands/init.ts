@@ -11,18 +11,23 @@ const ABOUT = `Make what a vault needs and does not have yet: its tables, the to
 
 Run it again whenever the vault is not running: it completes what an interruption left out, and changes nothing that is there. With ca.key taken away it makes no certificates, with the PIN file taken away it does not try the token.`;
 
+type Options = { json?: true; pin: boolean; certificates: boolean };
+
 /** `keyvault init` */
 export function initCommand(): Command {
   return new Command("init")
     .summary("make token, tables, keys and certificates")
     .description(ABOUT)
+    .option("--no-pin", "make no PIN: a new vault is refused unless its PIN file is there")
+    .option("--no-certificates", "make no authority and no certificates: they come from elsewhere")
     .option("--json", "print one JSON object for each step")
     .addHelpText("after", settingsHelp)
-    .action(async ({ json }: { json?: true }) => {
+    .action(async ({ json, pin, certificates }: Options) => {
       const config = loadConfig();
       const say = json ? sayJson : sayLine;
       const { initialise } = await import("../init.ts");
-      await initialise(config, systemClock, createLog("error"), say);
+      const given = { report: say, makesPin: pin, makesCertificates: certificates };
+      await initialise(config, systemClock, createLog("error"), given);
       for (const folder of exposedFolders(config)) process.stderr.write(`${folder}: ${EXPOSED_REMEDY}\n`);
       if (json) return;
       process.stdout.write(

@@ -19,7 +19,7 @@ afterEach(() => home.remove());
 
 async function init(place = home): Promise<InitStep[]> {
   const steps: InitStep[] = [];
-  await initialise(place.config, testClock(), SILENT, (step) => steps.push(step));
+  await initialise(place.config, testClock(), SILENT, { report: (step) => steps.push(step) });
   return steps;
 }
 
@@ -201,6 +201,26 @@ test("refuses a database whose token is gone, and makes no new token", async () 
   await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
   await expect(serve(home.config, testClock(), SILENT)).rejects.toThrow(/There is no token in/);
   expect(existsSync(home.config.token.dir)).toBe(false);
+});
+
+test("makes neither PIN nor certificates when they come from elsewhere, and refuses a new vault without its PIN", async () => {
+  home = await createHome({ made: "empty" });
+  const { config } = home;
+  const given = { makesPin: false, makesCertificates: false };
+  await expect(initialise(config, testClock(), SILENT, given)).rejects.toThrow(
+    `A new vault needs its PIN, and there is no file ${config.token.pinFile}`,
+  );
+  expect(existsSync(config.dataDir)).toBe(false);
+  await mkdir(config.dataDir, { mode: 0o700 });
+  await writeFile(config.token.pinFile, `${"7".repeat(64)}\n`, { mode: 0o600 });
+  const steps: InitStep[] = [];
+  const report = (step: InitStep) => void steps.push(step);
+  await initialise(config, testClock(), SILENT, { report, ...given });
+  expect(steps.map(({ step }) => step)).toEqual(["database", "token", "service key"]);
+  expect(await readdir(config.dataDir)).toEqual(["pin", "token"]);
+  await rm(config.token.pinFile);
+  await initialise(config, testClock(), SILENT, given);
+  expect(await readdir(config.dataDir)).toEqual(["token"]);
 });
 
 test("refuses another vault's token", async () => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { loadConfig } from "../../config.ts";
 import { UserError } from "../../errors.ts";
 import { readCertificates, writeCertificates } from "../../tls/material.ts";
+import { readStdinIdentity } from "./stdin_identity.ts";
 
 /** Where a running vault is and who asks it, as the command line says it. */
 export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
@@ -21,18 +22,22 @@ export type Access = {
 
 /**
  * The address, authority, certificate and key that the options name; from the settings what they leave open.
- * A certificate's key is looked for beside it. Throws a `UserError` that names a file which cannot be read or
+ * A certificate's key is looked for beside it; `-` takes both from standard input. Throws a `UserError` that names a file which cannot be read or
  * is not the key of the certificate, or says that the address is not a vault address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
   const inTls = (file: string): string => join(config?.tlsDir ?? "", file);
-  const caFile = ca ?? inTls("ca.pem");
-  const certFile = cert ?? inTls("admin.pem");
-  const keyFile = key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`;
+  const caFile = ca ?? config?.tls.caFile ?? "";
+  const fromStdin = cert === "-";
+  const certFile = fromStdin ? "the certificate of standard input" : (cert ?? inTls("admin.pem"));
+  const keyFile = fromStdin
+    ? "the key of standard input"
+    : (key ?? `${certFile.replace(/\.(pem|crt|cer)$/, "")}.key`);
   const authorities = readCertificates(caFile, readFile(caFile));
   if (authorities.length === 0) throw new UserError(`${caFile} is not a PEM certificate`);
-  const read = { ca: writeCertificates(authorities), cert: readFile(certFile), key: readFile(keyFile) };
+  const identity = fromStdin ? readStdinIdentity() : { cert: readFile(certFile), key: readFile(keyFile) };
+  const read = { ca: writeCertificates(authorities), ...identity };
   const certificate = parse(certFile, "certificate", () => new X509Certificate(read.cert));
   if (!certificate.checkPrivateKey(parse(keyFile, "private key", () => createPrivateKey(read.key)))) {
     throw new UserError(`${keyFile} is not the key of ${certFile}: name its key with --key`);

@@ -27,8 +27,14 @@ export class CallError extends UserError {
 export function withRemoteOptions(command: Command): Command {
   return command
     .option("--url <url>", "the vault's address (default: this machine, KEYVAULT_PORT)")
-    .option("--ca <file>", "the authority that signed the vault's certificate (default: <data>/tls/ca.pem)")
-    .option("--cert <file>", "your certificate (default: <data>/tls/admin.pem)")
+    .option(
+      "--ca <file>",
+      "the authority that signed the vault's certificate (default: that of the settings)",
+    )
+    .option(
+      "--cert <file>",
+      "your certificate (default: <data>/tls/admin.pem); -: it and its key, from standard input",
+    )
     .option("--key <file>", "its private key (default: beside the certificate, .key for .pem)")
     .option("--json", "print JSON");
 }

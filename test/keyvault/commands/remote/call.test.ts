@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdir, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
@@ -67,6 +67,37 @@ test("no setting is needed beside an address, an authority and a certificate", a
   const alice = await identityFile("alice", client("admin", "alice"));
   const own = ["--url", vault.url, "--ca", join(vault.home.config.tlsDir, "ca.pem"), "--cert", alice];
   expect((await run(["status", ...own], {})).code).toBe(0);
+});
+
+/** A command with this standard input: what it said, on either stream. */
+async function withInput(input: string, ...args: string[]): Promise<string> {
+  const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, "--cert", "-"], {
+    env: vault.home.environment,
+  });
+  let said = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (text: Buffer) => (said += text));
+  child.stdin.end(input);
+  await once(child, "close");
+  return said;
+}
+
+test("a certificate and its key come from standard input, in either order, and the PIN behind them", async () => {
+  const { cert, key } = readIdentity(vault.home, "admin");
+  const pin = await readFile(vault.home.config.token.pinFile, "utf8");
+  expect(await withInput(cert + key, "status")).toMatch(/audit/);
+  expect(await withInput(key + cert, "seal")).toMatch(/The vault is sealed/);
+  expect(await withInput(`${cert}${key}${"0".repeat(64)}\n`, "unseal")).toMatch(/does not accept the PIN/);
+  await expect
+    .poll(() => withInput(cert + key + pin, "unseal"), { timeout: 20_000 })
+    .toBe("The vault is open.\n");
+  const alice = await issueIdentity(vault.home, client("admin", "alice"));
+  for (const [input, complaint] of [
+    ["", /Standard input does not begin with a certificate and its key/],
+    [cert, /Standard input does not begin with/],
+    [`${cert}${alice.key}`, /standard input.* is not the key of standard input|is not the key of/],
+  ] as const) {
+    expect(await withInput(input, "status")).toMatch(complaint);
+  }
 });
 
 test("an expired certificate, another authority, and an address without a vault are distinguished", async () => {
