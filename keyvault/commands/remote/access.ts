@@ -22,8 +22,9 @@ export type Access = {
 
 /**
  * The address, authority, certificate and key that the options name; from the settings what they leave open.
- * A certificate's key is looked for beside it; `-` takes both from standard input. Throws a `UserError` that names a file which cannot be read or
- * is not the key of the certificate, or says that the address is not a vault address.
+ * A certificate's key is looked for beside it; `-` takes both from standard input. Throws a `UserError` that
+ * names a file which cannot be read or is not the key of the certificate, or says that the address is not a
+ * vault address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
