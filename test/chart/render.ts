@@ -25,13 +25,14 @@ export type Rendered = {
   [field: string]: any;
 };
 
-/** Runs Helm on the chart with these values. */
+/** Runs a command of Helm on the chart with these values; `undefined` for a command that takes none. */
 export async function helmWithValues(
   path: string,
   command: readonly string[],
-  values: Values,
+  values: Values | undefined,
   environment?: Record<string, string>,
 ): Promise<HelmRun> {
+  if (values === undefined) return runHelm(path, command, environment);
   const folder = await mkdtemp(join(tmpdir(), "deputize-values-"));
   try {
     const file = join(folder, "values.json");

@@ -1,0 +1,150 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { goModule } from "../support/go_module.ts";
+import { kubernetesBinary } from "../support/kubernetes/binary.ts";
+import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
+import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../support/kubernetes/server.ts";
+import { until } from "../support/process.ts";
+import { CHART, NAMESPACE, objectsOf, type Rendered } from "./render.ts";
+
+/** Namespaces that the values of the tests name. */
+export const WATCHED = ["shop", "desk"];
+const RESTRICTED = {
+  "pod-security.kubernetes.io/enforce": "restricted",
+  "pod-security.kubernetes.io/enforce-version": "latest",
+};
+const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/** Definitions of others that the chart has objects of: where their modules have them. */
+const OTHERS = [
+  {
+    module: "sigs.k8s.io/gateway-api",
+    version: "v1.5.1",
+    path: "config/crd/standard",
+    files: /_(httproutes)\.yaml$/,
+  },
+  {
+    module: "github.com/prometheus-operator/prometheus-operator",
+    version: "v0.85.0",
+    path: "example/prometheus-operator-crd",
+    files: /_(servicemonitors|podmonitors|prometheusrules)\.yaml$/,
+  },
+  {
+    module: "github.com/cert-manager/cert-manager",
+    version: "v1.21.2",
+    path: "deploy/crds",
+    files: /cert-manager\.io_(certificates|issuers)\.yaml$/,
+  },
+];
+
+/** An API server with all definitions and a namespace that enforces restricted Pod Security. */
+export type ChartCluster = Kubernetes & {
+  /** Path of an administrator's kubeconfig. */
+  kubeconfig: string;
+  /** What the API server says to the creation of an object, which is not kept. */
+  admits(object: Rendered): Promise<KubernetesAnswer>;
+  /** Creates an object, and takes it away. Both throw where they are refused. */
+  create(object: Rendered): Promise<void>;
+  remove(object: Rendered): Promise<void>;
+};
+
+/** What is missing to have one; `undefined`: nothing. */
+export async function missingCluster(): Promise<string | undefined> {
+  const modules = await Promise.all(OTHERS.map(({ module, version }) => goModule(module, version)));
+  return [await kubernetesBinary(), ...modules].find(({ missing }) => missing !== undefined)?.missing;
+}
+
+/** Starts one. */
+export async function startChartCluster(): Promise<ChartCluster> {
+  const { path = "" } = await kubernetesBinary();
+  const kubernetes = await startKubernetes(path);
+  const folder = await mkdtemp(join(tmpdir(), "deputize-chart-"));
+  const stop = async () => {
+    await kubernetes.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+  try {
+    for (const definition of await allDefinitions()) await must(kubernetes, DEFINITIONS, definition);
+    for (const name of [NAMESPACE, ...WATCHED]) {
+      await must(kubernetes, "/api/v1/namespaces", { metadata: { name, labels: RESTRICTED } });
+    }
+    const kubeconfig = join(folder, "config");
+    await writeFile(kubeconfig, kubeconfigText(kubernetes, { token: kubernetes.adminToken }), {
+      mode: 0o600,
+    });
+    const paths = await resourcePaths(kubernetes);
+    return {
+      ...kubernetes,
+      stop,
+      kubeconfig,
+      admits: (object) =>
+        kubernetes.call("POST", `${paths(object)}?dryRun=All&fieldValidation=Strict`, object),
+      create: (object) => must(kubernetes, paths(object), object),
+      async remove(object) {
+        const path = `${paths(object)}/${object.metadata.name}`;
+        const { status } = await kubernetes.call("DELETE", path);
+        if (status >= 300) throw new Error(`${path}: ${status}`);
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function must(kubernetes: Kubernetes, path: string, body: unknown): Promise<void> {
+  const answer = await kubernetes.call("POST", `${path}?fieldValidation=Strict`, body);
+  if (answer.status >= 300) throw new Error(`${path}: ${answer.status} ${String(answer.body.message)}`);
+}
+
+async function allDefinitions(): Promise<Rendered[]> {
+  const folders = await Promise.all(
+    OTHERS.map(async ({ module, version, path, files }) => ({
+      folder: join((await goModule(module, version)).folder ?? "", path),
+      files,
+    })),
+  );
+  const all = [{ folder: join(CHART, "crds"), files: /\.yaml$/ }, ...folders];
+  const texts = all.map(async ({ folder, files }) => {
+    const names = (await readdir(folder)).filter((name) => files.test(name));
+    return Promise.all(names.map((name) => readFile(join(folder, name), "utf8")));
+  });
+  const definitions = (await Promise.all(texts)).flat().flatMap(objectsOf);
+  return definitions.filter(({ kind }) => kind === "CustomResourceDefinition");
+}
+
+type ResourceList = { resources: { name: string; kind: string; namespaced: boolean }[] };
+
+/** Where objects of each kind are created. */
+async function resourcePaths(kubernetes: Kubernetes): Promise<(object: Rendered) => string> {
+  const paths = new Map<string, { folder: string; name: string; namespaced: boolean }>();
+  const learn = async () => {
+    const { body } = await kubernetes.call("GET", "/apis");
+    const groups = body.groups as { versions: { groupVersion: string }[] }[];
+    const versions = groups.flatMap(({ versions }) => versions.map(({ groupVersion }) => groupVersion));
+    for (const version of ["v1", ...versions]) {
+      const folder = version === "v1" ? "/api/v1" : `/apis/${version}`;
+      const { resources } = (await kubernetes.call("GET", folder)).body as ResourceList;
+      for (const { name, kind, namespaced } of resources ?? []) {
+        if (!name.includes("/")) paths.set(`${version} ${kind}`, { folder, name, namespaced });
+      }
+    }
+  };
+  const needed = (await allDefinitions()).map(({ spec }) => {
+    const version = spec.versions.find(({ storage }: { storage: boolean }) => storage).name;
+    return `${spec.group}/${version} ${spec.names.kind}`;
+  });
+  await until("all kinds are served", async () => {
+    await learn();
+    return needed.every((kind) => paths.has(kind));
+  });
+  return ({ apiVersion, kind, metadata }) => {
+    const found = paths.get(`${apiVersion} ${kind}`);
+    if (found === undefined) throw new Error(`The API server has no kind ${apiVersion} ${kind}`);
+    const { folder, name, namespaced } = found;
+    return namespaced
+      ? `${folder}/namespaces/${metadata.namespace ?? NAMESPACE}/${name}`
+      : `${folder}/${name}`;
+  };
+}

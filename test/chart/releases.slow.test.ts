@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { HELMS, helm } from "../support/helm.ts";
+import { type ChartCluster, missingCluster, startChartCluster } from "./cluster.ts";
+import { CHART, helmWithValues, NAMESPACE, RELEASE, type Rendered } from "./render.ts";
+import { VALUES } from "./values.ts";
+
+const START_MS = 20 * 60_000;
+const programs = await Promise.all(HELMS.map(async (version) => ({ version, ...(await helm(version)) })));
+const missing =
+  programs.find((program) => program.missing !== undefined)?.missing ?? (await missingCluster());
+if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
+
+const TRIAL = VALUES.trial ?? {};
+const SECRETS = `/api/v1/namespaces/${NAMESPACE}/secrets`;
+const CLAIM: Rendered = {
+  apiVersion: "v1",
+  kind: "PersistentVolumeClaim",
+  metadata: { name: "data-deputize-postgres-0", namespace: NAMESPACE },
+  spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
+};
+const POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/deputize-status";
+
+/** Hooks need pods that run, which are not here. */
+describe.skipIf(missing !== undefined).each(programs)("releases of helm $version", ({ path = "" }) => {
+  let cluster: ChartCluster;
+  beforeAll(async () => {
+    cluster = await startChartCluster();
+  }, START_MS);
+  afterAll(() => cluster?.stop());
+
+  const run = (command: string, { release = RELEASE, namespace = NAMESPACE } = {}) => {
+    const chart = command === "uninstall" ? [] : [CHART];
+    const args = [command, release, ...chart, "--namespace", namespace, "--no-hooks"];
+    const values = command === "uninstall" ? undefined : TRIAL;
+    return helmWithValues(path, args, values, { KUBECONFIG: cluster.kubeconfig });
+  };
+  const succeeds = async (command: string) => {
+    const { isGood, err } = await run(command);
+    expect(err.replaceAll(/^.*(level=INFO|I\d{4} ).*$/gm, "").trim()).not.toContain("rror");
+    expect(isGood).toBe(true);
+  };
+  const secrets = async () => {
+    const { body } = await cluster.call("GET", SECRETS);
+    const items = body.items as { metadata: { name: string; uid: string }; type: string; data: object }[];
+    return items
+      .filter(({ type }) => type === "Opaque")
+      .map(({ metadata: { name, uid }, data }) => ({ name, uid, data }));
+  };
+  const statusOf = async (target: string) => (await cluster.call("GET", target)).status;
+
+  test("keep a trial's secrets over upgrades, and find them after a reinstallation", async () => {
+    await succeeds("install");
+    const first = await secrets();
+    expect(first.map(({ name }) => name)).toEqual(
+      expect.arrayContaining([
+        "deputize-trial-database",
+        "deputize-trial-postgres",
+        "deputize-trial-sealing-key",
+      ]),
+    );
+    await succeeds("upgrade");
+    expect(await secrets()).toEqual(first);
+    await succeeds("uninstall");
+    expect(await secrets()).toEqual(first);
+    await succeeds("install");
+    expect(await secrets()).toEqual(first);
+  });
+
+  test("are one in a cluster", async () => {
+    const { isGood, err } = await run("install", { release: "second", namespace: "desk" });
+    expect(err).toContain(
+      "A cluster has one release of this chart: ValidatingAdmissionPolicy deputize-status is there",
+    );
+    expect(err).toContain("belong to the release deputize in namespace deputize-system");
+    expect(isGood).toBe(false);
+  });
+
+  test("leave policies, definitions and trial secrets behind, and nothing that runs", async () => {
+    await succeeds("uninstall");
+    expect(await statusOf(POLICY)).toBe(200);
+    expect(
+      await statusOf("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/platforms.deputize.io"),
+    ).toBe(200);
+    expect(await statusOf(`/apis/apps/v1/namespaces/${NAMESPACE}/deployments/deputize-api`)).toBe(404);
+    expect(await statusOf("/apis/rbac.authorization.k8s.io/v1/clusterroles/deputize-editor")).toBe(404);
+  });
+
+  test("never make new secrets for a trial's data that is there", async () => {
+    await cluster.create(CLAIM);
+    for (const name of ["deputize-trial-postgres", "deputize-trial-sealing-key"]) {
+      const { body } = await cluster.call("GET", `${SECRETS}/${name}`);
+      await cluster.call("DELETE", `${SECRETS}/${name}`);
+      const { isGood, err } = await run("install");
+      expect(err).toContain(
+        `The trial's data is there (PersistentVolumeClaim data-deputize-postgres-0), and the Secret ${name}`,
+      );
+      expect(isGood).toBe(false);
+      const { metadata, ...rest } = body as Rendered;
+      const { labels, annotations, namespace } = metadata;
+      const again = { ...rest, metadata: { name, namespace, labels, annotations } } as Rendered;
+      await cluster.create(again);
+    }
+    await succeeds("install");
+  });
+});
