@@ -3,7 +3,7 @@
 #
 # Each holds one program, Node, and the system's libraries that these two load: no package manager, and no shell where
 # none is needed. BASE is the image that Node, its npm and those libraries come from: Node 26 on Debian, by its digest,
-# as in docker.io/library/node:26-slim@sha256:…; nothing but the person who builds can say which one to trust.
+# as in docker.io/library/node:26-slim@sha256:…; nobody but the person who builds can say which one to trust.
 ARG BASE
 FROM ${BASE} AS base
 
@@ -78,12 +78,8 @@ RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /app/postgres/bin/
   && chmod 755 /system/usr/local/bin/trial-postgres
 
 FROM scratch AS keyvault
-ARG VERSION
-ARG REVISION
 LABEL org.opencontainers.image.title="deputize-keyvault" \
-  org.opencontainers.image.description="Keeps the keys that sign delegations, in a PKCS#11 token." \
-  org.opencontainers.image.version="${VERSION}" \
-  org.opencontainers.image.revision="${REVISION}"
+  org.opencontainers.image.description="Keeps the keys that sign delegations, in a PKCS#11 token."
 COPY --from=keyvault-system /system /
 COPY --from=keyvault-packages /app /app
 COPY --from=sources /app/src/protocol /app/src/protocol
@@ -95,12 +91,8 @@ HEALTHCHECK NONE
 ENTRYPOINT ["keyvault"]
 
 FROM scratch AS postgres
-ARG VERSION
-ARG REVISION
 LABEL org.opencontainers.image.title="deputize-postgres" \
-  org.opencontainers.image.description="Postgres for a trial in one cluster; not for production." \
-  org.opencontainers.image.version="${VERSION}" \
-  org.opencontainers.image.revision="${REVISION}"
+  org.opencontainers.image.description="Postgres for a trial in one cluster; not for production."
 COPY --from=postgres-system /system /
 COPY --from=postgres-system /app/postgres /app/postgres
 COPY src/dev/images/inside/postgres.ts /app/main.ts
@@ -114,12 +106,8 @@ ENTRYPOINT ["trial-postgres"]
 
 # The last stage is what a build without --target makes.
 FROM scratch AS deputize
-ARG VERSION
-ARG REVISION
 LABEL org.opencontainers.image.title="deputize" \
-  org.opencontainers.image.description="Issues, keeps and checks delegations: API, worker, operator and migrations." \
-  org.opencontainers.image.version="${VERSION}" \
-  org.opencontainers.image.revision="${REVISION}"
+  org.opencontainers.image.description="Issues, keeps and checks delegations: API, worker, operator and migrations."
 COPY --from=deputize-system /system /
 COPY --from=deputize-packages /app /app
 COPY --from=sources /app/crds /app/crds

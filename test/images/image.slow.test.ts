@@ -1,13 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { lstat, mkdir, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { IMAGES_FOLDER } from "../../src/dev/images/buildah.ts";
+import { freePort } from "../../src/dev/process/ports.ts";
 import { NODE_HASHES, NODE_PACKAGE } from "../../src/dev/setup/node.mjs";
 import { buildAndUnpack, CA_MARKER, type UnpackedImage } from "./support/built_images.ts";
-import { runContainer } from "./support/container.ts";
+import { type Container, type ContainerOptions, runContainer, startContainer } from "./support/container.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const BUILD_MS = 30 * 60_000;
@@ -216,4 +218,141 @@ test.each(["dev", "tour"])("deputize %s says that it is not in the image", async
     "This command is not in the image. Run it in the project's folder: npm run deputize -- --help\n",
   );
   expect(status).toBe(1);
+});
+
+describe("with a read-only root and one volume", () => {
+  const PASSWORD = "s3cret-of-the-database";
+  const running: Container[] = [];
+  let port: number;
+  let database: string;
+  const url = (role: string, name = role) => `postgres://${role}:${PASSWORD}@127.0.0.1:${port}/${name}`;
+
+  async function start(name: string, options: ContainerOptions): Promise<Container> {
+    const container = await startContainer(image(name), options);
+    running.push(container);
+    return container;
+  }
+
+  function startPostgres(): Promise<Container> {
+    const files = ["--data=/data/db", "--password-file=/data/password", "--init-file=/data/init.sql"];
+    return start("deputize-postgres", { args: [...files, "--", "-c", `port=${port}`], data: database });
+  }
+
+  function vaultOptions(args: string[], settings: Record<string, string> = {}): ContainerOptions {
+    const own = { KEYVAULT_DATA_DIR: "/data/vault", KEYVAULT_DATABASE_URL: url("keyvault") };
+    return { args, settings: { ...own, ...settings }, data: join(folder, "vault") };
+  }
+
+  beforeAll(async () => {
+    port = await freePort();
+    database = join(folder, "database");
+    await mkdir(database);
+    await writeFile(join(database, "password"), `${PASSWORD}\n`);
+    const roles = ["deputize", "keyvault_owner", "keyvault"];
+    const statements = [
+      ...roles.map((role) => `create role ${role} login password '${PASSWORD}';`),
+      "create database deputize owner deputize;",
+      "create database keyvault owner keyvault_owner;",
+    ];
+    await writeFile(join(database, "init.sql"), `${statements.join("\n")}\n`);
+    await (await startPostgres()).until(/ready to accept connections/);
+  });
+  afterAll(() => Promise.all(running.map((container) => container.stop())));
+
+  test("Postgres keeps what it has when it is stopped and started, and tells no password", async () => {
+    const first = running.pop() as Container;
+    expect(await first.stop()).toBe(0);
+    expect(first.said()).toContain("database system is shut down");
+    expect(first.said()).not.toContain(PASSWORD);
+    await rm(join(database, "init.sql"));
+    const second = await startPostgres();
+    await second.until(/ready to accept connections/);
+    const client = new pg.Client(url("deputize"));
+    await client.connect();
+    const { rows } = await client.query(
+      "select current_user, pg_encoding_to_char(encoding) as encoding from pg_database where datname = current_database()",
+    );
+    await client.end();
+    expect(rows).toEqual([{ current_user: "deputize", encoding: "UTF8" }]);
+    await expect(new pg.Client(url("deputize").replace(PASSWORD, "wrong")).connect()).rejects.toThrow(
+      "password",
+    );
+  });
+
+  test("a first start of Postgres that cannot be finished says so and leaves nothing that counts", async () => {
+    const data = join(folder, "unfinished");
+    await mkdir(data);
+    await writeFile(join(data, "password"), "a\n");
+    await writeFile(join(data, "init.sql"), `create role a login password '${PASSWORD}' nonsense;\n`);
+    const args = ["--data=/data/db", "--password-file=/data/password", "--init-file=/data/init.sql"];
+    const { status, said } = await runContainer(image("deputize-postgres"), { args, data });
+    expect(status).toBe(1);
+    expect(said).toMatch(/no database was made in \/data\/db\n$/);
+    expect(said).not.toContain(PASSWORD);
+    expect(existsSync(join(data, "db"))).toBe(false);
+  });
+
+  test("migrate, the vault on SoftHSM, the API and the worker start, are ready and stop", async () => {
+    const settings = {
+      DATABASE_URL: url("deputize"),
+      SEALING_KEY: randomBytes(32).toString("base64"),
+      DEVELOPMENT: "true",
+    };
+    const migrated = await runContainer(image("deputize"), {
+      args: ["migrate"],
+      settings,
+      data: join(folder, "none"),
+    });
+    expect(migrated, migrated.said).toMatchObject({ status: 0 });
+
+    const owner = { KEYVAULT_MIGRATION_DATABASE_URL: url("keyvault_owner", "keyvault") };
+    const made = await runContainer(image("deputize-keyvault"), vaultOptions(["init"], owner));
+    expect(made, made.said).toMatchObject({ status: 0 });
+    const [vaultPort, apiPort, apiHealth, workerHealth] = [
+      await freePort(),
+      await freePort(),
+      await freePort(),
+      await freePort(),
+    ];
+    const vault = await start(
+      "deputize-keyvault",
+      vaultOptions(["serve"], { KEYVAULT_PORT: `${vaultPort}` }),
+    );
+    const tls = {
+      VAULT_CA_FILE: "/data/vault/tls/ca.pem",
+      VAULT_CERT_FILE: "/data/vault/tls/api.pem",
+      VAULT_KEY_FILE: "/data/vault/tls/api.key",
+    };
+    const api = await start("deputize", {
+      args: ["api"],
+      settings: {
+        ...settings,
+        ...tls,
+        VAULT_URL: `https://127.0.0.1:${vaultPort}`,
+        BASE_URL: `http://localhost:${apiPort}`,
+        PORT: `${apiPort}`,
+        HEALTH_PORT: `${apiHealth}`,
+      },
+      data: join(folder, "vault"),
+    });
+    const worker = await start("deputize", {
+      args: ["worker"],
+      settings: { ...settings, HEALTH_PORT: `${workerHealth}` },
+      data: join(folder, "none"),
+    });
+    for (const health of [apiHealth, workerHealth]) {
+      await vi
+        .waitFor(async () => expect((await fetch(`http://127.0.0.1:${health}/readyz`)).status).toBe(200), {
+          timeout: 60_000,
+          interval: 200,
+        })
+        .catch((error: unknown) => {
+          throw new Error(`${error}\n${vault.said()}\n${api.said()}\n${worker.said()}`);
+        });
+    }
+    expect(vault.said()).not.toMatch(/core_files_possible|memory_readable|folder_exposed|owner_url_present/);
+    for (const container of [worker, api, vault]) {
+      expect(await container.stop(), container.said()).toBe(0);
+    }
+  });
 });

@@ -40,9 +40,10 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
   const base = await baseOf(options, log, terminal);
   const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
   const lock: Lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
-  const given = [`BASE=${base}`, `VERSION=${version}`, `REVISION=${revision()}`].flatMap((arg) => [
-    "--build-arg",
-    arg,
+  // As options: layers that are kept from earlier builds would keep earlier values of arguments in labels.
+  const labels = [`version=${version}`, `revision=${revision()}`].flatMap((label) => [
+    "--label",
+    `org.opencontainers.image.${label}`,
   ]);
   const secrets = options.ca === undefined ? [] : ["--secret", `id=ca,src=${options.ca}`];
   for (const { target, name, packages } of images) {
@@ -51,7 +52,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
     await inStep(terminal, name, `Image ${reference}`, archive, async () => {
       // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
       const how = ["--isolation", "chroot", "--layers", "--format", "docker", "--target", target];
-      await buildah(log, "build", ...how, ...given, ...secrets, "--tag", reference, ROOT);
+      const from = ["--build-arg", `BASE=${base}`, ...secrets];
+      await buildah(log, "build", ...how, ...from, ...labels, "--tag", reference, ROOT);
       await rm(`${archive}.partial`, { force: true });
       await buildah(log, "push", "--quiet", reference, `docker-archive:${archive}.partial:${reference}`);
       await rename(`${archive}.partial`, archive);
