@@ -1,0 +1,23 @@
+import type { ClusterTourOptions } from "../../../../src/dev/tour/cluster/options.ts";
+import { RECEIVER } from "../../../../src/dev/tour/cluster/receiver_pod.ts";
+import { type Reach, runClusterTour } from "../../../../src/dev/tour/cluster/tour.ts";
+import { startReceiverProcess } from "./receiver_process.ts";
+
+/**
+ * Runs the tour where no pods run: the API is at a known address, and the receiver's role is a process beside
+ * the pod that the cluster has taken and runs nowhere.
+ */
+const [options = "{}", apiUrl = ""] = process.argv.slice(2);
+const usual = { release: "deputize", releaseNamespace: "deputize-system", webhooks: true, timeout: "60" };
+const reach: Reach = {
+  forward: async () => ({ url: apiUrl, close: async () => undefined }),
+  async receiver({ kubectl }) {
+    if ((await kubectl.find("pods", RECEIVER)) === undefined) throw new Error("there is no pod");
+    const { webhooksUrl, deliveriesUrl, stop } = await startReceiverProcess();
+    return { url: webhooksUrl, deliveries: { url: deliveriesUrl, close: async () => void (await stop()) } };
+  },
+};
+process.exitCode = await runClusterTour(
+  { ...usual, ...JSON.parse(options) } as ClusterTourOptions,
+  () => reach,
+);
