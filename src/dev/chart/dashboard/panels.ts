@@ -72,6 +72,12 @@ const overview: Row = {
       ],
     },
     {
+      title: "Age of the vault's backup",
+      unit: "s",
+      kind: "stat",
+      queries: one("time() - (max(keyvault_last_backup_timestamp_seconds) > 0)", "newest"),
+    },
+    {
       title: "Decisions",
       unit: "reqps",
       queries: one(rate("deputize_proof_decisions_total", "decision"), "{{decision}}"),
