@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
+import { staleChartFiles } from "../../src/dev/chart/chart_files.ts";
 import { knownMetrics, labelsIn, metricOf, metricsIn, seriesOf } from "../support/known_metrics.ts";
 
 type Target = { refId: string; expr: string; legendFormat: string };
@@ -51,6 +52,12 @@ describe("each query of the dashboard", () => {
       expect(expr.includes(`rate(${name}`), name).toBe(counts || name.endsWith("_seconds_total"));
     }
   });
+});
+
+test("the chart has the rules and the dashboard as npm run chart makes them", async () => {
+  expect((await staleChartFiles(ROOT)).filter((path) => path.startsWith("charts/deputize/files/"))).toEqual(
+    [],
+  );
 });
 
 test("the choice of a namespace asks a metric that there is", () => {

@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, globSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
+const CACHE = join(homedir(), ".cache", "deputize");
 const PACKAGE = "prometheus";
 const PROGRAM = "usr/bin/promtool";
 const FETCH_MS = 120_000;
@@ -15,17 +16,20 @@ export type Promtool = { path: string; missing?: never } | { path?: never; missi
 
 /**
  * Prometheus' promtool: one in the PATH, or that of Debian's package, which is unpacked under
- * `~/.cache/deputize` and not installed, since that would start a server.
+ * `~/.cache/deputize` and not installed, since that would start a server. Where the lists of packages do not
+ * have it they are read anew; one that was unpacked before is taken where that does not help either.
  */
 export async function promtool(): Promise<Promtool> {
   const installed = await run("promtool", ["--version"]).catch(() => undefined);
   if (installed !== undefined) return { path: "promtool" };
   try {
     const version = await candidate();
-    const kept = join(homedir(), ".cache", "deputize", `promtool-${version}`);
+    const kept = join(CACHE, `promtool-${version}`);
     if (!existsSync(join(kept, PROGRAM))) await unpack(kept);
     return { path: join(kept, PROGRAM) };
   } catch (error) {
+    const [before] = globSync(`promtool-*/${PROGRAM}`, { cwd: CACHE });
+    if (before !== undefined) return { path: join(CACHE, before) };
     const { stderr = "", message } = error as Error & { stderr?: string };
     const reason = (stderr.trim() || message).split("\n").at(-1);
     return { missing: `promtool, in the PATH or as a part of Debian's package ${PACKAGE}: ${reason}` };
@@ -33,16 +37,21 @@ export async function promtool(): Promise<Promtool> {
 }
 
 async function candidate(): Promise<string> {
-  const { stdout } = await run("apt-cache", ["policy", PACKAGE], { env: { ...process.env, LC_ALL: "C" } });
-  const [, version = "(none)"] = /Candidate: (\S+)/.exec(stdout) ?? [];
-  if (version === "(none)") throw new Error("the lists of packages do not have it: apt-get update");
+  const version = (await listed()) ?? (await run("apt-get", ["update"], { timeout: FETCH_MS }).then(listed));
+  if (version === undefined)
+    throw new Error("the lists of packages do not have it, not after apt-get update");
   return version.replaceAll(/[^\w.+~-]/g, "_");
 }
 
+async function listed(): Promise<string | undefined> {
+  const { stdout } = await run("apt-cache", ["policy", PACKAGE], { env: { ...process.env, LC_ALL: "C" } });
+  const [, version] = /Candidate: (\S+)/.exec(stdout) ?? [];
+  return version === "(none)" ? undefined : version;
+}
+
 async function unpack(kept: string): Promise<void> {
-  const cache = join(kept, "..");
-  await mkdir(cache, { recursive: true });
-  const folder = await mkdtemp(join(cache, "promtool-unfinished-"));
+  await mkdir(CACHE, { recursive: true });
+  const folder = await mkdtemp(join(CACHE, "unfinished-promtool-"));
   try {
     await run("apt-get", ["download", PACKAGE], { cwd: folder, timeout: FETCH_MS });
     const [file] = (await readdir(folder)).filter((name) => name.endsWith(".deb"));
