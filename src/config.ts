@@ -203,7 +203,7 @@ function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };
   for (const name of ["DATABASE_URL", "SEALING_KEY", "SMTP_URL", "OPERATOR_TOKEN", ...EVENT_SECRETS]) {
     const file = environment[`${name}_FILE`];
-    if (file === undefined || values[name] !== undefined) continue;
+    if (isEmpty(file) || !isEmpty(values[name])) continue;
     try {
       values[name] = readFileSync(file, "utf8").trimEnd();
     } catch {
@@ -211,6 +211,11 @@ function withFiles(environment: Environment): Environment {
     }
   }
   return values;
+}
+
+/** A setting without a text is not set. */
+function isEmpty(text: string | undefined): text is "" | undefined {
+  return text === undefined || text === "";
 }
 
 function read<T>(schema: z.ZodType<T>, environment: Environment): T {
@@ -251,7 +256,7 @@ export function readOperatorConfig(
 ): OperatorConfig {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const environment: Environment = { ...settings, ...Object.fromEntries(given) };
-  const isGiven = (name: string) => (environment[name] ?? "") !== "";
+  const isGiven = (name: string) => !isEmpty(environment[name]);
   const isFolder = FOLDERS.some(isGiven);
   const wrong = isFolder ? CLUSTER_ONLY.find(isGiven) : undefined;
   if (wrong !== undefined) {

@@ -75,7 +75,7 @@ export const errorCodes = {
 /** A stable error code of the service. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Seconds after which the same call may do better, of codes whose answer is 503 and that say no other time. */
+/** Seconds after which the same call may do better, of answers with 503 that name no other time. */
 const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   vault_unavailable: 5,

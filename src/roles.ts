@@ -104,8 +104,8 @@ export async function runOperator(options: Record<string, string | undefined>): 
 
 /**
  * Brings the database to this version's schema, makes missing topics, and says what was done. Gives the exit
- * status: 0 when all is there, 1 when a migration failed, 2 when the database could not be reached or locked in
- * time: it may be repeated.
+ * status: 0 when all is there, 1 when a migration failed, 2 when the database could not be reached or locked
+ * in time: it may be repeated.
  */
 export async function runMigrate(): Promise<number> {
   const config = readMigrateConfig();

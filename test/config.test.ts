@@ -1,6 +1,15 @@
-import { describe, expect, test } from "vitest";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createAuthority } from "../keyvault/tls/authority.ts";
-import { ConfigError, readApiConfig, readWorkerConfig } from "../src/config.ts";
+import {
+  ConfigError,
+  readApiConfig,
+  readMigrateConfig,
+  readOperatorConfig,
+  readWorkerConfig,
+} from "../src/config.ts";
 import { kafkaSettings } from "../src/input/event_settings.ts";
 
 const environment = {
@@ -45,6 +54,77 @@ describe("BASE_URL", () => {
 test("a URL that another setting names must name its host as well", () => {
   const read = () => readApiConfig({ ...environment, BASE_URL: "https://a", VAULT_URL: "https:///x" });
   expect(read).toThrow(/VAULT_URL: must name its host/);
+});
+
+test.each([
+  ["DRAIN_SECONDS", "0", "-1"],
+  ["DRAIN_SECONDS", "300", "301"],
+  ["MIGRATE_WAIT_SECONDS", "0", "-1"],
+  ["MIGRATE_WAIT_SECONDS", "3600", "3601"],
+])("%s may be %s, and not %s", (name, good, bad) => {
+  const read = (value: string): Record<string, unknown> => {
+    const settings = { ...environment, BASE_URL: "https://a", [name]: value };
+    return { ...readApiConfig(settings), ...readMigrateConfig(settings) };
+  };
+  expect(read(good)[name]).toBe(Number(good));
+  expect(() => read(bad)).toThrow(new RegExp(`${name}: `));
+});
+
+describe("a secret in a file", () => {
+  let folder: string;
+  let file: string;
+  const value = `${"A".repeat(43)}=`;
+  const missing = "/no/such/file";
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "deputize-config-"));
+    file = join(folder, "secret");
+    await writeFile(file, `${value}\n`);
+  });
+
+  afterAll(() => rm(folder, { recursive: true }));
+
+  const roles = {
+    api: (settings: Record<string, string>) =>
+      readApiConfig({ ...environment, BASE_URL: "https://a", ...settings }),
+    worker: (settings: Record<string, string>) => readWorkerConfig({ ...environment, ...settings }),
+    migrate: (settings: Record<string, string>) => readMigrateConfig({ ...environment, ...settings }),
+    operator: (settings: Record<string, string>) =>
+      readOperatorConfig({
+        API_URL: "https://a",
+        OPERATOR_API_URL: "https://a",
+        CONSOLE_URL: "https://a",
+        ...settings,
+      }),
+  };
+  const sasl = { EVENTS: "kafka", KAFKA_BROKERS: "a:1", KAFKA_SASL_MECHANISM: "PLAIN", KAFKA_USERNAME: "u" };
+
+  test.each<[keyof typeof roles, string, Record<string, string>]>([
+    ["api", "DATABASE_URL", {}],
+    ["api", "SEALING_KEY", {}],
+    ["api", "SMTP_URL", {}],
+    ["api", "OPERATOR_TOKEN", {}],
+    ["worker", "DATABASE_URL", {}],
+    ["worker", "SEALING_KEY", {}],
+    ["worker", "KAFKA_PASSWORD", sasl],
+    ["migrate", "DATABASE_URL", {}],
+    ["migrate", "KAFKA_PASSWORD", sasl],
+    ["operator", "OPERATOR_TOKEN", {}],
+  ])("of the %s may be %s", (role, name, more) => {
+    const read = roles[role] as (settings: Record<string, string>) => Record<string, unknown>;
+    const without = { ...more, [name]: "" };
+    expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(value);
+    expect(() => read({ ...without, [`${name}_FILE`]: missing })).toThrow(
+      `${name}_FILE names a file that cannot`,
+    );
+  });
+
+  test("yields to the setting itself, and is none when it is empty", () => {
+    const own = { DATABASE_URL: "postgres://own" };
+    expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
+    expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
+    expect(() => roles.worker({ DATABASE_URL: "", DATABASE_URL_FILE: "" })).toThrow(/DATABASE_URL: /);
+  });
 });
 
 describe("the way of events", () => {

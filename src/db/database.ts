@@ -29,11 +29,11 @@ export type DatabaseSettings = {
    * The server gives a statement up after this long. Default: never; what answers calls should have an end.
    */
   statementMs?: number;
-  /** The server gives up waiting for a row or table that somebody else holds after this long. Default: never. */
+  /** The server gives up waiting for a row or table that others hold after this long. Default: never. */
   lockMs?: number;
   /**
-   * A connection is given up when its server has been silent for this long while it owes an answer: longer than
-   * any statement takes. Default: never.
+   * A connection is given up when its server has been silent for this long while it owes an answer: longer
+   * than any statement takes. Default: never.
    */
   silenceMs?: number;
   onError: (error: Error) => void;

@@ -118,7 +118,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   }
 }
 
-/** Whether this version works on the database's schema as it is. Rejects when the database does not answer. */
+/** Whether this version works on a database's schema as it is. Rejects when it does not answer. */
 export async function readSchemaState(database: Database): Promise<SchemaState> {
   return judgeSchema(
     await appliedMigrations(database),

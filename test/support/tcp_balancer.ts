@@ -4,7 +4,10 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 /** A server behind the balancer: where it listens, and whether it is to get new connections. */
 export type Backend = { port: number; isReady(): Promise<boolean> };
 
-/** What a Service of Kubernetes does: new connections go to those that are ready, open ones stay where they are. */
+/**
+ * What a Service of Kubernetes does: new connections go to those that are ready, open ones stay where they
+ * are.
+ */
 export type TcpBalancer = {
   url: string;
   /** Those that get connections when they are ready. */
