@@ -18,6 +18,7 @@ import {
 import { openKeepsake } from "./phases/keepsake.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
 import { showTour } from "./phases/tour.ts";
+import { restartSealed, restartVault, sealVault, unsealVault, withoutPinFile } from "./phases/vault.ts";
 import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
 import { imageOf, importImages } from "./support/images.ts";
@@ -30,8 +31,10 @@ import { measureUsage, usageLines } from "./support/usage.ts";
  * A release's life on a real cluster, phase after phase; each says how long it took and what it found.
  * CLUSTER_KEEP=1 leaves the cluster as it is at the end, and takes it again at the next run.
  */
-const TAG = "test";
+const TAG = "suite";
 const CALM = { perSecond: 500, proven: 10_000 };
+/** What presenting answers while nothing can be signed. */
+const PUT_OFF = "503 vault_unavailable Retry-After";
 const FAULTS = { perSecond: 50 };
 const values = valuesOf(TAG);
 let cluster: Cluster;
@@ -162,6 +165,28 @@ test("an upgrade under load, with a migration, and the way back cost no decision
   say(`upgraded within ${result.upgraded} s, rolled back within ${result.rolledBack} s`);
   expect(await withReach(schemaOf)).toContain(MIGRATION);
   expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+});
+
+test("a vault that is sealed or away costs no certificate, and comes back as it was told", async () => {
+  const keepsake = await withReach(openKeepsake);
+  const present = () => withReach(({ apiUrl }) => keepsake.present(apiUrl));
+  const verify = () => withReach(({ apiUrl }) => keepsake.verify(apiUrl));
+  await sealVault(tools);
+  expect(await present()).toBe(PUT_OFF);
+  await unsealVault(tools);
+  expect(await verify()).toBe("allow authorized");
+  say(`restarted with its PIN, open after ${await restartVault(tools)} s`);
+  expect(await verify()).toBe("allow authorized");
+  const giveBack = await withoutPinFile(tools);
+  try {
+    await restartSealed(tools);
+    expect(await present()).toBe(PUT_OFF);
+    say(`restarted without, and unsealed within ${await timed(() => unsealVault(tools))} s`);
+    expect(await verify()).toBe("allow authorized");
+  } finally {
+    await giveBack();
+  }
+  await restartVault(tools);
 });
 
 test("what was made outlives the release, and the next one finds it", async () => {

@@ -105,6 +105,6 @@ async function evict(tools: Tools, { metadata }: Pod): Promise<string> {
 export async function reconcile(
   tools: Tools,
 ): Promise<{ accounts: number; postings: number; differences: number }> {
-  const said = await inPod(tools, "worker", "deputize", "reconcile");
+  const said = await inPod(tools, "worker", ["deputize", "reconcile"]);
   return JSON.parse(said.trim().split("\n").at(-1) ?? "");
 }

@@ -22,6 +22,8 @@ export const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 
 /** This machine's address on the cable to the one-node cluster. */
 const MACHINE = "10.89.0.1";
+/** The machine's end of that cable, which is there while any cluster of the scripts is up. */
+const LINK = "/sys/class/net/k8t-host";
 /** What is built once and serves every cluster of the scripts. */
 const SHARED = ["bin", "img", "layers", "rootfs-node"];
 
@@ -88,6 +90,9 @@ async function bringUp(scripts: string): Promise<Cluster> {
     ));
   if (!isUp) {
     await script("down.sh --purge");
+    if (existsSync(LINK)) {
+      throw new Error(`Another cluster of ${scripts} is up, and there can be one: end it with its down.sh`);
+    }
     await run("setsid", ["--wait", join(scripts, "up.sh")], { env: { CLUSTER_HOME: home } });
   }
   return {

@@ -72,10 +72,11 @@ export async function untilReady(tools: Tools, component: string, count: number)
   await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
 }
 
-/** Runs a command in a pod of a component, and gives what it printed. */
-export function inPod(tools: Tools, component: string, ...command: string[]): Promise<string> {
+/** Runs a command in a pod of a component, with something to read, and gives what it printed. */
+export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
-  return tools.kubectl("-n", NAMESPACE, "exec", `${kind}/${RELEASE}-${component}`, "--", ...command);
+  const place = ["-n", NAMESPACE, "exec", "-i", `${kind}/${RELEASE}-${component}`];
+  return tools.kubectlWith(input, ...place, "--", ...command);
 }
 
 /** A Secret's value, decoded. */

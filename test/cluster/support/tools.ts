@@ -12,6 +12,8 @@ import { run } from "./run.ts";
 /** kubectl and helm on the cluster. */
 export type Tools = {
   kubectl(...args: string[]): Promise<string>;
+  /** kubectl with something to read. */
+  kubectlWith(input: string, ...args: string[]): Promise<string>;
   /** kubectl with `-o json`, read. */
   read<T>(...args: string[]): Promise<T>;
   apply(...objects: object[]): Promise<void>;
@@ -28,16 +30,18 @@ export type Forward = { port: number; close(): Promise<void> };
 /** kubectl and helm as the cluster's administrator. */
 export function toolsOf({ kubeconfig, helm }: Cluster): Tools {
   const env = { KUBECONFIG: kubeconfig };
-  const kubectl = (...args: string[]) => run("kubectl", args, { env });
+  const kubectlWith = (input: string, ...args: string[]) => run("kubectl", args, { env, input });
+  const kubectl = (...args: string[]) => kubectlWith("", ...args);
   return {
     kubectl,
+    kubectlWith,
     read: async (...args) => JSON.parse(await kubectl(...args, "-o", "json")),
     async apply(...objects) {
       const list = { apiVersion: "v1", kind: "List", items: objects };
-      await run("kubectl", ["apply", "-f", "-"], { env, input: JSON.stringify(list) });
+      await kubectlWith(JSON.stringify(list), "apply", "-f", "-");
     },
     async create(path, object) {
-      await run("kubectl", ["create", "--raw", path, "-f", "-"], { env, input: JSON.stringify(object) });
+      await kubectlWith(JSON.stringify(object), "create", "--raw", path, "-f", "-");
     },
     helm: (...args) => run(helm, args, { env }),
     forward: (namespace, target, port) => keepForward(env, ["-n", namespace, "port-forward", target], port),
