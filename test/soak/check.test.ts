@@ -50,7 +50,7 @@ function goodRun(): Run {
   };
 }
 
-async function judge(change: (run: Run) => void = () => undefined) {
+async function judge(change: (run: Run) => void = () => undefined, options = {}) {
   const run = goodRun();
   change(run);
   for (const [name, lines] of Object.entries(run) as [keyof Lines, never[]][]) {
@@ -58,7 +58,7 @@ async function judge(change: (run: Run) => void = () => undefined) {
     for (const line of lines) file.write(line);
     await file.close();
   }
-  return check(folder);
+  return check(folder, options);
 }
 
 test("finds nothing wrong in a run that is right, and counts what there was", async () => {
@@ -212,4 +212,22 @@ test.each<[string, (run: Run) => void, string]>([
 ])("finds %s", async (_, change, problem) => {
   const { problems } = await judge(change);
   expect(problems.join("\n")).toContain(problem);
+});
+
+const withoutTopics = (run: Run) => void Object.assign(run, { audit: [], dead_letter_records: [] });
+
+test("asks for no topics where there is no Kafka", async () => {
+  expect((await judge(withoutTopics)).problems).not.toEqual([]);
+  expect((await judge(withoutTopics, { kafka: false })).problems).toEqual([]);
+});
+
+test("finds a decision without Kafka that is in no history", async () => {
+  const { problems } = await judge(
+    (run) => {
+      withoutTopics(run);
+      run.history.shift();
+    },
+    { kafka: false },
+  );
+  expect(problems).toEqual([expect.stringContaining("the decision d1")]);
 });
