@@ -19,7 +19,7 @@ const CALL_TIMEOUT_MS = 10_000;
 
 /** Where the cluster's worker delivers. */
 export function receiverUrl(namespace: string): string {
-  return `http://${RECEIVER}.${namespace}.svc:${PORT}${WEBHOOK_PATH}`;
+  return `http://${RECEIVER}.${namespace}.svc.cluster.local:${PORT}${WEBHOOK_PATH}`;
 }
 
 /** What is applied for it: a pod of the release's own image that the release's worker alone can reach. */
