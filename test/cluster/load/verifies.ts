@@ -19,14 +19,14 @@ const TICK_MS = 10;
 /** Proofs that are made at a time, while fewer than a second's are there. */
 const BATCH = 20;
 
-/** Makes proofs of what is lent in the worlds, in turns. */
+/** Makes proofs of what is lent in the worlds, in turns, a few at a time. */
 export async function prove(worlds: readonly ProofWorld[], count: number): Promise<Proof[]> {
-  return Promise.all(
-    Array.from({ length: count }, async (_, n) => {
-      const world = worlds[n % worlds.length] as ProofWorld;
-      return proofOf(world, await world.prove());
-    }),
-  );
+  const proofs: Proof[] = [];
+  while (proofs.length < count) {
+    const batch = worlds.slice(0, count - proofs.length);
+    proofs.push(...(await Promise.all(batch.map(async (world) => proofOf(world, await world.prove())))));
+  }
+  return proofs;
 }
 
 function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
