@@ -65,7 +65,11 @@
 {{- with .Values.network.peers.callbacks }}
 {{- if $.Values.trial.enabled }}
 - to:
+    # Every pod but those of this release.
     - namespaceSelector: {}
+      podSelector:
+        matchExpressions:
+          - { key: app.kubernetes.io/instance, operator: NotIn, values: [{{ $.Release.Name | quote }}] }
     - ipBlock: { cidr: 0.0.0.0/0, except: [169.254.0.0/16] }
     - ipBlock: { cidr: "::/0", except: ["fe80::/10"] }
 {{- else if .to }}

@@ -1,0 +1,231 @@
+import { BlockList } from "node:net";
+import { describe, expect, test } from "vitest";
+import { helm } from "../support/helm.ts";
+import { NAMESPACE, podsOf, type Rendered, render } from "./render.ts";
+import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
+
+const program = await helm("v4");
+if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
+
+const COMPONENT = "app.kubernetes.io/component";
+
+type Labels = Record<string, string>;
+type Selector = {
+  matchLabels?: Labels;
+  matchExpressions?: { key: string; operator: string; values: string[] }[];
+};
+type Peer = {
+  podSelector?: Selector;
+  namespaceSelector?: Selector;
+  ipBlock?: { cidr: string; except?: string[] };
+};
+type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: string }[] };
+/** Where a connection begins or ends: a pod of the release, one of another namespace, or an address. */
+type End = { labels: Labels; namespace: string } | { address: string };
+
+const PORTS = [5432, 8080, 8081, 8443, 9090];
+
+/** Connections between the parts of a release, and no others; the vault's own policies say what it takes. */
+const PRODUCTION_ARROWS = [
+  "api -> keyvault 8443",
+  "operator -> api 8081",
+  "test -> api 8080",
+  "test -> api 9090",
+];
+const TRIAL_ARROWS = [
+  ...PRODUCTION_ARROWS,
+  ...["api", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
+];
+const inNamespace = (name: string): Peer => ({
+  namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
+});
+
+const CASES: [string, Values, string[]][] = [
+  ["production", PRODUCTION, PRODUCTION_ARROWS],
+  ["everything", VALUES.everything ?? {}, PRODUCTION_ARROWS],
+  [
+    "a release without operator",
+    VALUES["without operator"] ?? {},
+    PRODUCTION_ARROWS.filter((arrow) => !arrow.startsWith("operator")),
+  ],
+  ["a trial", VALUES.trial ?? {}, TRIAL_ARROWS],
+];
+
+/** Who may send to the outside: what is named in the values, and nothing beside it. */
+const OUTSIDE: [string, Values, Record<string, string[]>][] = [
+  [
+    "production",
+    PRODUCTION,
+    {
+      api: ["10.0.0.1 443", "10.0.0.1 6443", "10.20.0.9 5432", "10.30.0.25 465"],
+      operator: ["10.0.0.1 443", "10.0.0.1 6443"],
+      worker: ["10.20.0.9 5432", "93.184.216.34 443"],
+      migrate: ["10.20.0.9 5432"],
+      test: [],
+    },
+  ],
+  [
+    "production with a private network for callbacks",
+    mergeValues(PRODUCTION, { api: { webhookAllowedCidrs: ["10.60.0.0/16"] } }),
+    { worker: ["10.20.0.9 5432", "10.60.1.1 443", "93.184.216.34 443"] },
+  ],
+  [
+    "production with named receivers",
+    mergeValues(PRODUCTION, {
+      network: { peers: { callbacks: { to: [{ ipBlock: { cidr: "10.60.0.0/16" } }], ports: [8443] } } },
+    }),
+    { worker: ["10.20.0.9 5432", "10.60.1.1 8443"] },
+  ],
+];
+const ADDRESSES = [
+  ...["10.0.0.1", "10.20.0.9", "10.20.1.9", "10.30.0.25", "10.60.1.1"],
+  ...["93.184.216.34", "169.254.169.254", "127.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1"],
+];
+const OUTSIDE_PORTS = [25, 80, 443, 465, 5432, 6443, 8443, 9093];
+
+/** Who may come in from elsewhere, by component and port. */
+const INSIDE: [string, Values, End, string[]][] = [
+  ["any pod", PRODUCTION, { labels: {}, namespace: "shop" }, ["api 8080"]],
+  [
+    "a pod that is not among the callers",
+    mergeValues(PRODUCTION, { network: { peers: { callers: [inNamespace("shop")] } } }),
+    { labels: {}, namespace: "other" },
+    [],
+  ],
+  [
+    "Prometheus",
+    mergeValues(PRODUCTION, {
+      network: { peers: { callers: [inNamespace("shop")], prometheus: [inNamespace("monitoring")] } },
+    }),
+    { labels: {}, namespace: "monitoring" },
+    ["api 9090", "operator 9090", "worker 9090"],
+  ],
+  [
+    "an operator of another cluster",
+    mergeValues(VALUES["other clusters"] ?? {}, { network: { peers: { callers: [inNamespace("shop")] } } }),
+    { address: "10.50.1.1" },
+    ["api 8081"],
+  ],
+  ["an address, in a trial", VALUES.trial ?? {}, { address: "10.89.0.1" }, ["api 8080"]],
+  [
+    "somebody with our labels in another namespace",
+    mergeValues(PRODUCTION, { network: { peers: { callers: [inNamespace("shop")] } } }),
+    {
+      labels: {
+        "app.kubernetes.io/name": "deputize",
+        "app.kubernetes.io/instance": "deputize",
+        "app.kubernetes.io/component": "operator",
+      },
+      namespace: "other",
+    },
+    [],
+  ],
+];
+
+describe.skipIf(program.missing !== undefined)("network policies", () => {
+  const world = async (values: Values) => {
+    const install = await render(program.path ?? "", values);
+    const upgrade = await render(program.path ?? "", values, { isUpgrade: true });
+    const objects = [...install, ...upgrade];
+    const policies = objects.filter(({ kind }) => kind === "NetworkPolicy");
+    const labels = podsOf(objects).map(({ template }) => template.metadata.labels ?? {});
+    const components = new Map(labels.map((each) => [each[COMPONENT] ?? "", each]));
+    components.set("keyvault", { ...labels[0], [COMPONENT]: "keyvault" });
+    const ends = [...components].map(
+      ([name, each]) => [name, { labels: each, namespace: NAMESPACE }] as const,
+    );
+    return { policies, ends };
+  };
+
+  test.each(CASES)("let these connections of %s through between its parts", async (_, values, wanted) => {
+    const { policies, ends } = await world(values);
+    const found = ends.flatMap(([from, source]) =>
+      ends.flatMap(([to, target]) =>
+        PORTS.filter((port) => sends(policies, source, target, port))
+          .filter((port) => to === "keyvault" || takes(policies, source, target, port))
+          .map((port) => `${from} -> ${to} ${port}`),
+      ),
+    );
+    const ofOthers = (arrow: string) => !arrow.startsWith("keyvault");
+    expect(found.filter(ofOthers).sort()).toEqual(wanted.toSorted());
+  });
+
+  test.each(OUTSIDE)("let parts of %s reach these addresses", async (_, values, wanted) => {
+    const { policies, ends } = await world(values);
+    for (const [component, reached] of Object.entries(wanted)) {
+      const [, source] = ends.find(([name]) => name === component) ?? [];
+      const found = ADDRESSES.flatMap((address) =>
+        OUTSIDE_PORTS.filter(
+          (port) => source !== undefined && sends(policies, source, { address }, port),
+        ).map((port) => `${address} ${port}`),
+      );
+      expect(found.sort(), component).toEqual(reached.toSorted());
+    }
+  });
+
+  test.each(INSIDE)("let %s in where it may", async (_, values, source, wanted) => {
+    const { policies, ends } = await world(values);
+    const found = ends
+      .filter(([component]) => component !== "keyvault")
+      .flatMap(([component, target]) =>
+        PORTS.filter((port) => takes(policies, source, target, port)).map((port) => `${component} ${port}`),
+      );
+    expect([...new Set(found)].sort()).toEqual(wanted.toSorted());
+  });
+});
+
+/** Whether the policies let `from` send to `to`, and whether they let `to` take it. */
+function sends(policies: readonly Rendered[], from: End, to: End, port: number): boolean {
+  return passes(policies, { of: from, other: to, port, direction: "egress" });
+}
+function takes(policies: readonly Rendered[], from: End, to: End, port: number): boolean {
+  return passes(policies, { of: to, other: from, port, direction: "ingress" });
+}
+
+type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
+
+/** As Kubernetes says it: what a policy selects is closed but for what one of its policies lets through. */
+function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
+  if ("address" in of) return true;
+  const own = policies.filter(
+    ({ spec, metadata }) => metadata.namespace === of.namespace && matches(spec.podSelector, of.labels),
+  );
+  if (own.length === 0) return true;
+  return own.some(({ spec }) =>
+    ((spec[direction] ?? []) as Rule[]).some(
+      ({ from, to, ports }) =>
+        (ports === undefined || ports.some((each) => each.port === port && each.protocol === "TCP")) &&
+        ((direction === "ingress" ? from : to) ?? []).some((peer) => isPeer(peer, other, of.namespace)),
+    ),
+  );
+}
+
+function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
+  if ("address" in end) {
+    if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;
+    return isIn(end.address, ipBlock.cidr) && !(ipBlock.except ?? []).some((cidr) => isIn(end.address, cidr));
+  }
+  if (ipBlock !== undefined) return false;
+  const isNamespace =
+    namespaceSelector === undefined
+      ? end.namespace === home
+      : matches(namespaceSelector, { "kubernetes.io/metadata.name": end.namespace });
+  return isNamespace && matches(podSelector ?? {}, end.labels);
+}
+
+function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: Labels): boolean {
+  for (const { operator } of matchExpressions) expect(["In", "NotIn"]).toContain(operator);
+  return (
+    Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
+    matchExpressions.every(
+      ({ key, operator, values }) => values.includes(labels[key] ?? "") === (operator === "In"),
+    )
+  );
+}
+
+function isIn(address: string, cidr: string): boolean {
+  const [network = "", bits = ""] = cidr.split("/");
+  const list = new BlockList();
+  list.addSubnet(network, Number(bits));
+  return list.check(address);
+}
