@@ -25,7 +25,7 @@ type End = { labels: Labels; namespace: string } | { address: string };
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
-/** Connections between the parts of a release, and no others; the vault's own policies say what it takes. */
+/** Connections between the parts of a release, and no others. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
   "operator -> api 8081",
@@ -34,7 +34,7 @@ const PRODUCTION_ARROWS = [
 ];
 const TRIAL_ARROWS = [
   ...PRODUCTION_ARROWS,
-  ...["api", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
+  ...["api", "keyvault", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
 ];
 const inNamespace = (name: string): Peer => ({
   namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
@@ -42,7 +42,7 @@ const inNamespace = (name: string): Peer => ({
 
 const CASES: [string, Values, string[]][] = [
   ["production", PRODUCTION, PRODUCTION_ARROWS],
-  ["everything", VALUES.everything ?? {}, PRODUCTION_ARROWS],
+  ["everything", VALUES.everything ?? {}, [...PRODUCTION_ARROWS, "keyvault-backup -> keyvault 8443"]],
   [
     "a release without operator",
     VALUES["without operator"] ?? {},
@@ -61,6 +61,9 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
       operator: ["10.0.0.1 443", "10.0.0.1 6443"],
       worker: ["10.20.0.9 5432", "93.184.216.34 443"],
       migrate: ["10.20.0.9 5432"],
+      keyvault: ["10.20.1.9 5432"],
+      "keyvault-certificates": ["10.0.0.1 443", "10.0.0.1 6443"],
+      "keyvault-renewal": ["10.0.0.1 443", "10.0.0.1 6443"],
       test: [],
     },
   ],
@@ -98,7 +101,7 @@ const INSIDE: [string, Values, End, string[]][] = [
       network: { peers: { callers: [inNamespace("shop")], prometheus: [inNamespace("monitoring")] } },
     }),
     { labels: {}, namespace: "monitoring" },
-    ["api 9090", "operator 9090", "worker 9090"],
+    ["api 9090", "keyvault 9090", "operator 9090", "worker 9090"],
   ],
   [
     "an operator of another cluster",
@@ -130,7 +133,6 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     const policies = objects.filter(({ kind }) => kind === "NetworkPolicy");
     const labels = podsOf(objects).map(({ template }) => template.metadata.labels ?? {});
     const components = new Map(labels.map((each) => [each[COMPONENT] ?? "", each]));
-    components.set("keyvault", { ...labels[0], [COMPONENT]: "keyvault" });
     const ends = [...components].map(
       ([name, each]) => [name, { labels: each, namespace: NAMESPACE }] as const,
     );
@@ -142,12 +144,11 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     const found = ends.flatMap(([from, source]) =>
       ends.flatMap(([to, target]) =>
         PORTS.filter((port) => sends(policies, source, target, port))
-          .filter((port) => to === "keyvault" || takes(policies, source, target, port))
+          .filter((port) => takes(policies, source, target, port))
           .map((port) => `${from} -> ${to} ${port}`),
       ),
     );
-    const ofOthers = (arrow: string) => !arrow.startsWith("keyvault");
-    expect(found.filter(ofOthers).sort()).toEqual(wanted.toSorted());
+    expect(found.sort()).toEqual(wanted.toSorted());
   });
 
   test.each(OUTSIDE)("let parts of %s reach these addresses", async (_, values, wanted) => {
@@ -165,11 +166,9 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
 
   test.each(INSIDE)("let %s in where it may", async (_, values, source, wanted) => {
     const { policies, ends } = await world(values);
-    const found = ends
-      .filter(([component]) => component !== "keyvault")
-      .flatMap(([component, target]) =>
-        PORTS.filter((port) => takes(policies, source, target, port)).map((port) => `${component} ${port}`),
-      );
+    const found = ends.flatMap(([component, target]) =>
+      PORTS.filter((port) => takes(policies, source, target, port)).map((port) => `${component} ${port}`),
+    );
     expect([...new Set(found)].sort()).toEqual(wanted.toSorted());
   });
 });

@@ -17,7 +17,11 @@ const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka:
 
 /** Values that cannot work, and what is said of them. */
 const REFUSED: [string, Values, string][] = [
-  ["nothing", {}, "Say where the operator works: operator.watchNamespaces names the namespaces, or"],
+  [
+    "no namespaces",
+    production({ operator: { watchNamespaces: [] } }),
+    "Say where the operator works: operator.watchNamespaces names the namespaces, or",
+  ],
   [
     "namespaces and all of them",
     production({ operator: { allNamespaces: true } }),

@@ -31,6 +31,10 @@ const API = [
   `admissionregistration.k8s.io/validatingadmissionpolicybindings [${POLICIES}]: get`,
   "authentication.k8s.io/tokenreviews: create",
 ];
+/** What makes certificates writes these Secrets, by their names. */
+const CERTIFICATES = [
+  "/secrets [deputize-keyvault-admin-tls deputize-keyvault-api-tls deputize-keyvault-authority deputize-keyvault-tls]: create get patch",
+];
 const API_WATCHED = ["deputize.io/delegations: get"];
 
 type Rights = Record<string, Record<string, string[]>>;
@@ -39,6 +43,9 @@ const WHOLE: Rights = {
   api: Object.fromEntries([NAMESPACE, "shop", "other"].map((name) => [name, [...API, ...API_WATCHED]])),
   worker: { [NAMESPACE]: [], shop: [] },
   migrate: { [NAMESPACE]: [], shop: [] },
+  keyvault: { [NAMESPACE]: [], shop: [] },
+  "keyvault-certificates": { [NAMESPACE]: CERTIFICATES, shop: [] },
+  "keyvault-renewal": { [NAMESPACE]: CERTIFICATES, shop: [] },
 };
 const NAMED: Rights = {
   operator: { [NAMESPACE]: OPERATOR_HOME, shop: OPERATOR, desk: OPERATOR, other: [] },
@@ -50,6 +57,9 @@ const NAMED: Rights = {
   },
   worker: { [NAMESPACE]: [], shop: [] },
   migrate: { [NAMESPACE]: [], shop: [] },
+  keyvault: { [NAMESPACE]: [], shop: [] },
+  "keyvault-certificates": { [NAMESPACE]: CERTIFICATES, shop: [] },
+  "keyvault-renewal": { [NAMESPACE]: CERTIFICATES, shop: [] },
 };
 const CASES: [string, Values, Rights][] = [
   [

@@ -93,6 +93,10 @@ export const VALUES: Record<string, Values> = {
   "without admission policies": production({ admissionPolicies: { enabled: false } }),
   "without network policies": production({ network: { policies: { enabled: false } } }),
   "without roles for people": production({ rbac: { roles: false } }),
+  "cert-manager": production({ keyvault: { tls: { mode: "certManager" } } }),
+  "certificates of one's own": production({
+    keyvault: { tls: { mode: "existingSecret", serverSecret: "server-tls", apiSecret: "api-tls" } },
+  }),
   "other clusters": production({
     api: {
       clusters: [{ id: "prod-us", kubeconfig: "prod-us.yaml", context: "reviewer" }],
@@ -128,6 +132,11 @@ export const VALUES: Record<string, Values> = {
       endedTtl: "720h",
       orphanGrace: "24h",
       otlpEndpoint: "http://collector.tracing.svc:4318",
+    },
+    keyvault: {
+      pin: secret("keyvault-pin"),
+      backup: { enabled: true, recoveryKey: { existingConfigMap: { name: "recovery" } } },
+      ceiling: ["data:*"],
     },
     worker: { ...PLACING, settings: { LEASE_SECONDS: "20" } },
     network: { peers: { prometheus: everywhere, tracing: { to: everywhere } } },
