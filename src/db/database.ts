@@ -42,6 +42,8 @@ export type DatabaseSettings = {
 const IDLE_TRANSACTION_MS = 30_000;
 /** Idle connections are probed after this long: a server that has vanished says nothing of its end. */
 const PROBE_AFTER_MS = 10_000;
+/** In which a server has to greet; below the time that a query waits for a connection. */
+const CONNECT_MS = 4_000;
 
 /**
  * Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query
@@ -58,6 +60,7 @@ export function openDatabase(settings: DatabaseSettings): Database {
       types,
       keepAlive: true,
       keepAliveInitialDelayMillis: PROBE_AFTER_MS,
+      connectionTimeoutMillis: CONNECT_MS,
       idle_in_transaction_session_timeout: idleTransactionMs,
       statement_timeout: statementMs,
       lock_timeout: lockMs,

@@ -45,6 +45,7 @@ const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
 const AWAY_MESSAGES = [
   /^Connection (?:terminated|ended)/,
   /^timeout exceeded when trying to connect$/,
+  /^timeout expired$/,
   /^Client has encountered a connection error/,
   /^Client was closed and is not queryable$/,
   /^Cannot use a pool after calling end/,

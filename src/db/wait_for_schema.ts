@@ -7,6 +7,8 @@ import { readSchemaState } from "./migrate.ts";
 import { strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
+/** The question is a small one. */
+const SILENCE_MS = 5_000;
 const BEHIND = "the database has not got this version's schema yet: `deputize migrate` brings it there";
 
 /**
@@ -17,7 +19,13 @@ export async function waitForSchema(
   url: string,
   { log, signal }: { log: Logger; signal: AbortSignal },
 ): Promise<void> {
-  const database = openDatabase({ url, name: "deputize-schema", max: 1, onError: () => {} });
+  const database = openDatabase({
+    url,
+    name: "deputize-schema",
+    max: 1,
+    silenceMs: SILENCE_MS,
+    onError: () => {},
+  });
   let said: string | undefined;
   try {
     while (!signal.aborted) {

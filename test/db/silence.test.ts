@@ -54,6 +54,15 @@ describe.each(ways)("%s whose server vanishes without a word", (_, open) => {
     await opened.query("select 3");
   });
 
+  test("gives up a server that does not even greet, and connects when it does", async () => {
+    proxy.cut();
+    proxy.stall();
+    const failed = await opened.query("select 2").catch((error: unknown) => error);
+    expect(isAway(failed)).toBe(true);
+    proxy.mend();
+    await opened.query("select 3");
+  });
+
   test("keeps a connection that owes nothing", async () => {
     const { pid } = await pidOf();
     let others = 0;

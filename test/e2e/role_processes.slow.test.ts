@@ -74,21 +74,24 @@ describe.each(DATABASE_ROLES)("%s", (name) => {
     expect(await role.end()).toBe(0);
   });
 
-  test("that starts before its database is up waits for it, and is told to end meanwhile", async () => {
-    proxy = await startTcpProxy(database.url);
-    proxy.cut();
-    await migrate(database.url);
-    const [role, other] = [
-      start(name, { DATABASE_URL: proxy.url }),
-      start(name, { DATABASE_URL: proxy.url }),
-    ];
-    await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
-    expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
-    expect(waiting(role)[0]).toMatch(/^waiting: the database does not answer: /);
-    expect(await other.end()).toBe(0);
-    proxy.mend();
-    await role.ready();
-  });
+  test.each(["cut", "stall"] as const)(
+    "that starts before its database is up (%s) waits for it, and may be told to end meanwhile",
+    async (how) => {
+      proxy = await startTcpProxy(database.url);
+      proxy[how]();
+      await migrate(database.url);
+      const [role, other] = [
+        start(name, { DATABASE_URL: proxy.url }),
+        start(name, { DATABASE_URL: proxy.url }),
+      ];
+      await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
+      expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
+      expect(waiting(role)[0]).toMatch(/^waiting: the database does not answer: /);
+      expect(await other.end()).toBe(0);
+      proxy.mend();
+      await role.ready();
+    },
+  );
 
   test("works on a schema that is one migration ahead", async () => {
     await migrate(database.url, { migrations: [...migrations, next(1)] });
