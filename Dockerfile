@@ -62,13 +62,14 @@ RUN node /tmp/collect.mjs /system /usr/local/bin/node \
   && printf '#!/usr/local/bin/node\nimport "/app/src/main.ts";\n' >/system/usr/local/bin/deputize \
   && chmod 755 /system/usr/local/bin/deputize
 
-# The vault starts itself anew by a shell, which sets its limit of core files.
+# The vault starts itself anew by a shell, which sets its limit of core files. Who runs a program that they may not read
+# cannot read its memory either: so the vault's keys are out of reach for other programs of its own user.
 FROM keyvault-packages AS keyvault-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /usr/lib/softhsm/libsofthsm2.so \
     /app/node_modules/pkcs11js/build/Release/pkcs11.node \
   && printf '#!/usr/local/bin/node\nimport "/app/keyvault/main.ts";\n' >/system/usr/local/bin/keyvault \
-  && chmod 755 /system/usr/local/bin/keyvault
+  && chmod 755 /system/usr/local/bin/keyvault && chmod 711 /system/usr/local/bin/node
 
 # initdb starts postgres by a shell.
 FROM postgres-packages AS postgres-system
