@@ -138,8 +138,11 @@ describe.each(NAMES)("%s", (name) => {
     expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
     const writable = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o022) !== 0);
     expect(writable).toMatchObject([{ path: "tmp", mode: 0o1777 }]);
+    // What may not be read cannot be looked into while it runs.
     const closed = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o004) === 0);
-    expect(closed).toEqual([]);
+    expect(closed.map(({ path }) => path)).toEqual(
+      name === "deputize-keyvault" ? ["usr/local/bin/node"] : [],
+    );
   });
 
   test("has none of the certificates that were trusted while it was built", async () => {

@@ -72,17 +72,22 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
   );
   child.stdin.end(input);
   let text = "";
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (part) => (text += part));
+  let more = Promise.withResolvers<void>();
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding("utf8").on("data", (part) => {
+      text += part;
+      more.resolve();
+      more = Promise.withResolvers();
+    });
+  }
   const ended = once(child, "close").then(([code, signal]): number | string => code ?? signal);
   return {
     said: () => text,
     ended,
     async until(what) {
       while (!what.test(text)) {
-        if (child.exitCode !== null)
-          throw new Error(`It ended with ${child.exitCode} and had said:\n${text}`);
-        await Promise.race([once(child.stdout, "data"), once(child.stderr, "data"), ended]);
+        const status = await Promise.race([more.promise, ended]);
+        if (status !== undefined) throw new Error(`It ended with ${status} and had said:\n${text}`);
       }
     },
     async stop() {
