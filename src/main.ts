@@ -35,7 +35,7 @@ program
   .option("--release <name>", "the release", "deputize")
   .option("--release-namespace <name>", "its namespace", "deputize-system")
   .option("--namespace <name>", "use this namespace and keep it, in place of one of the tour's own")
-  .option("--email <address>", "whose account it is; owner@example.test in a trial")
+  .option("--email <address>", "whose account it is; tour@example.test in a trial")
   .option("--mail-code <where>", "- asks for the code that is mailed, where the release is no trial")
   .option("--no-webhooks", "without a receiver of webhooks")
   .option("--timeout <seconds>", "how long each wait may take", "120")

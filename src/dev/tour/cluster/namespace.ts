@@ -45,10 +45,11 @@ export async function choosePlace(
     );
   }
   const names = [...tourObjects, ...receiverObjects];
-  const [other] = await inside(wanted).list([...names, "--ignore-not-found"]);
-  if (other === undefined) return { namespace: wanted, isKept: true };
+  const others = await inside(wanted).run(["get", ...names, "--ignore-not-found", "--output=name"]);
+  const [other = ""] = others.split("\n");
+  if (other === "") return { namespace: wanted, isKept: true };
   throw new UserError(
-    `Namespace ${wanted} has a ${other.kind} ${other.metadata.name} already, and the tour makes one`,
+    `Namespace ${wanted} has ${other} already, and the tour makes one`,
     "Name another namespace",
   );
 }

@@ -27,8 +27,12 @@ export type ClusterTourSettings = {
   asksForCode: boolean;
   webhooks: boolean;
   timeoutMs: number;
+  /** How long may take what is taken away. */
+  removalMs: number;
 };
 
+/** A namespace takes some seconds to go, however little patience there is. */
+const LEAST_REMOVAL_MS = 30_000;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
 const MOST_SECONDS = 3_600;
@@ -36,6 +40,7 @@ const MOST_SECONDS = 3_600;
 /** Reads the options. Throws `UserError`. */
 export function readClusterTour(options: ClusterTourOptions): ClusterTourSettings {
   const { kubeconfig, context, email, mailCode, webhooks } = options;
+  const timeoutMs = secondsIn(options.timeout) * 1000;
   return {
     common: [
       ...(kubeconfig === undefined ? [] : [`--kubeconfig=${kubeconfig}`]),
@@ -47,7 +52,8 @@ export function readClusterTour(options: ClusterTourOptions): ClusterTourSetting
     email: email === undefined ? undefined : emailIn(email),
     asksForCode: mailCode === undefined ? false : asks(mailCode),
     webhooks,
-    timeoutMs: secondsIn(options.timeout) * 1000,
+    timeoutMs,
+    removalMs: Math.max(timeoutMs, LEAST_REMOVAL_MS),
   };
 }
 

@@ -41,8 +41,8 @@ export type Reach = {
   }>;
 };
 
-/** Whom the example's tenants.yaml names. */
-const OWNER_EMAIL = "owner@example.test";
+/** Whose account it is in a trial: nobody else's, since an account may have a single platform. */
+const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
 /** Pods of the cluster, by kubectl. */
@@ -105,7 +105,7 @@ type Context = {
 
 async function tour(context: Context): Promise<void> {
   const { settings, terminal, undo, interrupted, reach } = context;
-  const { common, timeoutMs } = settings;
+  const { common, timeoutMs, removalMs } = settings;
   const kubectl = createKubectl(common);
   const inside = (namespace: string) => createKubectl([...common, `--namespace=${namespace}`]);
   terminal.line("Preparing\n");
@@ -118,7 +118,7 @@ async function tour(context: Context): Promise<void> {
   });
   const { namespace } = place;
   const own = inside(namespace);
-  const email = settings.email ?? OWNER_EMAIL;
+  const email = settings.email ?? TRIAL_EMAIL;
   const state = {} as TourState;
   const { baseUrl } = await shown(context, "api_reached", "A way to its API", async () => {
     const target = { namespace: release.namespace, name: `service/${release.apiService}`, port: "http" };
@@ -127,7 +127,7 @@ async function tour(context: Context): Promise<void> {
     return { baseUrl: api.url, detail: `${api.url}, by kubectl port-forward` };
   });
   const { bind } = await shown(context, "namespace_made", "A namespace for the tour", async () => {
-    if (!place.isKept) await makeNamespace(kubectl, undo, namespace, timeoutMs);
+    if (!place.isKept) await makeNamespace(kubectl, undo, namespace, removalMs);
     const { operatorNamespace } = release;
     const bind = await bindNamespace(kubectl, undo, { place, email, operatorNamespace });
     return {
@@ -141,7 +141,7 @@ async function tour(context: Context): Promise<void> {
   const { clusterId } = release;
   undo.add({
     what: `what it declared in ${namespace}`,
-    remove: () => removeDeclared(own, { state, clusterId, namespace, timeoutMs }),
+    remove: () => removeDeclared(own, { state, clusterId, namespace, removalMs }),
     byHand: `kubectl delete ${tourObjects.join(" ")} --namespace=${namespace}`,
   });
   const asked = askForCode({ input: process.stdin, output: process.stderr }, interrupted, terminal.halt);
@@ -171,10 +171,10 @@ async function startReceiver(
 ): Promise<Receiver> {
   const { settings, undo, interrupted, reach } = context;
   const { namespace, isKept } = place;
-  const { timeoutMs } = settings;
+  const { timeoutMs, removalMs } = settings;
   const { receiver } = await shown(context, "receiver_ready", "A receiver of webhooks", async () => {
     if (isKept) {
-      const removal = ["delete", ...receiverObjects, "--ignore-not-found", `--timeout=${timeoutMs}ms`];
+      const removal = ["delete", ...receiverObjects, "--ignore-not-found", `--timeout=${removalMs}ms`];
       const byHand = `kubectl delete ${receiverObjects.join(" ")} --namespace=${namespace}`;
       undo.add({ what: "the receiver", remove: async () => void (await kubectl.run(removal)), byHand });
     }
@@ -191,10 +191,10 @@ async function startReceiver(
 /** Withdraws what the tour declared, waits until the operator has let it go, and ends the acceptance. */
 async function removeDeclared(
   kubectl: Kubectl,
-  known: { state: TourState; clusterId: string; namespace: string; timeoutMs: number },
+  known: { state: TourState; clusterId: string; namespace: string; removalMs: number },
 ): Promise<void> {
-  const { state, clusterId, namespace, timeoutMs } = known;
-  await kubectl.run(["delete", ...tourObjects, "--ignore-not-found", `--timeout=${timeoutMs}ms`]);
+  const { state, clusterId, namespace, removalMs } = known;
+  await kubectl.run(["delete", ...tourObjects, "--ignore-not-found", `--timeout=${removalMs}ms`]);
   if (state.accepted !== true) return;
   await state.person.call("DELETE", `${NAMESPACE_BINDINGS}/${clusterId}/${namespace}`);
   state.accepted = false;

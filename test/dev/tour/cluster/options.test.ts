@@ -20,7 +20,13 @@ test("what is left out is kubectl's own cluster, a namespace of the tour's own a
     asksForCode: false,
     webhooks: true,
     timeoutMs: 120_000,
+    removalMs: 120_000,
   });
+});
+
+test("what is taken away has half a minute, however short a wait may be", () => {
+  expect(read({ timeout: "29" })).toMatchObject({ timeoutMs: 29_000, removalMs: 30_000 });
+  expect(read({ timeout: "31" })).toMatchObject({ timeoutMs: 31_000, removalMs: 31_000 });
 });
 
 test("kubeconfig and context go to every call of kubectl", () => {

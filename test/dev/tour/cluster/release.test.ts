@@ -124,7 +124,7 @@ describe("the namespace", () => {
   const release = { name: "deputize", watched: undefined } as Release;
   const watching = { ...release, watched: ["shop", "lab"] };
   const there = kubectlOf({ "get namespaces lab": { kind: "Namespace" }, "get namespaces none": null });
-  const empty = () => kubectlOf({ "get delegations": { items: [] } });
+  const empty = () => ({ ...kubectlOf({}), run: async () => "" });
   const refusedPlace = (...args: Parameters<typeof choosePlace>) => expect(choosePlace(...args)).rejects;
 
   test("is one of the tour's own where the operator looks at all, another each time", async () => {
@@ -153,9 +153,10 @@ describe("the namespace", () => {
 
   test("that was named has to be there, without anything in the way", async () => {
     await refusedPlace(there, empty, release, "none").toThrow("There is no namespace none");
-    const shop = { kind: "Platform", metadata: { name: "shop" } };
-    const full = () => kubectlOf({ "get delegations": { items: [shop] } });
-    await refusedPlace(there, full, release, "lab").toThrow("Namespace lab has a Platform shop already");
+    const full = () => ({ ...empty(), run: async () => "platform.deputize.io/shop\npod/other\n" });
+    await refusedPlace(there, full, release, "lab").toThrow(
+      "Namespace lab has platform.deputize.io/shop already, and the tour makes one",
+    );
   });
 });
 
