@@ -11,6 +11,7 @@ import type { Undo } from "./undo.ts";
 /** Where the tour's objects go: a namespace of its own, or one that was there before and is kept. */
 export type Place = { namespace: string; isKept: boolean };
 
+const TOUR = "deputize-tour";
 const TENANTS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
@@ -25,8 +26,8 @@ export async function choosePlace(
   wanted: string | undefined,
 ): Promise<Place> {
   if (wanted === undefined) {
-    if (watched === undefined)
-      return { namespace: `deputize-tour-${randomBytes(4).toString("hex")}`, isKept: false };
+    const namespace = `${TOUR}-${randomBytes(4).toString("hex")}`;
+    if (watched === undefined) return { namespace, isKept: false };
     throw new UserError(
       `The operator of release ${name} looks at the namespaces ${watched.join(", ")} only, not at a new one`,
       `Name one of them: --namespace ${watched[0]}`,
@@ -96,7 +97,7 @@ export async function bindNamespace(
       `Say --email ${account}, or name another namespace`,
     );
   }
-  const name = `${RECEIVER.replace(/-receiver$/, "")}-${namespace}`;
+  const name = place.isKept ? `${TOUR}-${namespace}` : namespace;
   const labels = { ...TOUR_LABELS, [TENANTS_LABEL]: "true" };
   const binding: Manifest = {
     apiVersion: "v1",

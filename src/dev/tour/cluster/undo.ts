@@ -7,7 +7,7 @@ export type Made = {
   what?: string;
   /** Takes it away; fine when it is not there. */
   remove(): Promise<void>;
-  /** The line for a shell that does the same. */
+  /** The line for a shell that does the same; left out for what is this process's own. */
   byHand?: string;
 };
 
@@ -16,8 +16,9 @@ export type Undo = {
   /** To be called before it is made: what is half made is taken away too. */
   add(made: Made): void;
   /**
-   * Takes everything away, what was made last first, and shows it as a step. Stops at the first that cannot
-   * be, and says what is left. Answers whether nothing is.
+   * Takes everything away, what was made last first, and shows it as a step. From the first that cannot be it
+   * leaves the cluster as it is, ends what is this process's own, and says what is left. Answers whether
+   * nothing is.
    */
   all(): Promise<boolean>;
   /** Says what is left, where nothing is taken away. */
@@ -54,6 +55,8 @@ export function createUndo(terminal: Terminal): Undo {
       } catch (error) {
         step.fail(messageOf(error));
         tellLeft();
+        const own = made.filter(({ byHand }) => byHand === undefined);
+        for (const { remove } of own.reverse()) await remove();
         return false;
       }
     },

@@ -15,7 +15,7 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 type Shown = { step: string; ok: boolean; ms: number; detail: string };
 
-/** API server, controllers, kubectl, API, vault, worker and operator are the real ones; there are no nodes. */
+/** The cluster has no nodes; API, vault, worker and operator are processes beside it. */
 describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_000 }, () => {
   let cluster: TourCluster;
 

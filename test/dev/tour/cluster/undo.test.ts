@@ -32,9 +32,10 @@ test("where nothing was made nothing is said", async () => {
   expect(shown).toEqual({ out: "", err: "" });
 });
 
-test("it stops where something cannot be taken away, and says what is left and how to end it", async () => {
+test("where something cannot be taken away the rest stays and is named, and what is its own ends", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
+  undo.add({ remove: async () => void done.push("own") });
   undo.add({ remove: async () => void done.push("first"), byHand: "end the first" });
   undo.add({
     remove: async () => {
@@ -44,7 +45,7 @@ test("it stops where something cannot be taken away, and says what is left and h
   });
   undo.add({ remove: async () => void done.push("third"), byHand: "end the third" });
   expect(await undo.all()).toBe(false);
-  expect(done).toEqual(["third"]);
+  expect(done).toEqual(["third", "own"]);
   expect(shown.out).toMatch(/^FAIL What the tour made is taken away .*\n {5}the operator is away\n$/);
   expect(shown.err).toBe("Left in the cluster; to take it away:\n  end the second\n  end the first\n");
 });
