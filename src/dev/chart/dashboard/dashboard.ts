@@ -10,6 +10,17 @@ const [STAT_SIZE, GRAPH_SIZE] = [
   { w: 8, h: 8 },
 ];
 const SOURCE = { type: "prometheus", uid: "$datasource" };
+const STAT = {
+  reduceOptions: { calcs: ["lastNotNull"], fields: "", values: false },
+  textMode: "auto",
+  graphMode: "none",
+  colorMode: "value",
+  justifyMode: "auto",
+  orientation: "auto",
+  wideLayout: true,
+  showPercentChange: false,
+  percentChangeColorMode: "standard",
+};
 const SERIES =
   /(?<!["\w$])((?:deputize|keyvault|controller_runtime|workqueue|leader_election|process|nodejs)_[a-z0-9_]+)(\{?)/g;
 
@@ -101,13 +112,13 @@ function shown({ title, unit, kind = undefined, description, queries }: Panel): 
     ? {
         type: "stat",
         ...common,
-        options: { reduceOptions: { calcs: ["lastNotNull"], fields: "", values: false }, textMode: "auto" },
+        options: STAT,
       }
     : {
         type: "timeseries",
         ...common,
         options: {
-          legend: { displayMode: "list", placement: "bottom", showLegend: true },
+          legend: { displayMode: "list", placement: "bottom", showLegend: true, calcs: [] },
           tooltip: { mode: "multi", sort: "desc" },
         },
       };
