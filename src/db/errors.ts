@@ -66,7 +66,7 @@ export function isAway(error: unknown): boolean {
   return AWAY_MESSAGES.some((pattern) => pattern.test(error.message.split(" - ").at(-1) ?? ""));
 }
 
-/** Why a database did not answer, in a few words for the log: never a value. */
+/** Why a database did not answer, in a few words for the log: never a secret. */
 export function outageReason(error: unknown): string {
   if (error instanceof AggregateError) return outageReason(error.errors[0]);
   if (!(error instanceof Error)) return "unknown";
