@@ -117,8 +117,8 @@ const REFUSED: [string, Values, string][] = [
   ],
   [
     "no time to end",
-    production({ api: { drainSeconds: 30, terminationGracePeriodSeconds: 45 } }),
-    "api.terminationGracePeriodSeconds must be at least 20 more than api.drainSeconds",
+    production({ api: { drainSeconds: 31, terminationGracePeriodSeconds: 45 } }),
+    "api.terminationGracePeriodSeconds must be at least 15 more than api.drainSeconds",
   ],
   [
     "clusters without kubeconfigs",

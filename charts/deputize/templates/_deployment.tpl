@@ -1,5 +1,5 @@
 {{/* A role that stays up. Argument: dict "root" $ "component" "api" "values" .Values.api "ports" "…" "volumes" "…"
-     "mounts" "…" "annotations" "…" "preStop" seconds "isScaled" bool "token" bool; texts are YAML. */}}
+     "mounts" "…" "annotations" "…" "isScaled" bool "token" bool; texts are YAML. */}}
 {{- define "deputize.deployment" -}}
 {{- $root := .root -}}
 {{- $files := include (printf "deputize.files.%s" .component) $root -}}
@@ -75,10 +75,6 @@ spec:
             periodSeconds: 5
             timeoutSeconds: 3
             failureThreshold: 2
-          {{- with .preStop }}
-          lifecycle:
-            preStop: { sleep: { seconds: {{ . }} } }
-          {{- end }}
           resources:
             {{- toYaml .values.resources | nindent 12 }}
           securityContext:

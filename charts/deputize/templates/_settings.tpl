@@ -131,6 +131,7 @@ HOST: "0.0.0.0"
 PORT: "8080"
 BASE_URL: {{ include "deputize.baseUrl" . | quote }}
 SERVICE_WORD_ALIASES: {{ join "," .Values.api.serviceWordAliases | quote }}
+DRAIN_SECONDS: {{ .Values.api.drainSeconds | int64 | quote }}
 TRUSTED_PROXIES: {{ join "," .Values.api.trustedProxies | quote }}
 MAIL_FROM: {{ .Values.smtp.from | quote }}
 VAULT_URL: {{ include "deputize.keyvaultUrl" . | quote }}

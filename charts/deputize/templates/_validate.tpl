@@ -118,8 +118,8 @@
 {{- if and (include "deputize.apiScales" $) (gt (int .autoscaling.minReplicas) (int .autoscaling.maxReplicas)) -}}
 {{- fail "api.autoscaling.minReplicas is greater than maxReplicas." -}}
 {{- end -}}
-{{- if lt (int .terminationGracePeriodSeconds) (add (int .drainSeconds) 20) -}}
-{{- fail "api.terminationGracePeriodSeconds must be at least 20 more than api.drainSeconds: calls under way need their time." -}}
+{{- if lt (int .terminationGracePeriodSeconds) (add (int .drainSeconds) 15) -}}
+{{- fail "api.terminationGracePeriodSeconds must be at least 15 more than api.drainSeconds: calls under way need their time." -}}
 {{- end -}}
 {{- if and .clusters (not .clustersKubeconfigs.existingSecret.name) -}}
 {{- fail "api.clusters is given and api.clustersKubeconfigs.existingSecret.name is empty. Name the Secret that has their kubeconfigs." -}}
