@@ -26,8 +26,9 @@ const VERSIONED = ["app.kubernetes.io/version", "helm.sh/chart"];
 const SECRETS = "/run/secrets/deputize/";
 /** Jobs that write the vault's certificates into Secrets. */
 const CERTIFICATES = ["keyvault-certificates", "keyvault-renewal"];
-/** Settings of the vault whose file is not always there: without a PIN it is sealed, and init makes no connections. */
+/** Settings of the vault whose file may be missing: it may be sealed, and init makes no connections. */
 const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
+const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
 /** Pods that people start themselves, to restore a vault: the chart has their policy only. */
 const OF_PEOPLE = "keyvault-init";
@@ -151,8 +152,9 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
       );
       const [pod] = chosen;
       const ports = pod === undefined ? [] : containersOf(pod).flatMap(({ ports = [] }) => ports);
-      for (const { targetPort } of service.spec.ports)
+      for (const { targetPort } of service.spec.ports) {
         expect(ports.map(({ name }) => name)).toContain(targetPort);
+      }
     }
   });
 
@@ -223,8 +225,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     const described = await settings();
     for (const { container } of await containers()) {
       const [role = ""] = container.args ?? [];
-      if (!["api", "operator", "worker", "migrate"].includes(role) || container.command !== undefined)
-        continue;
+      if (!ROLES.includes(role) || container.command !== undefined) continue;
       for (const { name } of container.env ?? []) {
         const roles = described.get(name) ?? described.get(name.replace(/_FILE$/, ""));
         expect(roles, `${name} is not in docs/settings.md`).toBeDefined();

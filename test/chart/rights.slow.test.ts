@@ -10,7 +10,7 @@ const program = await helm("v4");
 const missing = program.missing ?? (await missingCluster());
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** Everything that accounts of a release may do, a line for each resource: `group/resource [names]: verbs`. */
+/** What accounts of a release may do, a line for each resource: `group/resource [names]: verbs`. */
 const KINDS = ["agents", "delegations", "platforms"].map((kind) => `deputize.io/${kind}`);
 const OPERATOR = [
   ...KINDS.map((kind) => `${kind}: get list patch watch`),
@@ -98,7 +98,7 @@ const CASES: [string, Values, Rights][] = [
   ],
 ];
 
-/** What people may do in a namespace where a role is bound to them: verb, resource, viewer, editor, approver. */
+/** What a role that is bound in a namespace gives: verb, resource, viewer, editor, approver. */
 const CAN_I: [string, string, boolean, boolean, boolean][] = [
   ...["platforms", "agents", "delegations"].flatMap((kind): [string, string, boolean, boolean, boolean][] => [
     ...["get", "list", "watch"].map((verb): [string, string, boolean, boolean, boolean] => [

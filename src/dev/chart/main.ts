@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { staleChartFiles, writeChartFiles } from "./chart_files.ts";
 
-/** `npm run chart`: makes the chart's copies of other files anew. With `--check` it only says which are stale. */
+/** `npm run chart`: makes the chart's copies of other files; with `--check` it says which are stale. */
 const ROOT = join(import.meta.dirname, "../../..");
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 
