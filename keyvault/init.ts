@@ -40,8 +40,8 @@ export type InitOptions = {
  * file was taken away: without the PIN the token is not tried. What does not belong together is found before
  * anything is made.
  *
- * Throws `UserError` when what is there does not belong together, for instance a database whose token is gone,
- * or a PIN is needed that is not to be made
+ * Throws `UserError` when what is there does not belong together, for instance a database whose token is
+ * gone, or a PIN is needed that is not to be made
  */
 export async function initialise(
   config: Config,

@@ -97,7 +97,7 @@ async function ensureEnd(
   return { secret, done: present === undefined ? "made" : "renewed", not_after: endOf(certificate) };
 }
 
-/** The certificate in a Secret. Throws `UserError` unless it is one of the authorities', whatever else it is. */
+/** The certificate in a Secret. Throws `UserError` unless it is one of the authorities'. */
 function requireOwn(name: string, files: SecretFiles, { all }: Authority): X509Certificate {
   const [certificate] = readCertificates(
     `tls.crt of the Secret ${name}`,

@@ -32,8 +32,8 @@ const TIMEOUT_MS = 10_000;
  * folder with its `token`, `ca.crt` and `namespace`. It needs the rights to get, create and patch Secrets of
  * the names it is given, and no others: each is written by a patch under its own name.
  *
- * Throws `UserError` when the folder is not an account's. Its calls do when the API server does not answer, or
- * refuses
+ * Throws `UserError` when the folder is not an account's. Its calls do when the API server does not answer,
+ * or refuses
  */
 export async function openSecrets(url: string, account: string): Promise<Secrets> {
   const read = (name: string): Promise<string> =>

@@ -163,8 +163,9 @@ test("two that begin concurrently agree on one authority", async () => {
   const both = await Promise.all([doneBy(), doneBy()]);
   expect(both.map(([first]) => first?.[1]).sort()).toEqual(["kept", "made"]);
   const authority = new X509Certificate(await fileOf(AUTHORITY, "ca.pem"));
-  for (const { secret } of PLAN.ends)
+  for (const { secret } of PLAN.ends) {
     expect((await certificateOf(secret)).verify(authority.publicKey)).toBe(true);
+  }
   expect((await doneBy()).map(([, done]) => done)).toEqual(["kept", "kept", "kept"]);
 });
 
