@@ -1,3 +1,4 @@
+import { isIPv6 } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Kubectl, KubernetesObject } from "../../../plugin/kubectl.ts";
 import { DELIVERIES_PATH, type KeptDelivery } from "../../../tour_receiver/run.ts";
@@ -17,9 +18,15 @@ const USER = 10_001;
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
-/** Where the cluster's worker delivers. */
-export function receiverUrl(namespace: string): string {
-  return `http://${RECEIVER}.${namespace}.svc.cluster.local:${PORT}${WEBHOOK_PATH}`;
+/**
+ * Where the cluster's worker delivers: the address of the Service, since the worker resolves whole names only,
+ * and the end of a whole name is each cluster's own.
+ */
+export async function receiverUrl(kubectl: Kubectl): Promise<string> {
+  type Service = KubernetesObject & { spec: { clusterIP: string } };
+  const { spec } = await kubectl.json<Service>(["get", "services", RECEIVER]);
+  const host = isIPv6(spec.clusterIP) ? `[${spec.clusterIP}]` : spec.clusterIP;
+  return `http://${host}:${PORT}${WEBHOOK_PATH}`;
 }
 
 /** What is applied for it: a pod of the release's own image that the release's worker alone can reach. */

@@ -53,7 +53,7 @@ function reachByKubectl(common: readonly string[]): Reach {
     async receiver({ kubectl, namespace, timeoutMs, interrupted }) {
       await receiverReady(kubectl, timeoutMs, interrupted);
       const target = { namespace, name: `pod/${RECEIVER}`, port: String(READ_PORT) };
-      return { url: receiverUrl(namespace), deliveries: await forward(target) };
+      return { url: await receiverUrl(kubectl), deliveries: await forward(target) };
     },
   };
 }
