@@ -21,8 +21,9 @@ const monitoring = (more: Values = {}, values: Values = PRODUCTION): Values =>
 const rulesOf = (part: string) => readFile(join(ALERTS, `${part}.rules.yaml`), "utf8").then(parse);
 const ofKind = (objects: readonly Rendered[], kind: string) =>
   objects.filter((object) => object.kind === kind);
+const ENDPOINT = { port: "health", path: "/metrics", interval: "15s", scrapeTimeout: "10s" };
 const isOurs = ({ kind, metadata }: Rendered) =>
-  ["ServiceMonitor", "PrometheusRule"].includes(kind) || metadata.name.endsWith("-dashboard");
+  ["ServiceMonitor", "PodMonitor", "PrometheusRule"].includes(kind) || metadata.name.endsWith("-dashboard");
 
 describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
   describe.skipIf(missing !== undefined)("monitoring", () => {
@@ -35,30 +36,35 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
 
     test("has a monitor for each role, which chooses one Service of it and its health port", async () => {
       const objects = await render(path, monitoring({ serviceMonitor: { interval: "15s" } }));
-      const monitors = ofKind(objects, "ServiceMonitor");
-      const roles = ["api", "keyvault", "operator", "worker"];
-      expect(monitors.map(({ metadata }) => metadata.name).sort()).toEqual(
-        roles.map((role) => `deputize-${role}`),
-      );
-      const chosen = monitors.map(({ metadata, spec }) => {
+      const chosen = ofKind(objects, "ServiceMonitor").map(({ metadata, spec }) => {
         expect(spec.namespaceSelector).toEqual({ matchNames: [NAMESPACE] });
-        expect(spec.endpoints).toEqual([
-          { port: "health", path: "/metrics", interval: "15s", scrapeTimeout: "10s" },
-        ]);
+        expect(spec.endpoints).toEqual([ENDPOINT]);
         const wanted = Object.entries(spec.selector.matchLabels);
         const services = ofKind(objects, "Service").filter(({ metadata: { labels = {} } }) =>
           wanted.every(([label, value]) => labels[label] === value),
         );
-        return [metadata.name, ...services.map((one) => [one.metadata.name, one.spec.ports[0].port])];
+        return [metadata.name, ...services.map((one) => `${one.metadata.name} ${one.spec.ports[0].port}`)];
       });
-      const made = ofKind(objects, "StatefulSet").some(
-        ({ metadata }) => metadata.name === "deputize-keyvault",
+      expect(chosen.sort()).toEqual(
+        ["api", "operator", "worker"].map((role) => [`deputize-${role}`, `deputize-${role}-health 9090`]),
       );
-      const expected = (made ? roles : roles.filter((role) => role !== "keyvault")).map((role) => [
-        `deputize-${role}`,
-        [`deputize-${role}-health`, 9090],
-      ]);
-      expect(chosen.filter(([name]) => made || name !== "deputize-keyvault").sort()).toEqual(expected);
+    });
+
+    test("has a monitor of the vault's pod", async () => {
+      const objects = await render(path, monitoring({ serviceMonitor: { interval: "15s" } }));
+      const [monitor, ...others] = ofKind(objects, "PodMonitor");
+      expect(others).toEqual([]);
+      expect(monitor?.spec).toEqual({
+        namespaceSelector: { matchNames: [NAMESPACE] },
+        selector: {
+          matchLabels: {
+            "app.kubernetes.io/name": "deputize",
+            "app.kubernetes.io/instance": "deputize",
+            "app.kubernetes.io/component": "keyvault",
+          },
+        },
+        podMetricsEndpoints: [ENDPOINT],
+      });
     });
 
     test("has no monitor of an operator that is not there", async () => {

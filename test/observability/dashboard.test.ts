@@ -66,7 +66,7 @@ test("the choice of a namespace asks a metric that there is", () => {
   expect(metricsIn(namespace ?? "")).toHaveLength(1);
 });
 
-test("no two panels have an id, a title in their row, or a place in common", () => {
+test("no two panels have an id or a place in common, no two queries of a panel a letter", () => {
   const { panels } = dashboard;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
@@ -74,8 +74,9 @@ test("no two panels have an id, a title in their row, or a place in common", () 
   );
   expect(new Set(cells).size).toBe(cells.length);
   expect(panels.every(({ gridPos: { x, w } }) => x + w <= 24)).toBe(true);
-  for (const { targets: own = [] } of panels)
+  for (const { targets: own = [] } of panels) {
     expect(new Set(own.map(({ refId }) => refId)).size).toBe(own.length);
+  }
 });
 
 test("each metric is in a panel or an alert, or is listed as one that is not", async () => {

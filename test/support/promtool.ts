@@ -38,8 +38,7 @@ export async function promtool(): Promise<Promtool> {
 
 async function candidate(): Promise<string> {
   const version = (await listed()) ?? (await run("apt-get", ["update"], { timeout: FETCH_MS }).then(listed));
-  if (version === undefined)
-    throw new Error("the lists of packages do not have it, not after apt-get update");
+  if (version === undefined) throw new Error("the lists of packages do not have it, even read anew");
   return version.replaceAll(/[^\w.+~-]/g, "_");
 }
 

@@ -53,9 +53,9 @@ type FinishDeps = {
 
 /**
  * The one place where an exchange ends: `work`'s answer or its error becomes the response, with the headers
- * that every answer has; time and status are counted under `route`, errors by code. A call that hangs, because a part it
- * needs does, becomes `unavailable` at the deadline. Faults of ours are logged with the request's id,
- * refusals and successes are not. Never rejects.
+ * that every answer has; time and status are counted under `route`, errors by code. A call that hangs,
+ * because a part it needs does, becomes `unavailable` at the deadline. Faults of ours are logged with the
+ * request's id, refusals and successes are not. Never rejects.
  */
 export function createFinishExchange({
   log,

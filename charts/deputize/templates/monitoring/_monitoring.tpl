@@ -17,3 +17,11 @@ annotations:
 {{- define "deputize.monitoringNamespace" -}}
 {{- .Values.monitoring.namespace | default .Release.Namespace -}}
 {{- end -}}
+
+{{/* How each part is read: by plain HTTP without a certificate, as probes do. */}}
+{{- define "deputize.monitoringEndpoints" -}}
+- port: health
+  path: /metrics
+  interval: {{ .Values.monitoring.serviceMonitor.interval }}
+  scrapeTimeout: {{ .Values.monitoring.serviceMonitor.scrapeTimeout }}
+{{- end -}}

@@ -1,4 +1,5 @@
-import { type Panel, type Query, type Row, rows } from "./panels.ts";
+import { rows } from "./panels.ts";
+import type { Panel, Query, Row } from "./queries.ts";
 
 const TITLE = "Deputize";
 const UID = "deputize";

@@ -1,0 +1,154 @@
+import { one, quantiles, type Row, rate } from "./queries.ts";
+
+/** What to see first. */
+export const overview: Row = {
+  title: "Overview",
+  panels: [
+    {
+      title: "Ready",
+      unit: "short",
+      kind: "stat",
+      queries: one("sum by (role) (deputize_ready)", "{{role}}"),
+    },
+    {
+      title: "Vault cannot sign",
+      unit: "short",
+      kind: "stat",
+      description: "1 under the reason. All 0: it signs.",
+      queries: one("max by (reason) (keyvault_not_ready)", "{{reason}}"),
+    },
+    {
+      title: "Leading operators",
+      unit: "short",
+      kind: "stat",
+      queries: one("sum(leader_election_master_status)", "leaders"),
+    },
+    {
+      title: "Certificates end in",
+      unit: "s",
+      kind: "stat",
+      queries: [
+        {
+          expr: "min by (certificate) (keyvault_certificate_expiry_timestamp_seconds) - time()",
+          legend: "vault {{certificate}}",
+        },
+        { expr: "min(deputize_vault_certificate_expiry_timestamp_seconds) - time()", legend: "vault client" },
+      ],
+    },
+    {
+      title: "Age of the vault's backup",
+      unit: "s",
+      kind: "stat",
+      queries: one("time() - (max(keyvault_last_backup_timestamp_seconds) > 0)", "newest"),
+    },
+    {
+      title: "Decisions",
+      unit: "reqps",
+      queries: one(rate("deputize_proof_decisions_total", "decision"), "{{decision}}"),
+    },
+    {
+      title: "Calls answered 5xx",
+      unit: "percentunit",
+      queries: one(
+        `${rate('deputize_http_request_seconds_count{status=~"5.."}')} / ${rate("deputize_http_request_seconds_count")}`,
+        "5xx",
+      ),
+    },
+  ],
+};
+
+/** Calls, times and errors of the API, and its mail. */
+export const api: Row = {
+  title: "API",
+  panels: [
+    {
+      title: "Calls by operation",
+      unit: "reqps",
+      queries: one(rate("deputize_http_request_seconds_count", "route"), "{{route}}"),
+    },
+    {
+      title: "Verify",
+      unit: "s",
+      queries: quantiles('deputize_http_request_seconds_bucket{route="verify_proof"}'),
+    },
+    {
+      title: "Challenge and present",
+      unit: "s",
+      queries: quantiles(
+        'deputize_http_request_seconds_bucket{route=~"create_challenge|present_proof"}',
+        "route",
+      ),
+    },
+    {
+      title: "Errors by code",
+      unit: "reqps",
+      queries: one(`${rate("deputize_http_errors_total", "code")} > 0`, "{{code}}"),
+    },
+    {
+      title: "Answers by status",
+      unit: "reqps",
+      queries: one(rate("deputize_http_request_seconds_count", "status"), "{{status}}"),
+    },
+    {
+      title: "Mail to account owners",
+      unit: "short",
+      queries: [
+        { expr: "max(deputize_notices_waiting)", legend: "waiting" },
+        { expr: "max(deputize_notices_oldest_seconds)", legend: "oldest, seconds" },
+        { expr: rate("deputize_notice_attempts_total", "outcome"), legend: "{{outcome}} a second" },
+      ],
+    },
+  ],
+};
+
+/** Calls of the key vault. */
+export const vault: Row = {
+  title: "Key vault",
+  panels: [
+    {
+      title: "Calls",
+      unit: "reqps",
+      queries: one(rate("keyvault_call_seconds_count", "call"), "{{call}}"),
+    },
+    {
+      title: "Signing",
+      unit: "s",
+      queries: quantiles('keyvault_call_seconds_bucket{call=~".*/sign/.*"}', "call"),
+    },
+    {
+      title: "Results but answered",
+      unit: "reqps",
+      queries: one(rate('keyvault_call_seconds_count{result!="answered"}', "result"), "{{result}}"),
+    },
+    {
+      title: "Keys asked for",
+      unit: "reqps",
+      queries: one(rate("keyvault_key_creations_total", "caller, outcome"), "{{caller}} {{outcome}}"),
+    },
+  ],
+};
+
+/** Of the roles, by their readiness: other programs have metrics of these names too. */
+const ours = (series: string) => `${series} and on (instance, job) deputize_ready`;
+
+/** Memory and time of the roles. */
+export const processes: Row = {
+  title: "Processes",
+  panels: [
+    {
+      title: "Memory",
+      unit: "bytes",
+      queries: one(ours("process_resident_memory_bytes"), "{{instance}}"),
+    },
+    {
+      title: "Processor time",
+      unit: "percentunit",
+      queries: one(ours("rate(process_cpu_seconds_total[$__rate_interval])"), "{{instance}}"),
+    },
+    {
+      title: "Event loop, p99",
+      unit: "s",
+      queries: one(ours("nodejs_eventloop_lag_p99_seconds"), "{{instance}}"),
+    },
+  ],
+};
