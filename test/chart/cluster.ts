@@ -136,7 +136,10 @@ async function resourcePaths(kubernetes: Kubernetes): Promise<(object: Rendered)
     return `${spec.group}/${version} ${spec.names.kind}`;
   });
   await until("all kinds are served", async () => {
-    await learn();
+    // A group is listed a moment before it is served; until then the answer is not JSON.
+    await learn().catch((error: unknown) => {
+      if (!(error instanceof SyntaxError)) throw error;
+    });
     return needed.every((kind) => paths.has(kind));
   });
   return ({ apiVersion, kind, metadata }) => {
