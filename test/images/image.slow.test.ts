@@ -18,12 +18,14 @@ const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"] as const;
 
 let folder: string;
 let images: Record<string, UnpackedImage>;
+let commit: string;
 
 beforeAll(async () => {
   if (process.getuid?.() !== 0) throw new Error("Run as root: the images' programs are started by chroot");
   // Not below the folder for temporary files, which may be memory.
   await mkdir(IMAGES_FOLDER, { recursive: true });
   folder = await mkdtemp(join(IMAGES_FOLDER, "test-"));
+  commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
   images = await buildAndUnpack(folder);
 }, BUILD_MS);
 afterAll(() => rm(folder, { recursive: true, force: true }));
@@ -81,7 +83,6 @@ describe.each(NAMES)("%s", (name) => {
   test("runs as a user without rights, and says what it is", () => {
     const { config, references } = image(name);
     const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-    const commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
     expect(references).toEqual([`localhost/${name}:under-test`]);
     expect(config).toMatchObject({
       User: "10001:10001",

@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -40,7 +41,6 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
   const base = await baseOf(options, log, terminal);
   const { version } = JSON.parse(await readFile(join(ROOT, "package.json"), "utf8"));
   const lock: Lock = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
-  // As options: layers that are kept from earlier builds would keep earlier values of arguments in labels.
   const labels = [`version=${version}`, `revision=${revision()}`].flatMap((label) => [
     "--label",
     `org.opencontainers.image.${label}`,
@@ -53,7 +53,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
       // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
       const how = ["--isolation", "chroot", "--layers", "--format", "docker", "--target", target];
       const from = ["--build-arg", `BASE=${base}`, ...secrets];
-      await buildah(log, "build", ...how, ...from, ...labels, "--tag", reference, ROOT);
+      await buildah(log, "build", ...how, ...from, "--tag", reference, ROOT);
+      await label(log, reference, labels);
       await rm(`${archive}.partial`, { force: true });
       await buildah(log, "push", "--quiet", reference, `docker-archive:${archive}.partial:${reference}`);
       await rename(`${archive}.partial`, archive);
@@ -61,6 +62,17 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
       await writeFile(join(out, `${name}.cdx.json`), `${JSON.stringify(bill, undefined, 2)}\n`);
     });
   }
+}
+
+/**
+ * Labels an image that was built. While it is built buildah takes layers that it kept with an earlier build's
+ * labels for the same.
+ */
+async function label(log: string, reference: string, labels: readonly string[]): Promise<void> {
+  const container = `labels-${randomUUID()}`;
+  await buildah(log, "from", "--name", container, reference);
+  await buildah(log, "config", ...labels, container);
+  await buildah(log, "commit", "--quiet", "--rm", "--format", "docker", container, reference);
 }
 
 function chosenImages(only: readonly string[] | undefined): readonly Image[] {

@@ -9,7 +9,9 @@ import { UserError } from "../user_error.ts";
 export const IMAGES_FOLDER = join(homedir(), ".cache", "deputize", "images");
 const LAST_LINES = 15;
 
-/** Runs a program to its end with its output in a log. Throws `UserError` with the log's end when it fails. */
+/**
+ * Runs a program to its end with its output in a log. Throws `UserError` with the log's end when it fails.
+ */
 export async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
   const file = openSync(log, "a", 0o600);

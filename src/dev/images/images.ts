@@ -3,7 +3,7 @@ export type Image = {
   /** The stage in the Dockerfile. */
   target: string;
   name: string;
-  /** Folders in package-lock.json: of a workspace whose packages are in the image, or of a package that is. */
+  /** A folder in package-lock.json: a workspace whose packages are in the image, or a package that is. */
   packages: string;
 };
 

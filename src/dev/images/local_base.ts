@@ -19,7 +19,8 @@ const DEBIAN = [
   '--customize-hook=rm -rf "$1"/tmp/*',
 ];
 
-const RECIPE = `FROM scratch
+const NOTHING = "scratch";
+const RECIPE = `FROM ${NOTHING}
 ADD debian.tar /
 COPY node /usr/local/bin/node
 ADD npm-${NPM}.tgz /usr/local/lib/node_modules

@@ -18,35 +18,36 @@ type Component = { name: string; version: string; purl: string; "bom-ref": strin
 
 /**
  * The bill of materials of an image, in CycloneDX 1.5: the npm packages in it, each with its hash, and what
- * each depends on. `root` is the folder in the lock that everything else hangs on: a package, or a workspace. (`npm sbom --workspace`
- * leaves out what other workspaces need too.) Nothing in it depends on when or where it is made.
+ * each depends on. `root` is the folder in the lock that everything else hangs on: a package, or a workspace.
+ * (`npm sbom --workspace` leaves half of them out.) Nothing in it depends on when or where it is made.
  */
 export function billOfMaterials(image: string, version: string, lock: Lock, root: string): object {
   const main = componentOf("application", image, version, {});
-  const found = new Map<string, Component>();
-  const edges = new Map<string, string[]>();
+  const refs = new Map<string, string>();
+  const components = new Map<string, Component>();
+  const edges = new Map<string, Set<string>>();
   const visit = (folder: string): string => {
-    const known = found.get(folder);
-    if (known !== undefined) return known["bom-ref"];
+    const known = refs.get(folder);
+    if (known !== undefined) return known;
     const locked = lock.packages[folder] ?? {};
     const component = componentOf("library", nameOf(folder), locked.version ?? "", locked);
-    found.set(folder, component);
-    edges.set(folder, [...new Set(dependenciesOf(lock, folder).map(visit))].sort());
-    return component["bom-ref"];
+    const ref = component["bom-ref"];
+    refs.set(folder, ref);
+    components.set(ref, component);
+    // The same version may be in two folders, and find others from there.
+    const needed = dependenciesOf(lock, folder).map(visit);
+    edges.set(ref, new Set([...(edges.get(ref) ?? []), ...needed]));
+    return ref;
   };
   const direct = directlyFrom(lock, root).map(visit).sort();
-  const components = [...new Map([...found.values()].map((each) => [each["bom-ref"], each])).values()];
-  const dependencies = [...found].map(([folder, { "bom-ref": ref }]) => ({
-    ref,
-    dependsOn: edges.get(folder),
-  }));
+  const dependencies = [...edges].map(([ref, needed]) => ({ ref, dependsOn: [...needed].sort() }));
   return {
     $schema: "http://cyclonedx.org/schema/bom-1.5.schema.json",
     bomFormat: "CycloneDX",
     specVersion: "1.5",
     version: 1,
     metadata: { component: main },
-    components: sorted(components, (each) => each["bom-ref"]),
+    components: sorted([...components.values()], (each) => each["bom-ref"]),
     dependencies: [{ ref: main["bom-ref"], dependsOn: direct }, ...sorted(dependencies, ({ ref }) => ref)],
   };
 }
