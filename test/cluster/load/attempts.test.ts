@@ -20,7 +20,7 @@ test("repeats a call that was cut or put off, and counts each", async () => {
   const tally = newTally();
   const call = answersOf(new Error("reset"), answer(503, { "retry-after": "1" }), answer(200));
   expect(await insist("verify", tally, call)).toMatchObject({ status: 200 });
-  expect(tally).toEqual({ answered: 1, unavailable: 1, cut: 1, wrong: [] });
+  expect(tally).toEqual({ answered: 1, unavailable: 1, cut: 1, locked: 0, wrong: [] });
 });
 
 test.each([
@@ -36,4 +36,11 @@ test("takes a refusal as an answer", async () => {
   const tally = newTally();
   expect(await insist("verify", tally, answersOf(answer(409)))).toMatchObject({ status: 409 });
   expect(tally.answered).toBe(1);
+});
+
+test("comes again while the idempotency key of a call that was cut is locked", async () => {
+  const tally = newTally();
+  const locked = { ...answer(409), text: '{"error":{"code":"idempotency_conflict"}}' };
+  expect(await insist("deny", tally, answersOf(locked, answer(200)))).toMatchObject({ status: 200 });
+  expect(tally).toMatchObject({ answered: 1, locked: 1, wrong: [] });
 });

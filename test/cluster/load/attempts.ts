@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 export type Answer = { status: number; headers: Headers; text: string };
 
 /** How the calls of a run went, each attempt counted. `wrong` is what an application need not bear. */
-export type Tally = { answered: number; unavailable: number; cut: number; wrong: string[] };
+export type Tally = { answered: number; unavailable: number; cut: number; locked: number; wrong: string[] };
 
 /** Longer than a pod takes to come back, an elected Postgres to recover, or a claim to end. */
 const GIVE_UP_MS = 120_000;
@@ -12,12 +12,13 @@ const PAUSE_MS = 200;
 
 /** Nothing yet. */
 export function newTally(): Tally {
-  return { answered: 0, unavailable: 0, cut: 0, wrong: [] };
+  return { answered: 0, unavailable: 0, cut: 0, locked: 0, wrong: [] };
 }
 
 /**
  * Repeats a call as a careful application does, until it is answered: after a 503 that says when to come
- * again, and after a connection that was cut. Any other 5xx, and a 503 without Retry-After, is written down as
+ * again, after a connection that was cut, and while an idempotency key is locked, as it is for a minute when the
+ * process that worked on it died. Any other 5xx, and a 503 without Retry-After, is written down as
  * wrong and repeated too. Rejects after two minutes.
  */
 export async function insist<A extends Answer>(
@@ -28,11 +29,12 @@ export async function insist<A extends Answer>(
   const end = performance.now() + GIVE_UP_MS;
   for (;;) {
     const answer = await call().catch((error: unknown) => reasonOf(error));
-    if (typeof answer !== "string" && answer.status < 500) {
+    if (typeof answer !== "string" && answer.status < 500 && !isLocked(answer)) {
       tally.answered += 1;
       return answer;
     }
     if (typeof answer === "string") tally.cut += 1;
+    else if (isLocked(answer)) tally.locked += 1;
     else if (answer.status === 503 && answer.headers.has("retry-after")) tally.unavailable += 1;
     else tally.wrong.push(`${what} answered ${answer.status}: ${answer.text.slice(0, 200)}`);
     if (performance.now() > end) {
@@ -40,6 +42,10 @@ export async function insist<A extends Answer>(
     }
     await sleep(PAUSE_MS);
   }
+}
+
+function isLocked({ status, text }: Answer): boolean {
+  return status === 409 && text.includes('"idempotency_conflict"');
 }
 
 function said(answer: Answer | string): string {
@@ -51,7 +57,7 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
-/** The sum of two tallies, for people. */
-export function described({ answered, unavailable, cut, wrong }: Tally): string {
-  return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${wrong.length} wrong`;
+/** A tally, for people. */
+export function described({ answered, unavailable, cut, locked, wrong }: Tally): string {
+  return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${locked} times a key locked, ${wrong.length} wrong`;
 }
