@@ -1,7 +1,10 @@
 import { defineConfig } from "vitest/config";
 import base from "./vitest.config.ts";
 
-/** `npm run test:cluster`: the chart on a real cluster, phase after phase; what a failed one leaves, no other uses. */
+/**
+ * `npm run test:cluster`: the chart on a real cluster, phase after phase; what a failed one leaves, no other
+ * uses.
+ */
 export default defineConfig({
   test: {
     ...base.test,

@@ -5,7 +5,8 @@ useMemoryForFiles();
 
 /**
  * Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300
- * times. Tests named `*.slow.test.ts` run by `npm run test:slow`, `*.cluster.test.ts` by `npm run test:cluster`.
+ * times. Tests named `*.slow.test.ts` run by `npm run test:slow`, `*.cluster.test.ts` by `npm run
+ * test:cluster`.
  */
 export default defineConfig({
   test: {

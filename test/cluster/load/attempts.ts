@@ -17,9 +17,9 @@ export function newTally(): Tally {
 
 /**
  * Repeats a call as a careful application does, until it is answered: after a 503 that says when to come
- * again, after a connection that was cut, and while an idempotency key is locked, as it is for a minute when the
- * process that worked on it died. Any other 5xx, and a 503 without Retry-After, is written down as
- * wrong and repeated too. Rejects after two minutes.
+ * again, after a connection that was cut, and while an idempotency key is locked, as it is for a minute when
+ * the process that worked on it died. Any other 5xx, and a 503 without Retry-After, is written down as wrong
+ * and repeated too. Rejects after two minutes.
  */
 export async function insist<A extends Answer>(
   what: string,

@@ -4,8 +4,8 @@ import { readLines } from "../../soak/lines.ts";
 export type Sequence = { compared: number; problems: string[] };
 
 /**
- * Compares the order in which a shop's events arrived with that in which its people decided. It is promised to
- * a receiver that accepts everything, and of one with a retry the retried event comes later: so only shops
+ * Compares the order in which a shop's events arrived with that in which its people decided. It is promised
+ * to a receiver that accepts everything, and of one with a retry the retried event comes later: so only shops
  * whose deliveries all took one attempt are compared.
  */
 export function checkSequence(folder: string): Sequence {

@@ -36,8 +36,8 @@ function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
 
 /**
  * Asks for decisions at a steady rate, whether earlier ones are answered or not, until it is stopped. A call
- * without an answer is repeated with the same proof: a proof that is spent by then was decided on. Begins with
- * the proofs that are given, then makes its own.
+ * without an answer is repeated with the same proof: a proof that is spent by then was decided on. Begins
+ * with the proofs that are given, then makes its own.
  */
 export function startVerifies(
   {

@@ -28,8 +28,8 @@ const LINK = "/sys/class/net/k8t-host";
 const SHARED = ["bin", "img", "layers", "rootfs-node"];
 
 /**
- * The cluster of KUBECONFIG_TEST, or one that is brought up by the scripts of CLUSTER_SCRIPTS. Throws with what
- * is missing where neither can be had.
+ * The cluster of KUBECONFIG_TEST, or one that is brought up by the scripts of CLUSTER_SCRIPTS. Throws with
+ * what is missing where neither can be had.
  */
 export async function openCluster(): Promise<Cluster> {
   const { KUBECONFIG_TEST: kubeconfig = "" } = process.env;

@@ -13,7 +13,9 @@ export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 export const archiveOf = (tag: string, name: string) =>
   join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);
 
-/** Builds the images of this tree, unless IMAGES=built says that they are, and brings them into the cluster. */
+/**
+ * Builds the images of this tree, unless IMAGES=built says that they are, and brings them into the cluster.
+ */
 export async function importImages(cluster: Cluster, tag: string): Promise<void> {
   const archives = NAMES.map((name) => archiveOf(tag, name));
   if (process.env.IMAGES !== "built" || !archives.every(existsSync)) {
