@@ -57,7 +57,7 @@ describe("the Dockerfile", () => {
     "%s starts as a user without rights, with a read-only root",
     (target) => {
       const stage = STAGES.get(target) ?? [];
-      expect(stage[0]).toBe(`FROM scratch AS ${target}`);
+      expect(words(stage[0] ?? "")).toEqual(["scratch", "AS", target]);
       expect(stage).toEqual(expect.arrayContaining(["USER 10001:10001", "HEALTHCHECK NONE", "WORKDIR /app"]));
       expect(stage.filter((line) => /^(RUN|ADD|VOLUME|EXPOSE|CMD) /.test(line))).toEqual([]);
       expect(stage.filter((line) => line.startsWith("ENTRYPOINT "))).toEqual([
