@@ -46,6 +46,14 @@ export type Kubectl = {
   list<T extends KubernetesObject>(args: readonly string[]): Promise<T[]>;
 };
 
+/** A line of the log that kubectl writes beside what it says. */
+const LOGGED = /^[EWIF]\d{4} .*\n?/gm;
+
+/** What kubectl says to people; all that it wrote where that is nothing. */
+function said(err: string): string {
+  return err.replaceAll(LOGGED, "").trim() || err.trim();
+}
+
 /** Runs `program` with arguments that every call gets: context, namespace and whom it acts as. */
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
@@ -60,7 +68,7 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
       child.on("close", (code) => resolve(code ?? 1));
     });
     const [code, out, err] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
-    if (code !== 0) throw new KubectlFailure(err.trim() || `${program} ended with status ${code}`);
+    if (code !== 0) throw new KubectlFailure(said(err) || `${program} ended with status ${code}`);
     return out;
   }
 

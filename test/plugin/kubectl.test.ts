@@ -1,0 +1,40 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { createKubectl } from "../../src/plugin/kubectl.ts";
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "deputize-kubectl-"));
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** What is thrown when kubectl writes this on its standard error and ends with 1. */
+async function failureAfter(err: string): Promise<string> {
+  const program = join(folder, "kubectl");
+  await writeFile(`${program}.err`, err);
+  await writeFile(program, `#!/bin/sh\ncat "$0.err" >&2\nexit 1\n`);
+  await chmod(program, 0o755);
+  return createKubectl([], program)
+    .run(["get"])
+    .then(
+      () => "nothing",
+      (error: Error) => error.message,
+    );
+}
+
+const LOG = 'E1125 12:41:54.802031    1107 memcache.go:265] "Unhandled Error" err="connection refused"\n';
+
+test("a refusal is what kubectl says, without the lines of its log", async () => {
+  const refusal = "The connection to the server localhost:8080 was refused";
+  expect(await failureAfter(`${LOG}${LOG}${refusal}\n`)).toBe(refusal);
+  expect(await failureAfter(`${refusal}\nE1 is no line of a log\n`)).toBe(
+    `${refusal}\nE1 is no line of a log`,
+  );
+});
+
+test("where it says nothing else its log is shown, and its status where it says nothing", async () => {
+  expect(await failureAfter(LOG)).toBe(LOG.trim());
+  expect(await failureAfter("")).toMatch(/kubectl ended with status 1$/);
+});
