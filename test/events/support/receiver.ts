@@ -23,7 +23,10 @@ export type Reply = (
   nth: number,
 ) => number | undefined | Promise<number | undefined>;
 
-/** A real HTTP receiver, on loopback unless another host is named, that logs every request and checks both signatures by itself. */
+/**
+ * A real HTTP receiver, on loopback unless another host is named, that logs every request and checks both
+ * signatures by itself.
+ */
 export type Receiver = {
   url: string;
   requests: Received[];

@@ -19,8 +19,8 @@ const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
 /**
- * Where the cluster's worker delivers: the address of the Service, since the worker resolves whole names only,
- * and the end of a whole name is each cluster's own.
+ * Where the cluster's worker delivers: the address of the Service, since the worker resolves whole names
+ * only, and the end of a whole name is each cluster's own.
  */
 export async function receiverUrl(kubectl: Kubectl): Promise<string> {
   type Service = KubernetesObject & { spec: { clusterIP: string } };
