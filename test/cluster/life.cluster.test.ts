@@ -1,16 +1,28 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { type Load, type LoadReport, linesOf, startLoad } from "./load/load.ts";
 import { arrowLines, tryArrows } from "./phases/arrows.ts";
-import { helmTest, helmUpgrade, makeNamespace, timed } from "./phases/install.ts";
-import { reconcile } from "./phases/reconcile.ts";
+import {
+  helmRollback,
+  helmTest,
+  helmUninstall,
+  helmUpgrade,
+  makeNamespace,
+  timed,
+} from "./phases/install.ts";
+import { openKeepsake } from "./phases/keepsake.ts";
+import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
 import { showTour } from "./phases/tour.ts";
+import { restartSealed, restartVault, sealVault, unsealVault, withoutPinFile } from "./phases/vault.ts";
+import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
 import { imageOf, importImages } from "./support/images.ts";
+import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
 import { podsOf, type Reach, reach, valuesOf } from "./support/release.ts";
 import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
@@ -21,6 +33,9 @@ import { measureUsage, usageLines } from "./support/usage.ts";
  */
 const TAG = "suite";
 const CALM = { perSecond: 500, proven: 10_000 };
+/** What presenting answers while nothing can be signed. */
+const PUT_OFF = "503 vault_unavailable Retry-After";
+const FAULTS = { perSecond: 50 };
 const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
@@ -113,4 +128,73 @@ test("every decision of a calm load is allowed, and every event arrives in order
   expect(report.verifies).toMatchObject({ unavailable: 0, cut: 0 });
   expect(report.people).toMatchObject({ unavailable: 0, cut: 0 });
   expect(report.ordered).toBe(4);
+});
+
+test("whichever pod is killed under load, nothing is lost", async () => {
+  const counts = await countPods(tools);
+  const { result } = await underLoad("kills", FAULTS, (load) => killEach(tools, load, counts));
+  say(...result);
+});
+
+test("a rolling restart under load costs no decision", async () => {
+  const { result, report } = await underLoad("restart", FAULTS, async (load) => {
+    await sleep(2_000);
+    return restartEach(tools, load);
+  });
+  say(...result);
+  expect(report.verifies.cut).toBe(0);
+});
+
+test("a drain takes one pod of a part at a time", async () => {
+  for (const component of ["api", "worker", "operator"]) {
+    const answers = await evictEach(tools, component);
+    say(`${component}: ${Object.values(answers).join(", then ")}`);
+    expect(answers).toEqual({ first: "evicted", second: "refused by the budget", later: "evicted" });
+  }
+});
+
+test("an upgrade under load, with a migration, and the way back cost no decision", async () => {
+  await importNextImages(cluster, join(folder, "next"), TAG);
+  const chart = await packageNextChart(tools, folder);
+  const keepsake = await withReach(openKeepsake);
+  const { result } = await underLoad("upgrade", FAULTS, async (load) => {
+    const upgraded = await load.fault("upgraded", () => helmUpgrade(tools, valuesOf(NEXT, TAG), chart));
+    await sleep(3_000);
+    return { upgraded, rolledBack: await load.fault("rolled back", () => helmRollback(tools)) };
+  });
+  say(`upgraded within ${result.upgraded} s, rolled back within ${result.rolledBack} s`);
+  expect(await withReach(schemaOf)).toContain(MIGRATION);
+  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+});
+
+test("a vault that is sealed or away costs no certificate, and comes back as it was told", async () => {
+  const keepsake = await withReach(openKeepsake);
+  const present = () => withReach(({ apiUrl }) => keepsake.present(apiUrl));
+  const verify = () => withReach(({ apiUrl }) => keepsake.verify(apiUrl));
+  await sealVault(tools);
+  expect(await present()).toBe(PUT_OFF);
+  await unsealVault(tools);
+  expect(await verify()).toBe("allow authorized");
+  say(`restarted with its PIN, open after ${await restartVault(tools)} s`);
+  expect(await verify()).toBe("allow authorized");
+  const giveBack = await withoutPinFile(tools);
+  try {
+    await restartSealed(tools);
+    expect(await present()).toBe(PUT_OFF);
+    say(`restarted without, and unsealed within ${await timed(() => unsealVault(tools))} s`);
+    expect(await verify()).toBe("allow authorized");
+  } finally {
+    await giveBack();
+  }
+  await restartVault(tools);
+});
+
+test("what was made outlives the release, and the next one finds it", async () => {
+  const keepsake = await withReach(openKeepsake);
+  const before = await whatStays(tools);
+  say(`helm uninstall: ${await helmUninstall(tools)} s`);
+  expect(await whatStays(tools)).toEqual(before);
+  say(...Object.entries(before).map(([what, names]) => `${what} stay: ${names.join(", ")}`));
+  say(`helm install again: ${await helmUpgrade(tools, values)} s`);
+  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
 });

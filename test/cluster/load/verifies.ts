@@ -54,7 +54,7 @@ export function startVerifies(
   const open = new Set<Promise<void>>();
   const proofs = given;
   const started = performance.now();
-  let [isOver, sent, allowed] = [false, 0, 0];
+  let [isOver, place, sent, allowed] = [false, 0, 0, 0];
 
   async function verifyOne({ world, id, body }: Proof, dueAt: number): Promise<void> {
     let tries = 0;
@@ -97,8 +97,15 @@ export function startVerifies(
   async function keepSending(): Promise<void> {
     while (!isOver) {
       const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
-      for (; sent < due && open.size < MOST_OPEN && proofs.length > 0; sent += 1) {
-        const one = verifyOne(proofs.shift() as Proof, started + (sent / perSecond) * 1000);
+      for (; place < due && open.size < MOST_OPEN; place += 1) {
+        const proof = proofs.shift();
+        // A call without a proof is left out: this machine was too slow to make one, and nobody waited.
+        if (proof === undefined) {
+          place = due;
+          break;
+        }
+        const one = verifyOne(proof, started + (place / perSecond) * 1000);
+        sent += 1;
         open.add(one);
         void one.catch((error: Error) => tally.wrong.push(error.message)).finally(() => open.delete(one));
       }

@@ -1,6 +1,7 @@
 import { mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { until } from "../../support/process.ts";
 import { CHART, NAMESPACE, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 
@@ -21,20 +22,40 @@ export async function makeNamespace(tools: Tools): Promise<void> {
 }
 
 /** Installs or upgrades the release and waits until it is ready. Resolves with the seconds that it took. */
-export async function helmUpgrade(tools: Tools, values: object): Promise<number> {
+export async function helmUpgrade(tools: Tools, values: object, chart = CHART): Promise<number> {
   const file = join(await mkdtemp(join(tmpdir(), "deputize-values-")), "values.json");
   await writeFile(file, JSON.stringify(values));
   return timed(() =>
     tools.helm(
-      ...["upgrade", "--install", RELEASE, CHART, "--namespace", NAMESPACE, "--values", file],
+      ...["upgrade", "--install", RELEASE, chart, "--namespace", NAMESPACE, "--values", file],
       ...["--wait", "--timeout", `${READY_S}s`],
     ),
+  );
+}
+
+/** Rolls the release back to the revision before, and waits until it is ready. */
+export function helmRollback(tools: Tools): Promise<number> {
+  return timed(() =>
+    tools.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`),
   );
 }
 
 /** Runs the chart's own tests. */
 export function helmTest(tools: Tools): Promise<number> {
   return timed(() => tools.helm("test", RELEASE, "--namespace", NAMESPACE));
+}
+
+/** Takes the release away and waits until its pods are gone. */
+export function helmUninstall(tools: Tools): Promise<number> {
+  return timed(async () => {
+    await tools.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`);
+    const selector = `app.kubernetes.io/instance=${RELEASE}`;
+    const areGone = async () => {
+      const { items } = await tools.read<{ items: object[] }>("-n", NAMESPACE, "get", "pods", "-l", selector);
+      return items.length === 0;
+    };
+    await until("the release's pods are gone", areGone, READY_S * 1_000);
+  });
 }
 
 /** Seconds that something took, to a tenth. */

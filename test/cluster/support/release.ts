@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { until } from "../../support/process.ts";
 import type { Target } from "../load/load.ts";
 import { ROOT } from "./cluster.ts";
 import type { Forward, Tools } from "./tools.ts";
@@ -18,7 +19,11 @@ export type Pod = {
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
 export const CHART = join(ROOT, "charts/deputize");
+/** Its parts that stay up, and how each is named. */
+export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] as const;
+export type Component = (typeof COMPONENTS)[number];
 
+const READY_MS = 300_000;
 /** Limits that a load from one machine would meet. */
 const LIMITS = {
   SEND_CODE_PER_IP: "1000",
@@ -28,11 +33,11 @@ const LIMITS = {
   REFUSED_PROOFS_PER_MINUTE: "60000",
 };
 
-/** The values of the trial under test, with images of a tag. */
-export function valuesOf(tag: string): object {
+/** The values of the trial under test, with images of a tag, and of Postgres that of another. */
+export function valuesOf(tag: string, postgresTag = tag): object {
   const image = { tag, pullPolicy: "Never" };
   return {
-    trial: { enabled: true, postgres: { image } },
+    trial: { enabled: true, postgres: { image: { ...image, tag: postgresTag } } },
     image,
     keyvault: { image },
     api: { replicas: 2, settings: LIMITS },
@@ -54,8 +59,21 @@ export async function podOf(tools: Tools, component: string): Promise<Pod> {
   return pod;
 }
 
+export function isReady({ status }: Pod): boolean {
+  return status.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
+}
+
+/** Waits until so many pods of a component are ready, and none else is there. */
+export async function untilReady(tools: Tools, component: string, count: number): Promise<void> {
+  const areReady = async () => {
+    const pods = await podsOf(tools, component);
+    return pods.length === count && pods.every(isReady);
+  };
+  await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
+}
+
 /** Runs a command in a pod of a component, with something to read, and gives what it printed. */
-export function inPod(tools: Tools, component: string, command: string[], input = ""): Promise<string> {
+export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
   const place = ["-n", NAMESPACE, "exec", "-i", `${kind}/${RELEASE}-${component}`];
   return tools.kubectlWith(input, ...place, "--", ...command);

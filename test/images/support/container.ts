@@ -7,8 +7,8 @@ import type { UnpackedImage } from "./built_images.ts";
 const USER = 10001;
 
 /**
- * Mounts as a cluster does under the strictest rules: the root read-only, `/tmp` empty, one volume at
- * `/data`; then becomes the program as the image's user, with nothing of this environment.
+ * Mounts as a cluster does under the strictest rules: the root read-only, `/tmp` empty, one volume
+ * at `/data`; then becomes the program as the image's user, with nothing of this environment.
  */
 const SCRIPT = `
 root=$1 data=$2; shift 2

@@ -1,0 +1,84 @@
+import { until } from "../../support/process.ts";
+import { inPod, NAMESPACE, podOf, podsOf, RELEASE, secretOf, untilReady } from "../support/release.ts";
+import type { Tools } from "../support/tools.ts";
+import { timed } from "./install.ts";
+
+const VAULT = "keyvault";
+const STATEFUL_SET = `statefulset/${RELEASE}-${VAULT}`;
+const CONTAINERS = "/spec/template/spec/containers";
+const PIN_VOLUME = "keyvault-pin";
+const READY_MS = 120_000;
+
+/**
+ * An administrator's certificate and key, which no pod has: the command reads them from its standard input.
+ */
+async function administrator(tools: Tools): Promise<string> {
+  const secret = `${RELEASE}-${VAULT}-admin-tls`;
+  return `${await secretOf(tools, secret, "tls.crt")}\n${await secretOf(tools, secret, "tls.key")}\n`;
+}
+
+/** Seals the running vault. */
+export async function sealVault(tools: Tools): Promise<void> {
+  await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
+}
+
+/** Opens a sealed vault by its PIN, and waits until it is ready. */
+export async function unsealVault(tools: Tools): Promise<void> {
+  const pin = await secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
+  const typed = `${await administrator(tools)}${pin}\n`;
+  await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
+  await untilReady(tools, VAULT, 1);
+}
+
+/** Has the vault start anew, waits until it is ready, and says the seconds. */
+export function restartVault(tools: Tools): Promise<number> {
+  return timed(async () => {
+    await deletePod(tools);
+    await untilReady(tools, VAULT, 1);
+  });
+}
+
+/** Has a vault start anew that waits for its PIN then, and waits until it asks for it. */
+export async function restartSealed(tools: Tools): Promise<void> {
+  await deletePod(tools);
+  const isSealed = async () => {
+    const [pod] = await podsOf(tools, VAULT);
+    if (pod?.status.phase !== "Running") return false;
+    const said = await inPod(
+      tools,
+      VAULT,
+      ["keyvault", "status", "--cert", "-", "--json"],
+      await administrator(tools),
+    ).catch(String);
+    return /"sealed":\s*(true|\{)/.test(said);
+  };
+  await until("the vault has started and is sealed", isSealed, READY_MS);
+}
+
+async function deletePod(tools: Tools): Promise<void> {
+  const { metadata } = await podOf(tools, VAULT);
+  await tools.kubectl("-n", NAMESPACE, "delete", "pod", metadata.name, "--wait");
+}
+
+type Mount = { name: string };
+type Container = { name: string; volumeMounts: Mount[] };
+type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } };
+
+/**
+ * Takes the PIN file from the vault's next start, as an installation is that has none; what is given back
+ * undoes it.
+ */
+export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
+  const { spec } = await tools.read<StatefulSet>("-n", NAMESPACE, "get", STATEFUL_SET);
+  const { containers } = spec.template.spec;
+  const without = containers.map((container) => ({
+    ...container,
+    volumeMounts: container.volumeMounts.filter(({ name }) => name !== PIN_VOLUME),
+  }));
+  const put = async (value: Container[]) => {
+    const patch = JSON.stringify([{ op: "replace", path: CONTAINERS, value }]);
+    await tools.kubectl("-n", NAMESPACE, "patch", STATEFUL_SET, "--type=json", `--patch=${patch}`);
+  };
+  await put(without);
+  return () => put(containers);
+}
