@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock, unixSeconds } from "../../../../src/clock.ts";
 import { readReceiver } from "../../../../src/dev/tour/cluster/receiver_pod.ts";
@@ -36,6 +37,8 @@ const named = (wanted: string, ms = 10_000) => receiver.waitFor(({ event }) => e
 
 test("what the pod has kept is found once its secret is known, earlier deliveries too", async () => {
   expect(await deliver("delegation.approved", "d1")).toBe(204);
+  // So that it has been read before.
+  await sleep(1_000);
   receiver.useSecret(SECRET);
   expect(await named("delegation.approved")).toEqual({
     event: "delegation.approved",
