@@ -68,6 +68,23 @@ describe("a bill of materials", () => {
   });
 });
 
+test("a version in two folders stands once, with what it finds from both", () => {
+  const a = { version: "1.0.0", integrity: HASH, dependencies: { c: "1" } };
+  const packages: Lock["packages"] = {
+    part: { dependencies: { a: "1", b: "1" } },
+    "node_modules/a": a,
+    "node_modules/b": { version: "1.0.0", integrity: HASH, dependencies: { a: "1" } },
+    "node_modules/b/node_modules/a": a,
+    "node_modules/b/node_modules/c": { version: "2.0.0", integrity: HASH },
+    "node_modules/c": { version: "1.0.0", integrity: HASH },
+  };
+  const bill = billOf({ packages }, "part");
+  expect(namesIn(bill)).toEqual(["a@1.0.0", "b@1.0.0", "c@1.0.0", "c@2.0.0"]);
+  expect(bill.dependencies.filter(({ ref }) => ref === "a@1.0.0")).toEqual([
+    { ref: "a@1.0.0", dependsOn: ["c@1.0.0", "c@2.0.0"] },
+  ]);
+});
+
 test.each(IMAGES.map(({ name, packages }) => [name, packages]))(
   "the bill of %s is whole",
   (_name, packages) => {

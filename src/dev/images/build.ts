@@ -51,7 +51,17 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
     const archive = join(out, `${name}.tar`);
     await inStep(terminal, name, `Image ${reference}`, archive, async () => {
       // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
-      const how = ["--isolation", "chroot", "--layers", "--format", "docker", "--target", target];
+      // Without --force-rm it keeps a working copy of each stage for ever.
+      const how = [
+        "--isolation",
+        "chroot",
+        "--layers",
+        "--force-rm",
+        "--format",
+        "docker",
+        "--target",
+        target,
+      ];
       const from = ["--build-arg", `BASE=${base}`, ...secrets];
       await buildah(log, "build", ...how, ...from, "--tag", reference, ROOT);
       await label(log, reference, labels);
