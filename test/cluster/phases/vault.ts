@@ -14,7 +14,7 @@ const READY_MS = 120_000;
  */
 async function administrator(tools: Tools): Promise<string> {
   const secret = `${RELEASE}-${VAULT}-admin-tls`;
-  return `${await secretOf(tools, secret, "tls.crt")}\n${await secretOf(tools, secret, "tls.key")}\n`;
+  return (await secretOf(tools, secret, "tls.crt")) + (await secretOf(tools, secret, "tls.key"));
 }
 
 /** Seals the running vault. */
