@@ -1,9 +1,16 @@
 {{/* What a role reads from Secrets: a list of { name, secret, items: [{ key, path, env }] }. Each becomes a folder
-     /run/secrets/deputize/<name>, and each item a setting that names its file. Argument: the root. */}}
+     /run/secrets/deputize/<name>, and each item with an env a setting that names its file. Argument: the root. */}}
 {{- define "deputize.files.database" -}}
 - name: database
   secret: {{ include "deputize.databaseSecret" . }}
   items: [{ key: {{ .Values.database.existingSecret.key | quote }}, path: url, env: DATABASE_URL_FILE }]
+{{- with .Values.database.ca.existingSecret }}
+{{- if .name }}
+- name: database-ca
+  secret: {{ .name }}
+  items: [{ key: {{ .key | quote }}, path: ca.crt }]
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "deputize.files.sealingKey" -}}
@@ -182,7 +189,9 @@ KAFKA_REPLICATION: {{ .Values.kafka.replication | int64 | quote }}
 {{- range include (printf "deputize.files.%s" .component) .root | fromYamlArray -}}
 {{- $folder := printf "/run/secrets/deputize/%s" .name -}}
 {{- range .items -}}
+{{- if .env -}}
 {{- $_ := set $settings .env (printf "%s/%s" $folder .path) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $value := .values.settings -}}
