@@ -1,6 +1,6 @@
-import { BlockList } from "node:net";
 import { describe, expect, test } from "vitest";
 import { helm } from "../support/helm.ts";
+import { type End, isPeer, matches, type Peer } from "./peers.ts";
 import { NAMESPACE, podsOf, type Rendered, render } from "./render.ts";
 import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
 
@@ -9,19 +9,7 @@ if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.mi
 
 const COMPONENT = "app.kubernetes.io/component";
 
-type Labels = Record<string, string>;
-type Selector = {
-  matchLabels?: Labels;
-  matchExpressions?: { key: string; operator: string; values: string[] }[];
-};
-type Peer = {
-  podSelector?: Selector;
-  namespaceSelector?: Selector;
-  ipBlock?: { cidr: string; except?: string[] };
-};
 type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: string }[] };
-/** Where a connection begins or ends: a pod of the release, one of another namespace, or an address. */
-type End = { labels: Labels; namespace: string } | { address: string };
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
@@ -197,34 +185,4 @@ function passes(policies: readonly Rendered[], { of, other, port, direction }: Q
         ((direction === "ingress" ? from : to) ?? []).some((peer) => isPeer(peer, other, of.namespace)),
     ),
   );
-}
-
-function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
-  if ("address" in end) {
-    if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;
-    return isIn(end.address, ipBlock.cidr) && !(ipBlock.except ?? []).some((cidr) => isIn(end.address, cidr));
-  }
-  if (ipBlock !== undefined) return false;
-  const isNamespace =
-    namespaceSelector === undefined
-      ? end.namespace === home
-      : matches(namespaceSelector, { "kubernetes.io/metadata.name": end.namespace });
-  return isNamespace && matches(podSelector ?? {}, end.labels);
-}
-
-function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: Labels): boolean {
-  for (const { operator } of matchExpressions) expect(["In", "NotIn"]).toContain(operator);
-  return (
-    Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
-    matchExpressions.every(
-      ({ key, operator, values }) => values.includes(labels[key] ?? "") === (operator === "In"),
-    )
-  );
-}
-
-function isIn(address: string, cidr: string): boolean {
-  const [network = "", bits = ""] = cidr.split("/");
-  const list = new BlockList();
-  list.addSubnet(network, Number(bits));
-  return list.check(address);
 }

@@ -1,12 +1,12 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { goModule } from "../support/go_module.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
 import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../support/kubernetes/server.ts";
 import { until } from "../support/process.ts";
-import { CHART, NAMESPACE, objectsOf, type Rendered } from "./render.ts";
+import { type Definitions, definitionsOf, missingDefinitions, OTHERS } from "./definitions.ts";
+import { NAMESPACE, type Rendered } from "./render.ts";
 
 /** Namespaces that the values of the tests name. */
 export const WATCHED = ["shop", "desk"];
@@ -15,28 +15,6 @@ const RESTRICTED = {
   "pod-security.kubernetes.io/enforce-version": "latest",
 };
 const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-
-/** Definitions of others that the chart has objects of: where their modules have them. */
-const OTHERS = [
-  {
-    module: "sigs.k8s.io/gateway-api",
-    version: "v1.5.1",
-    path: "config/crd/standard",
-    files: /_(httproutes)\.yaml$/,
-  },
-  {
-    module: "github.com/prometheus-operator/prometheus-operator",
-    version: "v0.85.0",
-    path: "example/prometheus-operator-crd",
-    files: /_(servicemonitors|podmonitors|prometheusrules)\.yaml$/,
-  },
-  {
-    module: "github.com/cert-manager/cert-manager",
-    version: "v1.21.2",
-    path: "deploy/crds",
-    files: /cert-manager\.io_(certificates|issuers)\.yaml$/,
-  },
-];
 
 /** An API server with all definitions and a namespace that enforces restricted Pod Security. */
 export type ChartCluster = Kubernetes & {
@@ -50,13 +28,12 @@ export type ChartCluster = Kubernetes & {
 };
 
 /** What is missing to have one; `undefined`: nothing. */
-export async function missingCluster(): Promise<string | undefined> {
-  const modules = await Promise.all(OTHERS.map(({ module, version }) => goModule(module, version)));
-  return [await kubernetesBinary(), ...modules].find(({ missing }) => missing !== undefined)?.missing;
+export async function missingCluster(more: readonly Definitions[] = []): Promise<string | undefined> {
+  return (await kubernetesBinary()).missing ?? missingDefinitions([...OTHERS, ...more]);
 }
 
-/** Starts one. */
-export async function startChartCluster(): Promise<ChartCluster> {
+/** Starts one, with further definitions if wanted. */
+export async function startChartCluster(more: readonly Definitions[] = []): Promise<ChartCluster> {
   const { path = "" } = await kubernetesBinary();
   const kubernetes = await startKubernetes(path);
   const folder = await mkdtemp(join(tmpdir(), "deputize-chart-"));
@@ -65,7 +42,8 @@ export async function startChartCluster(): Promise<ChartCluster> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    for (const definition of await allDefinitions()) await must(kubernetes, DEFINITIONS, definition);
+    const definitions = await definitionsOf([...OTHERS, ...more]);
+    for (const definition of definitions) await must(kubernetes, DEFINITIONS, definition);
     for (const name of [NAMESPACE, ...WATCHED]) {
       await must(kubernetes, "/api/v1/namespaces", { metadata: { name, labels: RESTRICTED } });
     }
@@ -73,7 +51,7 @@ export async function startChartCluster(): Promise<ChartCluster> {
     await writeFile(kubeconfig, kubeconfigText(kubernetes, { token: kubernetes.adminToken }), {
       mode: 0o600,
     });
-    const paths = await resourcePaths(kubernetes);
+    const paths = await resourcePaths(kubernetes, definitions);
     return {
       ...kubernetes,
       stop,
@@ -98,26 +76,13 @@ async function must(kubernetes: Kubernetes, path: string, body: unknown): Promis
   if (answer.status >= 300) throw new Error(`${path}: ${answer.status} ${String(answer.body.message)}`);
 }
 
-async function allDefinitions(): Promise<Rendered[]> {
-  const folders = await Promise.all(
-    OTHERS.map(async ({ module, version, path, files }) => ({
-      folder: join((await goModule(module, version)).folder ?? "", path),
-      files,
-    })),
-  );
-  const all = [{ folder: join(CHART, "crds"), files: /\.yaml$/ }, ...folders];
-  const texts = all.map(async ({ folder, files }) => {
-    const names = (await readdir(folder)).filter((name) => files.test(name));
-    return Promise.all(names.map((name) => readFile(join(folder, name), "utf8")));
-  });
-  const definitions = (await Promise.all(texts)).flat().flatMap(objectsOf);
-  return definitions.filter(({ kind }) => kind === "CustomResourceDefinition");
-}
-
 type ResourceList = { resources: { name: string; kind: string; namespaced: boolean }[] };
 
 /** Where objects of each kind are created. */
-async function resourcePaths(kubernetes: Kubernetes): Promise<(object: Rendered) => string> {
+async function resourcePaths(
+  kubernetes: Kubernetes,
+  definitions: readonly Rendered[],
+): Promise<(object: Rendered) => string> {
   const paths = new Map<string, { folder: string; name: string; namespaced: boolean }>();
   const learn = async () => {
     const { body } = await kubernetes.call("GET", "/apis");
@@ -131,7 +96,7 @@ async function resourcePaths(kubernetes: Kubernetes): Promise<(object: Rendered)
       }
     }
   };
-  const needed = (await allDefinitions()).map(({ spec }) => {
+  const needed = definitions.map(({ spec }) => {
     const version = spec.versions.find(({ storage }: { storage: boolean }) => storage).name;
     return `${spec.group}/${version} ${spec.names.kind}`;
   });

@@ -1,3 +1,5 @@
+import { EXAMPLE } from "./production/files.ts";
+
 /** Values of a release, as a values file has them. */
 export type Values = { [name: string]: unknown };
 
@@ -85,6 +87,7 @@ export const VALUES: Record<string, Values> = {
   trial: { trial: { enabled: true } },
   "trial of named namespaces": { trial: { enabled: true }, operator: { watchNamespaces: ["shop"] } },
   production: PRODUCTION,
+  "the production example": EXAMPLE,
   "all namespaces": production({ operator: { watchNamespaces: [], allNamespaces: true } }),
   kafka: production(KAFKA),
   ingress: production(INGRESS),

@@ -1,0 +1,204 @@
+import { describe, expect, test } from "vitest";
+import { topics, wantedTopics } from "../../../src/events/kafka/settings.ts";
+import { type End, isPeer, type Labels, matches, type Peer, type PeerPod } from "../peers.ts";
+import { NAMESPACE } from "../render.ts";
+import { EXAMPLE, ofKind, theOnly } from "./files.ts";
+
+type Example = {
+  api: { baseUrl: string };
+  kafka: {
+    brokers: string[];
+    prefix?: string;
+    partitions: number;
+    replication: number;
+    tls: { enabled: boolean };
+    sasl: { mechanism: string; username: string };
+  };
+  keyvault: { tls: { issuerRef: { kind: string; name: string } } };
+  gateway: {
+    parentRefs: { name: string; namespace: string; sectionName: string }[];
+    hostnames: string[];
+  };
+  monitoring: { labels: Labels };
+  operator: { watchNamespaces: string[] };
+  network: {
+    peers: Record<"callers" | "prometheus", Peer[]> &
+      Record<"database" | "keyvaultDatabase", { to: Peer[]; port: number }> & {
+        kafka: { to: Peer[]; ports: number[] };
+      };
+  };
+};
+const { api, kafka, keyvault, gateway, monitoring, operator, network } = EXAMPLE as unknown as Example;
+const { peers } = network;
+
+/** Pods as their operators make them. */
+const database = (cluster: string): PeerPod => ({
+  namespace: NAMESPACE,
+  labels: {
+    "cnpg.io/cluster": cluster,
+    "cnpg.io/podRole": "instance",
+    "cnpg.io/instanceName": `${cluster}-1`,
+  },
+});
+const kafkaPod = (pool: string, roles: readonly string[]): PeerPod => ({
+  namespace: NAMESPACE,
+  labels: {
+    "strimzi.io/cluster": theOnly("Kafka").metadata.name,
+    "strimzi.io/kind": "Kafka",
+    "strimzi.io/pool-name": pool,
+    "strimzi.io/broker-role": String(roles.includes("broker")),
+    "strimzi.io/controller-role": String(roles.includes("controller")),
+  },
+});
+const own = (component: string): End => ({
+  namespace: NAMESPACE,
+  labels: {
+    "app.kubernetes.io/name": "deputize",
+    "app.kubernetes.io/instance": "deputize",
+    "app.kubernetes.io/component": component,
+  },
+});
+const OTHERS: End[] = [
+  { namespace: "other", labels: {} },
+  { namespace: NAMESPACE, labels: {} },
+  { namespace: "other", labels: { "cnpg.io/cluster": "deputize-db", "strimzi.io/cluster": "events" } },
+  { address: "10.99.0.1" },
+];
+
+const isLetIn = (list: readonly Peer[], end: End) => list.some((peer) => isPeer(peer, end, NAMESPACE));
+
+describe("Kafka of the production example", () => {
+  const cluster = theOnly("Kafka");
+  const user = theOnly("KafkaUser");
+  const [listener] = cluster.spec.kafka.listeners;
+
+  test("is reached at its Service and the listener that values sign in at", () => {
+    const { name, namespace } = cluster.metadata;
+    expect(kafka.brokers).toEqual([`${name}-kafka-bootstrap.${namespace}.svc:${listener.port}`]);
+    expect(listener.tls).toBe(kafka.tls.enabled);
+    expect(listener.authentication.type.toUpperCase()).toBe(kafka.sasl.mechanism);
+    expect(user.spec.authentication.type).toBe(listener.authentication.type);
+    expect(user.metadata.name).toBe(kafka.sasl.username);
+    expect(peers.kafka.ports).toEqual([listener.port]);
+    expect(cluster.spec.kafka.authorization).toEqual({ type: "simple" });
+  });
+
+  test("lets worker and migrate in, and no other part", () => {
+    const components = ["worker", "migrate", "api", "operator", "keyvault"];
+    const list: Peer[] = listener.networkPolicyPeers;
+    expect(components.filter((name) => isLetIn(list, own(name)))).toEqual(["worker", "migrate"]);
+    expect(OTHERS.filter((end) => isLetIn(list, end))).toEqual([]);
+  });
+
+  test("belongs together: pools, topics and user name the one cluster", () => {
+    const parts = ["KafkaNodePool", "KafkaTopic", "KafkaUser"].flatMap(ofKind);
+    expect(parts.length).toBe(6);
+    for (const { metadata } of parts) {
+      expect(metadata.labels, metadata.name).toEqual({ "strimzi.io/cluster": cluster.metadata.name });
+    }
+  });
+
+  test("has the topics that `deputize migrate` would make", () => {
+    const made = ofKind("KafkaTopic").map(({ metadata, spec }) => ({
+      topic: metadata.name,
+      partitions: spec.partitions,
+      retentionMs: spec.config["retention.ms"],
+    }));
+    const wanted = wantedTopics({ prefix: kafka.prefix ?? "", partitions: kafka.partitions });
+    expect(made).toEqual(Object.values(wanted));
+    for (const { spec } of ofKind("KafkaTopic")) {
+      expect(spec.replicas).toBe(kafka.replication);
+      expect(spec.config).toMatchObject({
+        "cleanup.policy": "delete",
+        "min.insync.replicas": kafka.replication - 1,
+      });
+    }
+  });
+
+  test("gives its user the rights of docs/events.md, without that to make topics", () => {
+    const given = Object.fromEntries(
+      (
+        user.spec.authorization.acls as { resource: { type: string; name: string }; operations: string[] }[]
+      ).map(({ resource, operations }) => [`${resource.type} ${resource.name}`, operations.toSorted()]),
+    );
+    const migrate = ["Describe", "DescribeConfigs"];
+    expect(given).toEqual({
+      [`topic ${topics.lifecycle}`]: [...migrate, "Read", "Write"],
+      [`topic ${topics.audit}`]: [...migrate, "Write"],
+      [`topic ${topics.deadLetters}`]: [...migrate, "Write"],
+      "group deputize.webhooks": ["Read"],
+      "group deputize.notices": ["Read"],
+    });
+  });
+});
+
+describe("network peers of the production example", () => {
+  const [{ name: gatewayName, namespace: gateways } = { name: "", namespace: "" }] = gateway.parentRefs;
+  const way: End = {
+    namespace: gateways,
+    labels: { "gateway.networking.k8s.io/gateway-name": gatewayName },
+  };
+  const brokers = ofKind("KafkaNodePool").map(({ metadata, spec }) => kafkaPod(metadata.name, spec.roles));
+  const prometheus: End = { namespace: "monitoring", labels: { "app.kubernetes.io/name": "prometheus" } };
+  const applications = operator.watchNamespaces.map((namespace): PeerPod => ({ namespace, labels: {} }));
+  const pods: [string, End][] = [
+    ["the service's database", database("deputize-db")],
+    ["the vault's database", database("deputize-keyvault-db")],
+    ...brokers.map((pod): [string, End] => [`Kafka's ${pod.labels["strimzi.io/pool-name"]}`, pod]),
+    ["the gateway", way],
+    ...applications.map((pod): [string, End] => [`application of ${pod.namespace}`, pod]),
+    ["Prometheus", prometheus],
+    ...OTHERS.map((pod, index): [string, End] => [`somebody else ${index}`, pod]),
+  ];
+  const chosen = (list: readonly Peer[]) =>
+    pods.filter(([, pod]) => isLetIn(list, pod)).map(([name]) => name);
+
+  test("select the pods that they are meant for, and no others", () => {
+    expect(chosen(peers.database.to)).toEqual(["the service's database"]);
+    expect(chosen(peers.keyvaultDatabase.to)).toEqual(["the vault's database"]);
+    expect(chosen(peers.kafka.to)).toEqual(["Kafka's brokers"]);
+    expect(chosen(peers.prometheus)).toEqual(["Prometheus"]);
+    expect(chosen(peers.callers)).toEqual(["the gateway", "application of shop", "application of desk"]);
+  });
+
+  test("have the ports of the databases", () => {
+    expect([peers.database.port, peers.keyvaultDatabase.port]).toEqual([5432, 5432]);
+  });
+});
+
+describe("certificates and monitors of the production example", () => {
+  test("the issuer of the vault's certificates is made", () => {
+    const { kind, name } = keyvault.tls.issuerRef;
+    expect(ofKind(kind).map(({ metadata }) => metadata.name)).toContain(name);
+    const issuers = ofKind("Issuer").map(({ metadata }) => metadata.name);
+    for (const { spec } of ofKind("Certificate").filter(({ spec }) => spec.issuerRef.kind === "Issuer")) {
+      expect(issuers).toContain(spec.issuerRef.name);
+    }
+  });
+
+  test("the Gateway has the listener, the host and the certificate of the URL that people see", () => {
+    const { metadata, spec } = theOnly("Gateway");
+    const [listener] = spec.listeners;
+    expect(gateway.parentRefs).toEqual([
+      { name: metadata.name, namespace: metadata.namespace, sectionName: listener.name },
+    ]);
+    const { host } = new URL(api.baseUrl);
+    expect([...gateway.hostnames, listener.hostname]).toEqual([host, host]);
+    expect(
+      matches(listener.allowedRoutes.namespaces.selector, { "kubernetes.io/metadata.name": NAMESPACE }),
+    ).toBe(true);
+    const shown = ofKind("Certificate").filter(
+      ({ metadata: { namespace } }) => namespace === metadata.namespace,
+    );
+    expect(shown.map(({ spec }) => spec.dnsNames)).toEqual([[host]]);
+  });
+
+  test("Prometheus finds the databases' monitor as it finds the chart's", () => {
+    const { metadata, spec } = theOnly("PodMonitor");
+    expect(metadata.labels).toEqual(monitoring.labels);
+    const found = ofKind("Cluster").filter((one) =>
+      matches(spec.selector, database(one.metadata.name).labels),
+    );
+    expect(found).toHaveLength(2);
+  });
+});
