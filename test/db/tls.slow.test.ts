@@ -1,0 +1,148 @@
+import { chown, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Client } from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { createClient, openDatabase as openVault } from "../../keyvault/db/database.ts";
+import { createLog } from "../../keyvault/log.ts";
+import { createAuthority, type Identity, issueCertificate } from "../../keyvault/tls/authority.ts";
+import { openDatabase, openPool } from "../../src/db/database.ts";
+import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { until } from "../support/process.ts";
+
+const START_MS = 60_000;
+const validity = { notBefore: new Date(0), notAfter: new Date("2100-01-01") };
+const silent = { onError: () => {} };
+const IS_TLS = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
+
+type Query = (url: string) => Promise<unknown>;
+
+/** One query by each way in which service and vault reach their databases. */
+const WAYS: [string, Query][] = [
+  [
+    "the service's queries",
+    async (url) => {
+      const database = openDatabase({ url, name: "test", max: 1, ...silent });
+      return database.raw(IS_TLS).finally(() => database.destroy());
+    },
+  ],
+  ["decisions", decide],
+  [
+    "the vault's queries",
+    async (url) => {
+      const database = openVault(url, createLog("silent"), 1);
+      return database.raw(IS_TLS).finally(() => database.destroy());
+    },
+  ],
+  [
+    "the vault's audit",
+    async (url) => {
+      const client = createClient(url);
+      try {
+        await client.connect();
+        return await client.query(IS_TLS);
+      } finally {
+        await client.end().catch(() => {});
+      }
+    },
+  ],
+];
+
+async function decide(url: string): Promise<unknown> {
+  const pool = openPool({ url, name: "test", max: 1, ...silent });
+  return pool.query(IS_TLS).finally(() => pool.end());
+}
+
+describe("a database whose certificate is checked", () => {
+  let folder: string;
+  let postgres: RunningPostgres;
+  let authority: Identity;
+  const path = (name: string) => join(folder, name);
+
+  /** Makes the server show a certificate for a host. */
+  async function show(host: string, issuer = authority): Promise<void> {
+    const { certificate, privateKey } = await issueCertificate(
+      issuer,
+      { kind: "server", names: [host] },
+      validity,
+    );
+    const { uid, gid } = await stat(path("postgres"));
+    for (const [name, text] of [
+      ["server.crt", certificate],
+      ["server.key", privateKey],
+    ] as const) {
+      await writeFile(path(`postgres/${name}`), text, { mode: 0o600 });
+      await chown(path(`postgres/${name}`), uid, gid);
+    }
+    const client = new Client({ connectionString: postgres.superuserUrl("postgres") });
+    await client.connect();
+    await client.query("alter system set ssl = on");
+    await client.query("select pg_reload_conf()");
+    await client.end();
+  }
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "deputize-tls-"));
+    postgres = await startPostgres({ dataDir: path("postgres") });
+    authority = await createAuthority(validity);
+  }, START_MS);
+  afterAll(async () => {
+    await postgres?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const url = () => {
+    const found = new URL(postgres.superuserUrl("postgres"));
+    found.hostname = "localhost";
+    found.searchParams.set("sslmode", "verify-full");
+    found.searchParams.set("sslrootcert", path("ca.crt"));
+    return found.href;
+  };
+
+  const isReached = (query: Query) =>
+    query(url()).then(
+      () => true,
+      () => false,
+    );
+
+  beforeEach(async () => {
+    await writeFile(path("ca.crt"), authority.certificate);
+    await show("localhost");
+    await until("the certificate is shown", () => isReached(decide));
+  });
+
+  test.each(WAYS)("is reached by %s, with TLS", async (_, query) => {
+    expect(await query(url())).toMatchObject({ rows: [{ ssl: true }] });
+  });
+
+  test.each(WAYS)("is refused by %s when another authority issued it", async (_, query) => {
+    const other = await createAuthority(validity);
+    await writeFile(path("ca.crt"), other.certificate);
+    await expect(query(url())).rejects.toThrow(/certificate/);
+  });
+
+  test.each(WAYS)("is refused by %s when it is another host's", async (_, query) => {
+    await show("elsewhere.test");
+    await until("that certificate is shown", async () => !(await isReached(query)));
+    await expect(query(url())).rejects.toThrow(/altnames|Hostname/);
+  });
+
+  test("is known by a new authority as soon as its file has that", async () => {
+    const pool = openPool({ url: url(), name: "test", max: 2, ...silent });
+    try {
+      await pool.query(IS_TLS);
+      const next = await createAuthority(validity);
+      await show("localhost", next);
+      await writeFile(path("ca.crt"), next.certificate);
+      await until("a new connection is good", async () => {
+        const client = await pool.connect().catch(() => undefined);
+        const second = await pool.connect().catch(() => undefined);
+        client?.release();
+        second?.release(true);
+        return second !== undefined;
+      });
+    } finally {
+      await pool.end();
+    }
+  });
+});
