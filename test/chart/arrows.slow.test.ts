@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { helm } from "../support/helm.ts";
 import { type End, isPeer, matches, type Peer } from "./peers.ts";
+import { EXAMPLE } from "./production/files.ts";
 import { NAMESPACE, podsOf, type Rendered, render } from "./render.ts";
 import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
 
@@ -30,6 +31,7 @@ const inNamespace = (name: string): Peer => ({
 
 const CASES: [string, Values, string[]][] = [
   ["production", PRODUCTION, PRODUCTION_ARROWS],
+  ["the production example", EXAMPLE, [...PRODUCTION_ARROWS, "keyvault-backup -> keyvault 8443"]],
   ["everything", VALUES.everything ?? {}, [...PRODUCTION_ARROWS, "keyvault-backup -> keyvault 8443"]],
   [
     "a release without operator",
@@ -66,6 +68,18 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
       network: { peers: { callbacks: { to: [{ ipBlock: { cidr: "10.60.0.0/16" } }], ports: [8443] } } },
     }),
     { worker: ["10.20.0.9 5432", "10.60.1.1 8443"] },
+  ],
+];
+/** Who answers for names: in most clusters, and elsewhere. */
+const NAMES: [string, Values, End, number][] = [
+  ["kube-dns", PRODUCTION, { labels: { "k8s-app": "kube-dns" }, namespace: "kube-system" }, 53],
+  [
+    "what the values name",
+    mergeValues(PRODUCTION, {
+      network: { peers: { dns: { to: [inNamespace("openshift-dns")], ports: [5353] } } },
+    }),
+    { labels: {}, namespace: "openshift-dns" },
+    5353,
   ],
 ];
 const ADDRESSES = [
@@ -149,6 +163,18 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
         ).map((port) => `${address} ${port}`),
       );
       expect(found.sort(), component).toEqual(reached.toSorted());
+    }
+  });
+
+  test.each(NAMES)("let every part ask %s for names, and nobody else", async (_, values, server, port) => {
+    const { policies, ends } = await world(values);
+    expect(ends.length).toBeGreaterThan(5);
+    const others: End[] = NAMES.map(([, , end]) => end).filter((end) => end !== server);
+    for (const [component, source] of ends) {
+      for (const each of [53, 5353]) {
+        expect(sends(policies, source, server, each), `${component} ${each}`).toBe(each === port);
+        for (const other of others) expect(sends(policies, source, other, each), component).toBe(false);
+      }
     }
   });
 

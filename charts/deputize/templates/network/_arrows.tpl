@@ -28,8 +28,10 @@
 - to:
     {{- toYaml .Values.network.peers.dns.to | nindent 4 }}
   ports:
-    - { port: 53, protocol: UDP }
-    - { port: 53, protocol: TCP }
+    {{- range .Values.network.peers.dns.ports }}
+    - { port: {{ . | int64 }}, protocol: UDP }
+    - { port: {{ . | int64 }}, protocol: TCP }
+    {{- end }}
 {{- end -}}
 
 {{/* The way to the service's database. */}}
