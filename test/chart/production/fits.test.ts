@@ -161,6 +161,43 @@ describe("network peers of the production example", () => {
     expect(chosen(peers.callers)).toEqual(["the gateway", "application of shop", "application of desk"]);
   });
 
+  const PARTS = [
+    "api",
+    "worker",
+    "migrate",
+    "operator",
+    "keyvault",
+    "keyvault-init",
+    "keyvault-backup",
+    "test",
+  ];
+  test.each([
+    ["deputize-db", ["api", "worker", "migrate"]],
+    ["deputize-keyvault-db", ["keyvault", "keyvault-init"]],
+  ])("of %s let its clients in, what keeps it and who measures it", (cluster, clients) => {
+    const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
+      matches(spec.podSelector, database(cluster).labels),
+    );
+    expect(policies.map(({ spec }) => spec.policyTypes)).toEqual([["Ingress"]]);
+    const rules = policies[0]?.spec.ingress as { from: Peer[]; ports: { port: number }[] }[];
+    const keeper = { namespace: "cnpg-system", labels: { "app.kubernetes.io/name": "cloudnative-pg" } };
+    const ends: [string, End][] = [
+      ...PARTS.map((name): [string, End] => [name, own(name)]),
+      ...pods,
+      ["the operator of databases", keeper],
+    ];
+    const letIn = (wanted: number) =>
+      ends
+        .filter(([, end]) =>
+          rules.some(({ from, ports }) => ports.some(({ port }) => port === wanted) && isLetIn(from, end)),
+        )
+        .map(([name]) => name);
+    const itself = cluster === "deputize-db" ? "the service's database" : "the vault's database";
+    expect(letIn(5432)).toEqual([...clients, itself, "the operator of databases"]);
+    expect(letIn(8000)).toEqual([itself, "the operator of databases"]);
+    expect(letIn(9187)).toEqual(["Prometheus"]);
+  });
+
   test("have the ports of the databases", () => {
     expect([peers.database.port, peers.keyvaultDatabase.port]).toEqual([5432, 5432]);
   });
