@@ -17,13 +17,35 @@ import {
 } from "./phases/install.ts";
 import { openKeepsake } from "./phases/keepsake.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
+import {
+  checkBackup,
+  copyOut,
+  firstBackup,
+  headOf,
+  loseVault,
+  makeRecoveryKey,
+  restoreVault,
+  takeBackup,
+  vaultLog,
+  verifyAudit,
+  withoutLost,
+} from "./phases/restore.ts";
 import { showTour } from "./phases/tour.ts";
-import { restartSealed, restartVault, sealVault, unsealVault, withoutPinFile } from "./phases/vault.ts";
+import {
+  pinOf,
+  restartSealed,
+  restartVault,
+  sealVault,
+  unsealVault,
+  untilSealed,
+  vaultStatus,
+  withoutPinFile,
+} from "./phases/vault.ts";
 import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
-import { imageOf, importImages } from "./support/images.ts";
+import { imageOf, importImages, vaultImageOf } from "./support/images.ts";
 import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
-import { podsOf, type Reach, reach, valuesOf } from "./support/release.ts";
+import { podsOf, RELEASE, type Reach, reach, valuesOf } from "./support/release.ts";
 import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
 
@@ -41,6 +63,8 @@ const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
 let folder: string;
+/** The private half of the recovery key, when this run has made it. */
+let recoveryKey: string | undefined;
 const began = performance.now();
 
 function say(...lines: string[]): void {
@@ -99,6 +123,7 @@ function underLoad<T>(
 
 test("a trial is installed where only restricted pods are admitted, and its tests pass", async () => {
   await makeNamespace(tools);
+  recoveryKey = await makeRecoveryKey(tools, folder);
   say(`helm install --wait: ${await helmUpgrade(tools, values)} s`);
   say(`helm test: ${await helmTest(tools)} s`);
   say(...(await podsOf(tools)).map(({ metadata }) => `  ${metadata.name}`));
@@ -188,6 +213,62 @@ test("a vault that is sealed or away costs no certificate, and comes back as it 
     await giveBack();
   }
   await restartVault(tools);
+});
+
+/** A cluster that was kept has the public half of another run's key. */
+async function withRecoveryKey(): Promise<string> {
+  if (recoveryKey === undefined) {
+    recoveryKey = await makeRecoveryKey(tools, folder);
+    await helmUpgrade(tools, values);
+    await restartVault(tools);
+  }
+  return recoveryKey;
+}
+
+test("a vault that was lost comes back from its backup, and what was made after it is known", async () => {
+  const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
+  const [key, pin] = [await withRecoveryKey(), await pinOf(tools)];
+  const keepsake = await withReach(openKeepsake);
+  const verify = (certId?: string) => withReach(({ apiUrl }) => keepsake.verify(apiUrl, certId));
+  const { service_key } = await vaultStatus(tools);
+  const name = await takeBackup(tools);
+  const file = await copyOut(tools, name, { folder, image: names.image });
+  const backup = { name, file, recoveryKey: key, serviceKey: service_key ?? "" };
+  expect(await checkBackup(backup)).toContain(`${file} is whole`);
+  const later = await keepsake.lend();
+  const newcomer = await withReach(openKeepsake);
+  // A seal has the log get a head, so that it knows of all that will be lost.
+  await sealVault(tools);
+  const noted = await vaultLog(tools);
+
+  await loseVault(tools, names);
+  const giveBack = await withoutPinFile(tools);
+  try {
+    const said = await restoreVault(tools, backup, names, pin);
+    expect(said).toMatch(/All \d+ records hold/);
+    await untilSealed(tools);
+    await unsealVault(tools);
+    expect(await verify()).toBe("allow authorized");
+    expect(await verify(later)).toBe("allow authorized");
+    expect(await withReach(({ apiUrl }) => newcomer.present(apiUrl))).toBe("503 vault_unavailable");
+    expect(await verify(await keepsake.lend())).toBe("allow authorized");
+
+    const all = `${noted}${await vaultLog(tools)}`;
+    const gap = await verifyAudit(tools, all, names, pin);
+    say(`of all heads: ${gap.log.trim()}`);
+    expect(gap).toEqual({ isComplete: false, log: expect.stringContaining("The chain is broken") });
+    const kept = `${withoutLost(noted, headOf(said))}${await vaultLog(tools)}`;
+    const held = await verifyAudit(tools, kept, names, pin);
+    say(`of heads that are left: ${held.log.split("\n")[0]}`);
+    expect(held).toEqual({
+      isComplete: true,
+      log: expect.stringContaining("the heads noted before are in them"),
+    });
+  } finally {
+    await giveBack();
+  }
+  await restartVault(tools);
+  await firstBackup(tools);
 });
 
 test("what was made outlives the release, and the next one finds it", async () => {

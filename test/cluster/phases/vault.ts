@@ -1,10 +1,11 @@
+import type { Status } from "../../../keyvault/status.ts";
 import { until } from "../../support/process.ts";
 import { inPod, NAMESPACE, podOf, podsOf, RELEASE, secretOf, untilReady } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { timed } from "./install.ts";
 
 const VAULT = "keyvault";
-const STATEFUL_SET = `statefulset/${RELEASE}-${VAULT}`;
+export const STATEFUL_SET = `statefulset/${RELEASE}-${VAULT}`;
 const CONTAINERS = "/spec/template/spec/containers";
 const PIN_VOLUME = "keyvault-pin";
 const READY_MS = 120_000;
@@ -17,14 +18,23 @@ async function administrator(tools: Tools): Promise<string> {
   return (await secretOf(tools, secret, "tls.crt")) + (await secretOf(tools, secret, "tls.key"));
 }
 
+/** What the vault says of itself. */
+export async function vaultStatus(tools: Tools): Promise<Status> {
+  const asked = ["keyvault", "status", "--cert", "-", "--json"];
+  return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
+}
+
 /** Seals the running vault. */
 export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
 }
 
+/** The trial's PIN, as the person knows it who unseals. */
+export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
+
 /** Opens a sealed vault by its PIN, and waits until it is ready. */
 export async function unsealVault(tools: Tools): Promise<void> {
-  const pin = await secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
+  const pin = await pinOf(tools);
   const typed = `${await administrator(tools)}${pin}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
   await untilReady(tools, VAULT, 1);
@@ -41,16 +51,16 @@ export function restartVault(tools: Tools): Promise<number> {
 /** Has a vault start anew that waits for its PIN then, and waits until it asks for it. */
 export async function restartSealed(tools: Tools): Promise<void> {
   await deletePod(tools);
+  await untilSealed(tools);
+}
+
+/** Waits until the vault has started and asks for its PIN. */
+export async function untilSealed(tools: Tools): Promise<void> {
   const isSealed = async () => {
     const [pod] = await podsOf(tools, VAULT);
     if (pod?.status.phase !== "Running") return false;
-    const said = await inPod(
-      tools,
-      VAULT,
-      ["keyvault", "status", "--cert", "-", "--json"],
-      await administrator(tools),
-    ).catch(String);
-    return /"sealed":\s*(true|\{)/.test(said);
+    const status = await vaultStatus(tools).catch(() => undefined);
+    return status !== undefined && status.sealed !== null;
   };
   await until("the vault has started and is sealed", isSealed, READY_MS);
 }

@@ -9,6 +9,9 @@ const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"];
 /** The service's image of a tag. */
 export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 
+/** The vault's image of a tag. */
+export const vaultImageOf = (tag: string) => `localhost/deputize-keyvault:${tag}`;
+
 /** Where `npm run images` leaves an image's archive. */
 export const archiveOf = (tag: string, name: string) =>
   join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { until } from "../../support/process.ts";
 import type { Target } from "../load/load.ts";
 import { ROOT } from "./cluster.ts";
-import type { Forward, Tools } from "./tools.ts";
+import type { Tools } from "./tools.ts";
 
 /** A pod as far as the suite looks at it. */
 export type Pod = {
@@ -18,6 +18,8 @@ export type Pod = {
 /** The release under test. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
+/** The ConfigMap with the public half of the recovery key. */
+export const RECOVERY = `${RELEASE}-keyvault-recovery`;
 export const CHART = join(ROOT, "charts/deputize");
 /** Its parts that stay up, and how each is named. */
 export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] as const;
@@ -39,7 +41,7 @@ export function valuesOf(tag: string, postgresTag = tag): object {
   return {
     trial: { enabled: true, postgres: { image: { ...image, tag: postgresTag } } },
     image,
-    keyvault: { image },
+    keyvault: { image, backup: { enabled: true, recoveryKey: { existingConfigMap: { name: RECOVERY } } } },
     api: { replicas: 2, settings: LIMITS },
   };
 }
@@ -85,6 +87,18 @@ export async function secretOf(tools: Tools, name: string, key: string): Promise
   return Buffer.from(data[key] ?? "", "base64").toString();
 }
 
+/** A way from this machine to a database of the trial's Postgres, by the URL that a Secret has. */
+export async function forwardDatabase(
+  tools: Tools,
+  secret: string,
+  key: string,
+): Promise<{ url: string; close(): Promise<void> }> {
+  const url = new URL(await secretOf(tools, secret, key));
+  const { port, close } = await tools.forward(NAMESPACE, `service/${RELEASE}-postgres`, 5432);
+  url.host = `127.0.0.1:${port}`;
+  return { url: url.href, close };
+}
+
 /**
  * How a load reaches the release: decisions through the Service, mail and database through forwarded ports.
  */
@@ -92,29 +106,21 @@ export type Reach = Target & { close(): Promise<void> };
 
 /** Opens the ways to the release. `receiverHost`: this machine, as pods reach it. */
 export async function reach(tools: Tools, receiverHost: string): Promise<Reach> {
-  const forwards: Forward[] = [];
-  const open = async (target: string, port: number) => {
-    const forward = await tools.forward(NAMESPACE, target, port);
-    forwards.push(forward);
-    return forward.port;
-  };
   // One pod has the mail that it was asked for: the mailbox is in its memory.
   const { metadata } = await podOf(tools, "api");
-  const mailbox = await open(`pod/${metadata.name}`, 8080);
-  const database = new URL(await secretOf(tools, `${RELEASE}-trial-database`, "url"));
-  const postgres = await open(`service/${RELEASE}-postgres`, 5432);
-  database.host = `127.0.0.1:${postgres}`;
+  const mailbox = await tools.forward(NAMESPACE, `pod/${metadata.name}`, 8080);
+  const database = await forwardDatabase(tools, `${RELEASE}-trial-database`, "url");
   const service = await tools.read<{ spec: { clusterIP: string } }>(
     ...["-n", NAMESPACE, "get", "service", `${RELEASE}-api`],
   );
   return {
     apiUrl: `http://${service.spec.clusterIP}:8080`,
-    mailboxUrl: `http://127.0.0.1:${mailbox}`,
-    databaseUrl: database.href,
+    mailboxUrl: `http://127.0.0.1:${mailbox.port}`,
+    databaseUrl: database.url,
     sealingKey: await secretOf(tools, `${RELEASE}-trial-sealing-key`, "sealingKey"),
     receiverHost,
     close: async () => {
-      await Promise.all(forwards.map((forward) => forward.close()));
+      await Promise.all([mailbox.close(), database.close()]);
     },
   };
 }

@@ -14,6 +14,8 @@ export type Tools = {
   kubectl(...args: string[]): Promise<string>;
   /** kubectl with something to read. */
   kubectlWith(input: string, ...args: string[]): Promise<string>;
+  /** kubectl whose output becomes a file, byte for byte. */
+  save(file: string, ...args: string[]): Promise<void>;
   /** kubectl with `-o json`, read. */
   read<T>(...args: string[]): Promise<T>;
   apply(...objects: object[]): Promise<void>;
@@ -35,6 +37,9 @@ export function toolsOf({ kubeconfig, helm }: Cluster): Tools {
   return {
     kubectl,
     kubectlWith,
+    async save(file, ...args) {
+      await run("sh", ["-c", 'exec kubectl "$@" >"$0"', file, ...args], { env });
+    },
     read: async (...args) => JSON.parse(await kubectl(...args, "-o", "json")),
     async apply(...objects) {
       const list = { apiVersion: "v1", kind: "List", items: objects };

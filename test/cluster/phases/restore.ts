@@ -1,0 +1,196 @@
+import { readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { openDatabase } from "../../../src/db/database.ts";
+import { until } from "../../support/process.ts";
+import { ROOT } from "../support/cluster.ts";
+import { forwardDatabase, NAMESPACE, RECOVERY, RELEASE } from "../support/release.ts";
+import { run } from "../support/run.ts";
+import type { Tools } from "../support/tools.ts";
+import { STATEFUL_SET } from "./vault.ts";
+
+const VAULT = `${RELEASE}-keyvault`;
+const INIT_PIN = `${VAULT}-init-pin`;
+const HEADS = `${VAULT}-heads`;
+const EXAMPLES = join(ROOT, "docs/examples/keyvault");
+const JOB_MS = 300_000;
+
+/** Names that a person puts in place of the examples'. */
+export type Names = { image: string; database: string };
+
+/** A backup that was copied out of the cluster, and what it takes to restore it. */
+export type Backup = { name: string; file: string; recoveryKey: string; serviceKey: string };
+
+/** A Job's end: whether all of it went well, and what its containers said. */
+type Ended = { isComplete: boolean; log: string };
+
+/** Makes the recovery key here, and gives the cluster its public half. Gives the private half's file. */
+export async function makeRecoveryKey(tools: Tools, folder: string): Promise<string> {
+  const [key, pub] = [join(folder, "recovery.key"), join(folder, "recovery.pub")];
+  await run("openssl", ["genpkey", "-algorithm", "X25519", "-out", key]);
+  await run("openssl", ["pkey", "-in", key, "-pubout", "-out", pub]);
+  const data = { "recovery.pub": await readFile(pub, "utf8") };
+  await tools.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: named(RECOVERY), data });
+  return key;
+}
+
+/** Has the CronJob's own Job take a backup, and gives the name of its file. */
+export async function takeBackup(tools: Tools): Promise<string> {
+  const job = `${VAULT}-drill`;
+  await remove(tools, "job", job);
+  await tools.kubectl("-n", NAMESPACE, "create", "job", job, `--from=cronjob/${VAULT}-backup`);
+  const { log } = await complete(tools, job);
+  const made: { file: string } = JSON.parse(log);
+  await remove(tools, "job", job);
+  return basename(made.file);
+}
+
+/** Waits until the backup that a version takes when it is first installed is there. */
+export async function firstBackup(tools: Tools): Promise<void> {
+  const { items } = await tools.read<{ items: { metadata: { name: string } }[] }>(
+    ...["-n", NAMESPACE, "get", "jobs", "-l", "app.kubernetes.io/component=keyvault-backup"],
+  );
+  const first = items.filter(({ metadata }) => /-backup-[0-9a-f]{8}$/.test(metadata.name));
+  if (first.length !== 1) throw new Error(`${first.length} Jobs take a first backup`);
+  for (const { metadata } of first) await complete(tools, metadata.name);
+}
+
+/** Copies a backup out of the cluster, as the example's pod lets one. */
+export async function copyOut(
+  tools: Tools,
+  name: string,
+  { folder, image }: { folder: string; image: string },
+): Promise<string> {
+  const pod = `${VAULT}-backups`;
+  await applyExample(tools, "backups.yaml", { "localhost/deputize-keyvault:0.1.0": image });
+  try {
+    await tools.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", `pod/${pod}`, "--timeout=60s");
+    const copy = ["node", "--eval", "fs.createReadStream(process.argv[1]).pipe(process.stdout)"];
+    const file = join(folder, name);
+    await tools.save(file, "-n", NAMESPACE, "exec", pod, "--", ...copy, `/backups/${name}`);
+    return file;
+  } finally {
+    await remove(tools, "pod", pod);
+  }
+}
+
+/** What `keyvault backup check` says of a backup, where the recovery key is. */
+export function checkBackup({ file, recoveryKey, serviceKey }: Backup): Promise<string> {
+  const asked = ["backup", "check", file, "--recovery-key", recoveryKey, "--service-key", serviceKey];
+  return run(process.execPath, [join(ROOT, "keyvault/main.ts"), ...asked]);
+}
+
+/** Stops the vault and loses its volume and all rows of its database. */
+export async function loseVault(tools: Tools, { database }: Names): Promise<void> {
+  await tools.kubectl("-n", NAMESPACE, "scale", STATEFUL_SET, "--replicas=0");
+  await tools.kubectl("-n", NAMESPACE, "wait", "--for=delete", `pod/${VAULT}-0`, "--timeout=120s");
+  await tools.kubectl("-n", NAMESPACE, "delete", "pvc", `data-${VAULT}-0`);
+  const way = await forwardDatabase(tools, database, "migrationUrl");
+  const owner = openDatabase({ url: way.url, name: "loss", max: 1, onError: () => undefined });
+  try {
+    await owner.raw("drop schema public cascade");
+    await owner.raw("create schema public");
+  } finally {
+    await owner.destroy();
+    await way.close();
+  }
+}
+
+/** Puts a backup back by the example's Job, and gives what that said. The vault is started after it. */
+export async function restoreVault(tools: Tools, backup: Backup, names: Names, pin: string): Promise<string> {
+  const recovery = await readFile(backup.recoveryKey, "utf8");
+  await tools.apply(secret("recovery-key", { "recovery.key": recovery }), secret(INIT_PIN, { pin }));
+  await applyExample(tools, "restore.yaml", {
+    "keyvault-20261125T022300.000Z.backup": backup.name,
+    "0123456789abcdef0123456789abcdef": backup.serviceKey,
+    "localhost/deputize-keyvault:0.1.0": names.image,
+    "deputize-keyvault-database": names.database,
+  });
+  const { log } = await complete(tools, `${VAULT}-restore`);
+  await remove(tools, "secret", "recovery-key", INIT_PIN);
+  await remove(tools, "job", `${VAULT}-restore`);
+  await tools.kubectl("-n", NAMESPACE, "scale", STATEFUL_SET, "--replicas=1");
+  return log;
+}
+
+/** Verifies the audit against heads by the example's Job: whether all holds, and what it said. */
+export async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
+  const job = `${VAULT}-audit-verify`;
+  await tools.apply(
+    { apiVersion: "v1", kind: "ConfigMap", metadata: named(HEADS), data: { heads } },
+    secret(INIT_PIN, { pin }),
+  );
+  await applyExample(tools, "audit_verify.yaml", {
+    "localhost/deputize-keyvault:0.1.0": names.image,
+    "secretName: deputize-keyvault-database": `secretName: ${names.database}`,
+  });
+  const ended = await endOf(tools, job);
+  await remove(tools, "configmap", HEADS);
+  await remove(tools, "secret", INIT_PIN);
+  await remove(tools, "job", job);
+  return ended;
+}
+
+/** The vault's log, with the heads of its audit, as a collector would have it. */
+export function vaultLog(tools: Tools): Promise<string> {
+  return tools.kubectl("-n", NAMESPACE, "logs", `${VAULT}-0`, "-c", "keyvault");
+}
+
+const HEAD = /audit head +(\d+):/;
+
+/** The number of the audit's last record, of what a restore or `keyvault audit verify` said. */
+export function headOf(said: string): number {
+  const [, number] = HEAD.exec(said) ?? [];
+  if (number === undefined) throw new Error(`There is no audit head in: ${said}`);
+  return Number(number);
+}
+
+/** A log without the heads of records that a restore did not bring back. */
+export function withoutLost(log: string, restored: number): string {
+  const isKept = (line: string) => {
+    const { event, seq = 0 } = JSON.parse(line) as { event?: string; seq?: number };
+    return event === "audit_head" && seq <= restored;
+  };
+  const lines = log.split("\n").filter((line) => line.startsWith("{") && isKept(line));
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+const named = (name: string) => ({ name, namespace: NAMESPACE });
+const secret = (name: string, stringData: Record<string, string>) => ({
+  apiVersion: "v1",
+  kind: "Secret",
+  metadata: named(name),
+  stringData,
+});
+
+async function remove(tools: Tools, kind: string, ...names: string[]): Promise<void> {
+  await tools.kubectl("-n", NAMESPACE, "delete", kind, ...names, "--ignore-not-found");
+}
+
+/** Applies an example as a person does who puts names of their own in place of those in it. */
+async function applyExample(tools: Tools, file: string, replaced: Record<string, string>): Promise<void> {
+  let text = await readFile(join(EXAMPLES, file), "utf8");
+  for (const [from, to] of Object.entries(replaced)) {
+    if (!text.includes(from)) throw new Error(`${file} has no ${from}`);
+    text = text.replaceAll(from, to);
+  }
+  await tools.kubectlWith(text, "-n", NAMESPACE, "apply", "-f", "-");
+}
+
+async function complete(tools: Tools, job: string): Promise<Ended> {
+  const ended = await endOf(tools, job);
+  if (!ended.isComplete) throw new Error(`Job ${job} has failed: ${ended.log}`);
+  return ended;
+}
+
+async function endOf(tools: Tools, job: string): Promise<Ended> {
+  type Job = { status: { conditions?: { type: string; status: string }[] } };
+  let types: string[] = [];
+  const hasEnded = async () => {
+    const { status } = await tools.read<Job>("-n", NAMESPACE, "get", "job", job);
+    types = (status.conditions ?? []).flatMap(({ type, status }) => (status === "True" ? [type] : []));
+    return types.includes("Complete") || types.includes("Failed");
+  };
+  await until(`Job ${job} has ended`, hasEnded, JOB_MS);
+  const log = await tools.kubectl("-n", NAMESPACE, "logs", `job/${job}`, "--all-containers");
+  return { isComplete: types.includes("Complete"), log };
+}
