@@ -1,0 +1,61 @@
+import { execFile } from "node:child_process";
+import { mkdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { parseAllDocuments } from "yaml";
+import type { Container, PodSpec, Rendered } from "../../chart/render.ts";
+
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
+const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
+
+/** Runs a command of the vault with this environment and no other. */
+export const runKeyvault = (environment: Record<string, string>, ...args: string[]) =>
+  promisify(execFile)(process.execPath, [MAIN, ...args], { env: environment });
+
+/** The pod of an example: the one that its last object is or makes. */
+export async function readPod(file: string): Promise<PodSpec> {
+  const documents = parseAllDocuments(await readFile(new URL(file, EXAMPLES), "utf8"));
+  const last = documents.map((document) => document.toJS({ maxAliasCount: 20 }) as Rendered).at(-1);
+  return last?.kind === "Pod" ? last.spec : last?.spec.template.spec;
+}
+
+/** A pod's containers as processes of this machine. */
+export type LocalPod = {
+  /** A path of the pod, or what names one, as it is on this machine. */
+  here(text: string): string;
+  settingsOf(container: Container | undefined): Record<string, string>;
+  run(container: Container | undefined): Promise<{ stdout: string; stderr: string }>;
+};
+
+/**
+ * Runs the containers of a pod whose root is a folder, which gets those that the pod's volumes are mounted
+ * to. `replaced`: what of the example stands for something that there is here.
+ */
+export async function startLocally(
+  pod: PodSpec,
+  root: string,
+  replaced: readonly (readonly [string, string])[] = [],
+): Promise<LocalPod> {
+  const mounts = [...(pod.initContainers ?? []), ...pod.containers].flatMap(
+    ({ volumeMounts = [] }) => volumeMounts,
+  );
+  const paths = new Set(mounts.map(({ mountPath }) => mountPath));
+  for (const path of paths) await mkdir(join(root, path), { recursive: true });
+  const here = (text: string) => {
+    const named = replaced.reduce((done, [from, to]) => done.replace(from, to), text);
+    const [, before = "", path = ""] = /^((?:--[a-z-]+=)?)(\/.*)$/.exec(named) ?? [];
+    return [...paths].some((mounted) => path.startsWith(`${mounted}/`)) ? `${before}${root}${path}` : named;
+  };
+  const known = (container: Container | undefined) => {
+    if (container === undefined) throw new Error("The example has no such container");
+    return container;
+  };
+  const settingsOf = (container: Container | undefined) =>
+    Object.fromEntries((known(container).env ?? []).map(({ name, value = "" }) => [name, here(value)]));
+  return {
+    here,
+    settingsOf,
+    run: async (container) => runKeyvault(settingsOf(container), ...(known(container).args ?? []).map(here)),
+  };
+}
