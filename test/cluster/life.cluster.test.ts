@@ -250,7 +250,7 @@ test("a vault that was lost comes back from its backup, and what was made after 
     await unsealVault(tools);
     expect(await verify()).toBe("allow authorized");
     expect(await verify(later)).toBe("allow authorized");
-    expect(await withReach(({ apiUrl }) => newcomer.present(apiUrl))).toBe("503 vault_unavailable");
+    expect(await withReach(({ apiUrl }) => newcomer.present(apiUrl))).toBe(PUT_OFF);
     expect(await verify(await keepsake.lend())).toBe("allow authorized");
 
     const all = `${noted}${await vaultLog(tools)}`;
