@@ -19,17 +19,16 @@ import { openKeepsake } from "./phases/keepsake.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
 import {
   checkBackup,
-  copyOut,
   firstBackup,
   headOf,
   loseVault,
   makeRecoveryKey,
   restoreVault,
   takeBackup,
-  vaultLog,
   verifyAudit,
   withoutLost,
 } from "./phases/restore.ts";
+import { APART, forgetPin, makeSecrets, sealedValues, seesPin, vaultPod } from "./phases/sealed.ts";
 import { showTour } from "./phases/tour.ts";
 import {
   pinOf,
@@ -38,14 +37,15 @@ import {
   sealVault,
   unsealVault,
   untilSealed,
+  vaultLog,
   vaultStatus,
   withoutPinFile,
 } from "./phases/vault.ts";
 import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
-import { imageOf, importImages, vaultImageOf } from "./support/images.ts";
+import { imageOf, importImages, postgresImageOf, vaultImageOf } from "./support/images.ts";
 import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
-import { podsOf, RELEASE, type Reach, reach, valuesOf } from "./support/release.ts";
+import { NAMESPACE, podsOf, RELEASE, type Reach, reach, valuesOf } from "./support/release.ts";
 import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
 
@@ -79,7 +79,7 @@ beforeAll(async () => {
       cluster = await openCluster();
     })} s`,
   );
-  tools = toolsOf(cluster);
+  tools = toolsOf(cluster, NAMESPACE);
   say(`images are imported after ${await timed(() => importImages(cluster, TAG))} s`);
 });
 
@@ -230,11 +230,8 @@ test("a vault that was lost comes back from its backup, and what was made after 
   const [key, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const keepsake = await withReach(openKeepsake);
   const verify = (certId?: string) => withReach(({ apiUrl }) => keepsake.verify(apiUrl, certId));
-  const { service_key } = await vaultStatus(tools);
-  const name = await takeBackup(tools);
-  const file = await copyOut(tools, name, { folder, image: names.image });
-  const backup = { name, file, recoveryKey: key, serviceKey: service_key ?? "" };
-  expect(await checkBackup(backup)).toContain(`${file} is whole`);
+  const backup = await takeBackup(tools, { folder, image: names.image, recoveryKey: key });
+  expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await keepsake.lend();
   const newcomer = await withReach(openKeepsake);
   // A seal has the log get a head, so that it knows of all that will be lost.
@@ -253,17 +250,15 @@ test("a vault that was lost comes back from its backup, and what was made after 
     expect(await withReach(({ apiUrl }) => newcomer.present(apiUrl))).toBe(PUT_OFF);
     expect(await verify(await keepsake.lend())).toBe("allow authorized");
 
-    const all = `${noted}${await vaultLog(tools)}`;
-    const gap = await verifyAudit(tools, all, names, pin);
-    say(`of all heads: ${gap.log.trim()}`);
+    const since = await vaultLog(tools);
+    const gap = await verifyAudit(tools, noted + since, names, pin);
     expect(gap).toEqual({ isComplete: false, log: expect.stringContaining("The chain is broken") });
-    const kept = `${withoutLost(noted, headOf(said))}${await vaultLog(tools)}`;
-    const held = await verifyAudit(tools, kept, names, pin);
-    say(`of heads that are left: ${held.log.split("\n")[0]}`);
+    const held = await verifyAudit(tools, withoutLost(noted, headOf(said)) + since, names, pin);
     expect(held).toEqual({
       isComplete: true,
-      log: expect.stringContaining("the heads noted before are in them"),
+      log: expect.stringContaining("heads noted before are in them"),
     });
+    say(...[gap, held].map(({ log }) => log.trim()));
   } finally {
     await giveBack();
   }
@@ -279,4 +274,27 @@ test("what was made outlives the release, and the next one finds it", async () =
   say(...Object.entries(before).map(([what, names]) => `${what} stay: ${names.join(", ")}`));
   say(`helm install again: ${await helmUpgrade(tools, values)} s`);
   expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+});
+
+test("a vault that nobody gave a PIN starts sealed, keeps no installation waiting, and an upgrade leaves it so", async () => {
+  const apart = toolsOf(cluster, APART);
+  await makeNamespace(apart);
+  await makeRecoveryKey(apart, folder);
+  const pin = await makeSecrets(apart, postgresImageOf(TAG));
+  say(`helm install --wait beside a sealed vault: ${await helmUpgrade(apart, sealedValues(TAG))} s`);
+  await untilSealed(apart);
+  await forgetPin(apart);
+  const pod = await vaultPod(apart);
+  const changed = sealedValues(TAG, { logLevel: "debug" });
+  say(`helm upgrade --wait beside a sealed vault: ${await helmUpgrade(apart, changed)} s`);
+  expect((await vaultStatus(apart)).sealed?.reason).toBe("no_pin_file");
+  expect(await vaultPod(apart)).toBe(pod);
+  await unsealVault(apart, pin);
+  expect(await seesPin(apart)).toBe(false);
+  say(`unsealed; the first backup was taken ${await timed(() => firstBackup(apart))} s later`);
+
+  await restartSealed(apart);
+  await unsealVault(apart, pin);
+  say(`helm uninstall: ${await helmUninstall(apart)} s`);
+  await apart.kubectl("delete", "namespace", APART);
 });

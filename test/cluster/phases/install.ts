@@ -17,7 +17,7 @@ export async function makeNamespace(tools: Tools): Promise<void> {
   await tools.apply({
     apiVersion: "v1",
     kind: "Namespace",
-    metadata: { name: NAMESPACE, labels: RESTRICTED },
+    metadata: { name: tools.namespace, labels: RESTRICTED },
   });
 }
 
@@ -27,7 +27,7 @@ export async function helmUpgrade(tools: Tools, values: object, chart = CHART): 
   await writeFile(file, JSON.stringify(values));
   return timed(() =>
     tools.helm(
-      ...["upgrade", "--install", RELEASE, chart, "--namespace", NAMESPACE, "--values", file],
+      ...["upgrade", "--install", RELEASE, chart, "--namespace", tools.namespace, "--values", file],
       ...["--wait", "--timeout", `${READY_S}s`],
     ),
   );
@@ -48,10 +48,25 @@ export function helmTest(tools: Tools): Promise<number> {
 /** Takes the release away and waits until its pods are gone. */
 export function helmUninstall(tools: Tools): Promise<number> {
   return timed(async () => {
-    await tools.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`);
+    await tools.helm(
+      "uninstall",
+      RELEASE,
+      "--namespace",
+      tools.namespace,
+      "--wait",
+      "--timeout",
+      `${READY_S}s`,
+    );
     const selector = `app.kubernetes.io/instance=${RELEASE}`;
     const areGone = async () => {
-      const { items } = await tools.read<{ items: object[] }>("-n", NAMESPACE, "get", "pods", "-l", selector);
+      const { items } = await tools.read<{ items: object[] }>(
+        "-n",
+        tools.namespace,
+        "get",
+        "pods",
+        "-l",
+        selector,
+      );
       return items.length === 0;
     };
     await until("the release's pods are gone", areGone, READY_S * 1_000);

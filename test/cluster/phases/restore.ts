@@ -3,10 +3,10 @@ import { basename, join } from "node:path";
 import { openDatabase } from "../../../src/db/database.ts";
 import { until } from "../../support/process.ts";
 import { ROOT } from "../support/cluster.ts";
-import { forwardDatabase, NAMESPACE, RECOVERY, RELEASE } from "../support/release.ts";
+import { forwardDatabase, RECOVERY, RELEASE } from "../support/release.ts";
 import { run } from "../support/run.ts";
 import type { Tools } from "../support/tools.ts";
-import { STATEFUL_SET } from "./vault.ts";
+import { STATEFUL_SET, vaultStatus } from "./vault.ts";
 
 const VAULT = `${RELEASE}-keyvault`;
 const INIT_PIN = `${VAULT}-init-pin`;
@@ -29,25 +29,35 @@ export async function makeRecoveryKey(tools: Tools, folder: string): Promise<str
   await run("openssl", ["genpkey", "-algorithm", "X25519", "-out", key]);
   await run("openssl", ["pkey", "-in", key, "-pubout", "-out", pub]);
   const data = { "recovery.pub": await readFile(pub, "utf8") };
-  await tools.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: named(RECOVERY), data });
+  await tools.apply({ apiVersion: "v1", kind: "ConfigMap", metadata: named(tools, RECOVERY), data });
   return key;
 }
 
-/** Has the CronJob's own Job take a backup, and gives the name of its file. */
-export async function takeBackup(tools: Tools): Promise<string> {
+/** Has the CronJob's own Job take a backup, and copies it out of the cluster. */
+export async function takeBackup(
+  tools: Tools,
+  { folder, image, recoveryKey }: { folder: string; image: string; recoveryKey: string },
+): Promise<Backup> {
   const job = `${VAULT}-drill`;
   await remove(tools, "job", job);
-  await tools.kubectl("-n", NAMESPACE, "create", "job", job, `--from=cronjob/${VAULT}-backup`);
+  await tools.kubectl("-n", tools.namespace, "create", "job", job, `--from=cronjob/${VAULT}-backup`);
   const { log } = await complete(tools, job);
   const made: { file: string } = JSON.parse(log);
   await remove(tools, "job", job);
-  return basename(made.file);
+  const name = basename(made.file);
+  const { service_key } = await vaultStatus(tools);
+  return {
+    name,
+    file: await copyOut(tools, name, { folder, image }),
+    recoveryKey,
+    serviceKey: service_key ?? "",
+  };
 }
 
 /** Waits until the backup that a version takes when it is first installed is there. */
 export async function firstBackup(tools: Tools): Promise<void> {
   const { items } = await tools.read<{ items: { metadata: { name: string } }[] }>(
-    ...["-n", NAMESPACE, "get", "jobs", "-l", "app.kubernetes.io/component=keyvault-backup"],
+    ...["-n", tools.namespace, "get", "jobs", "-l", "app.kubernetes.io/component=keyvault-backup"],
   );
   const first = items.filter(({ metadata }) => /-backup-[0-9a-f]{8}$/.test(metadata.name));
   if (first.length !== 1) throw new Error(`${first.length} Jobs take a first backup`);
@@ -55,7 +65,7 @@ export async function firstBackup(tools: Tools): Promise<void> {
 }
 
 /** Copies a backup out of the cluster, as the example's pod lets one. */
-export async function copyOut(
+async function copyOut(
   tools: Tools,
   name: string,
   { folder, image }: { folder: string; image: string },
@@ -63,10 +73,17 @@ export async function copyOut(
   const pod = `${VAULT}-backups`;
   await applyExample(tools, "backups.yaml", { "localhost/deputize-keyvault:0.1.0": image });
   try {
-    await tools.kubectl("-n", NAMESPACE, "wait", "--for=condition=Ready", `pod/${pod}`, "--timeout=60s");
+    await tools.kubectl(
+      "-n",
+      tools.namespace,
+      "wait",
+      "--for=condition=Ready",
+      `pod/${pod}`,
+      "--timeout=60s",
+    );
     const copy = ["node", "--eval", "fs.createReadStream(process.argv[1]).pipe(process.stdout)"];
     const file = join(folder, name);
-    await tools.save(file, "-n", NAMESPACE, "exec", pod, "--", ...copy, `/backups/${name}`);
+    await tools.save(file, "-n", tools.namespace, "exec", pod, "--", ...copy, `/backups/${name}`);
     return file;
   } finally {
     await remove(tools, "pod", pod);
@@ -81,9 +98,9 @@ export function checkBackup({ file, recoveryKey, serviceKey }: Backup): Promise<
 
 /** Stops the vault and loses its volume and all rows of its database. */
 export async function loseVault(tools: Tools, { database }: Names): Promise<void> {
-  await tools.kubectl("-n", NAMESPACE, "scale", STATEFUL_SET, "--replicas=0");
-  await tools.kubectl("-n", NAMESPACE, "wait", "--for=delete", `pod/${VAULT}-0`, "--timeout=120s");
-  await tools.kubectl("-n", NAMESPACE, "delete", "pvc", `data-${VAULT}-0`);
+  await tools.kubectl("-n", tools.namespace, "scale", STATEFUL_SET, "--replicas=0");
+  await tools.kubectl("-n", tools.namespace, "wait", "--for=delete", `pod/${VAULT}-0`, "--timeout=120s");
+  await tools.kubectl("-n", tools.namespace, "delete", "pvc", `data-${VAULT}-0`);
   const way = await forwardDatabase(tools, database, "migrationUrl");
   const owner = openDatabase({ url: way.url, name: "loss", max: 1, onError: () => undefined });
   try {
@@ -98,7 +115,10 @@ export async function loseVault(tools: Tools, { database }: Names): Promise<void
 /** Puts a backup back by the example's Job, and gives what that said. The vault is started after it. */
 export async function restoreVault(tools: Tools, backup: Backup, names: Names, pin: string): Promise<string> {
   const recovery = await readFile(backup.recoveryKey, "utf8");
-  await tools.apply(secret("recovery-key", { "recovery.key": recovery }), secret(INIT_PIN, { pin }));
+  await tools.apply(
+    secretFor(tools, "recovery-key", { "recovery.key": recovery }),
+    secretFor(tools, INIT_PIN, { pin }),
+  );
   await applyExample(tools, "restore.yaml", {
     "keyvault-20261125T022300.000Z.backup": backup.name,
     "0123456789abcdef0123456789abcdef": backup.serviceKey,
@@ -108,7 +128,7 @@ export async function restoreVault(tools: Tools, backup: Backup, names: Names, p
   const { log } = await complete(tools, `${VAULT}-restore`);
   await remove(tools, "secret", "recovery-key", INIT_PIN);
   await remove(tools, "job", `${VAULT}-restore`);
-  await tools.kubectl("-n", NAMESPACE, "scale", STATEFUL_SET, "--replicas=1");
+  await tools.kubectl("-n", tools.namespace, "scale", STATEFUL_SET, "--replicas=1");
   return log;
 }
 
@@ -116,8 +136,8 @@ export async function restoreVault(tools: Tools, backup: Backup, names: Names, p
 export async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
   const job = `${VAULT}-audit-verify`;
   await tools.apply(
-    { apiVersion: "v1", kind: "ConfigMap", metadata: named(HEADS), data: { heads } },
-    secret(INIT_PIN, { pin }),
+    { apiVersion: "v1", kind: "ConfigMap", metadata: named(tools, HEADS), data: { heads } },
+    secretFor(tools, INIT_PIN, { pin }),
   );
   await applyExample(tools, "audit_verify.yaml", {
     "localhost/deputize-keyvault:0.1.0": names.image,
@@ -128,11 +148,6 @@ export async function verifyAudit(tools: Tools, heads: string, names: Names, pin
   await remove(tools, "secret", INIT_PIN);
   await remove(tools, "job", job);
   return ended;
-}
-
-/** The vault's log, with the heads of its audit, as a collector would have it. */
-export function vaultLog(tools: Tools): Promise<string> {
-  return tools.kubectl("-n", NAMESPACE, "logs", `${VAULT}-0`, "-c", "keyvault");
 }
 
 const HEAD = /audit head +(\d+):/;
@@ -154,16 +169,18 @@ export function withoutLost(log: string, restored: number): string {
   return lines.map((line) => `${line}\n`).join("");
 }
 
-const named = (name: string) => ({ name, namespace: NAMESPACE });
-const secret = (name: string, stringData: Record<string, string>) => ({
+const named = ({ namespace }: Tools, name: string) => ({ name, namespace });
+
+/** A Secret as `kubectl create secret generic` makes it. */
+export const secretFor = (tools: Tools, name: string, stringData: Record<string, string>) => ({
   apiVersion: "v1",
   kind: "Secret",
-  metadata: named(name),
+  metadata: named(tools, name),
   stringData,
 });
 
 async function remove(tools: Tools, kind: string, ...names: string[]): Promise<void> {
-  await tools.kubectl("-n", NAMESPACE, "delete", kind, ...names, "--ignore-not-found");
+  await tools.kubectl("-n", tools.namespace, "delete", kind, ...names, "--ignore-not-found");
 }
 
 /** Applies an example as a person does who puts names of their own in place of those in it. */
@@ -173,7 +190,7 @@ async function applyExample(tools: Tools, file: string, replaced: Record<string,
     if (!text.includes(from)) throw new Error(`${file} has no ${from}`);
     text = text.replaceAll(from, to);
   }
-  await tools.kubectlWith(text, "-n", NAMESPACE, "apply", "-f", "-");
+  await tools.kubectlWith(text, "-n", tools.namespace, "apply", "-f", "-");
 }
 
 async function complete(tools: Tools, job: string): Promise<Ended> {
@@ -186,11 +203,11 @@ async function endOf(tools: Tools, job: string): Promise<Ended> {
   type Job = { status: { conditions?: { type: string; status: string }[] } };
   let types: string[] = [];
   const hasEnded = async () => {
-    const { status } = await tools.read<Job>("-n", NAMESPACE, "get", "job", job);
+    const { status } = await tools.read<Job>("-n", tools.namespace, "get", "job", job);
     types = (status.conditions ?? []).flatMap(({ type, status }) => (status === "True" ? [type] : []));
     return types.includes("Complete") || types.includes("Failed");
   };
   await until(`Job ${job} has ended`, hasEnded, JOB_MS);
-  const log = await tools.kubectl("-n", NAMESPACE, "logs", `job/${job}`, "--all-containers");
+  const log = await tools.kubectl("-n", tools.namespace, "logs", `job/${job}`, "--all-containers");
   return { isComplete: types.includes("Complete"), log };
 }

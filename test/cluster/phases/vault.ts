@@ -1,6 +1,6 @@
 import type { Status } from "../../../keyvault/status.ts";
 import { until } from "../../support/process.ts";
-import { inPod, NAMESPACE, podOf, podsOf, RELEASE, secretOf, untilReady } from "../support/release.ts";
+import { inPod, podOf, podsOf, RELEASE, secretOf, untilReady } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { timed } from "./install.ts";
 
@@ -24,6 +24,11 @@ export async function vaultStatus(tools: Tools): Promise<Status> {
   return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
 }
 
+/** The vault's log, with the heads of its audit, as a collector would have it. */
+export function vaultLog(tools: Tools): Promise<string> {
+  return tools.kubectl("-n", tools.namespace, "logs", `${RELEASE}-${VAULT}-0`, "-c", VAULT);
+}
+
 /** Seals the running vault. */
 export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
@@ -32,10 +37,9 @@ export async function sealVault(tools: Tools): Promise<void> {
 /** The trial's PIN, as the person knows it who unseals. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
-/** Opens a sealed vault by its PIN, and waits until it is ready. */
-export async function unsealVault(tools: Tools): Promise<void> {
-  const pin = await pinOf(tools);
-  const typed = `${await administrator(tools)}${pin}\n`;
+/** Opens a sealed vault by its PIN, without one by the trial's, and waits until it is ready. */
+export async function unsealVault(tools: Tools, pin?: string): Promise<void> {
+  const typed = `${await administrator(tools)}${pin ?? (await pinOf(tools))}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
   await untilReady(tools, VAULT, 1);
 }
@@ -67,7 +71,7 @@ export async function untilSealed(tools: Tools): Promise<void> {
 
 async function deletePod(tools: Tools): Promise<void> {
   const { metadata } = await podOf(tools, VAULT);
-  await tools.kubectl("-n", NAMESPACE, "delete", "pod", metadata.name, "--wait");
+  await tools.kubectl("-n", tools.namespace, "delete", "pod", metadata.name, "--wait");
 }
 
 type Mount = { name: string };
@@ -79,7 +83,7 @@ type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } }
  * undoes it.
  */
 export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
-  const { spec } = await tools.read<StatefulSet>("-n", NAMESPACE, "get", STATEFUL_SET);
+  const { spec } = await tools.read<StatefulSet>("-n", tools.namespace, "get", STATEFUL_SET);
   const { containers } = spec.template.spec;
   const without = containers.map((container) => ({
     ...container,
@@ -87,7 +91,7 @@ export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>>
   }));
   const put = async (value: Container[]) => {
     const patch = JSON.stringify([{ op: "replace", path: CONTAINERS, value }]);
-    await tools.kubectl("-n", NAMESPACE, "patch", STATEFUL_SET, "--type=json", `--patch=${patch}`);
+    await tools.kubectl("-n", tools.namespace, "patch", STATEFUL_SET, "--type=json", `--patch=${patch}`);
   };
   await put(without);
   return () => put(containers);

@@ -12,6 +12,9 @@ export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 /** The vault's image of a tag. */
 export const vaultImageOf = (tag: string) => `localhost/deputize-keyvault:${tag}`;
 
+/** The trial's Postgres image of a tag. */
+export const postgresImageOf = (tag: string) => `localhost/deputize-postgres:${tag}`;
+
 /** Where `npm run images` leaves an image's archive. */
 export const archiveOf = (tag: string, name: string) =>
   join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);

@@ -50,7 +50,14 @@ export function valuesOf(tag: string, postgresTag = tag): object {
 export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   const selector = [`app.kubernetes.io/instance=${RELEASE}`];
   if (component !== undefined) selector.push(`app.kubernetes.io/component=${component}`);
-  const { items } = await tools.read<{ items: Pod[] }>("-n", NAMESPACE, "get", "pods", "-l", selector.join());
+  const { items } = await tools.read<{ items: Pod[] }>(
+    "-n",
+    tools.namespace,
+    "get",
+    "pods",
+    "-l",
+    selector.join(),
+  );
   return items.filter(({ metadata, status }) => !metadata.deletionTimestamp && status.phase !== "Succeeded");
 }
 
@@ -77,13 +84,19 @@ export async function untilReady(tools: Tools, component: string, count: number)
 /** Runs a command in a pod of a component, with something to read, and gives what it printed. */
 export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
-  const place = ["-n", NAMESPACE, "exec", "-i", `${kind}/${RELEASE}-${component}`];
+  const place = ["-n", tools.namespace, "exec", "-i", `${kind}/${RELEASE}-${component}`];
   return tools.kubectlWith(input, ...place, "--", ...command);
 }
 
 /** A Secret's value, decoded. */
 export async function secretOf(tools: Tools, name: string, key: string): Promise<string> {
-  const { data } = await tools.read<{ data: Record<string, string> }>("-n", NAMESPACE, "get", "secret", name);
+  const { data } = await tools.read<{ data: Record<string, string> }>(
+    "-n",
+    tools.namespace,
+    "get",
+    "secret",
+    name,
+  );
   return Buffer.from(data[key] ?? "", "base64").toString();
 }
 
@@ -94,7 +107,7 @@ export async function forwardDatabase(
   key: string,
 ): Promise<{ url: string; close(): Promise<void> }> {
   const url = new URL(await secretOf(tools, secret, key));
-  const { port, close } = await tools.forward(NAMESPACE, `service/${RELEASE}-postgres`, 5432);
+  const { port, close } = await tools.forward(tools.namespace, `service/${RELEASE}-postgres`, 5432);
   url.host = `127.0.0.1:${port}`;
   return { url: url.href, close };
 }
@@ -108,10 +121,10 @@ export type Reach = Target & { close(): Promise<void> };
 export async function reach(tools: Tools, receiverHost: string): Promise<Reach> {
   // One pod has the mail that it was asked for: the mailbox is in its memory.
   const { metadata } = await podOf(tools, "api");
-  const mailbox = await tools.forward(NAMESPACE, `pod/${metadata.name}`, 8080);
+  const mailbox = await tools.forward(tools.namespace, `pod/${metadata.name}`, 8080);
   const database = await forwardDatabase(tools, `${RELEASE}-trial-database`, "url");
   const service = await tools.read<{ spec: { clusterIP: string } }>(
-    ...["-n", NAMESPACE, "get", "service", `${RELEASE}-api`],
+    ...["-n", tools.namespace, "get", "service", `${RELEASE}-api`],
   );
   return {
     apiUrl: `http://${service.spec.clusterIP}:8080`,

@@ -11,6 +11,8 @@ import { run } from "./run.ts";
 
 /** kubectl and helm on the cluster. */
 export type Tools = {
+  /** Where the release is that they are used for. */
+  namespace: string;
   kubectl(...args: string[]): Promise<string>;
   /** kubectl with something to read. */
   kubectlWith(input: string, ...args: string[]): Promise<string>;
@@ -30,11 +32,12 @@ export type Tools = {
 export type Forward = { port: number; close(): Promise<void> };
 
 /** kubectl and helm as the cluster's administrator. */
-export function toolsOf({ kubeconfig, helm }: Cluster): Tools {
+export function toolsOf({ kubeconfig, helm }: Cluster, namespace: string): Tools {
   const env = { KUBECONFIG: kubeconfig };
   const kubectlWith = (input: string, ...args: string[]) => run("kubectl", args, { env, input });
   const kubectl = (...args: string[]) => kubectlWith("", ...args);
   return {
+    namespace,
     kubectl,
     kubectlWith,
     async save(file, ...args) {
