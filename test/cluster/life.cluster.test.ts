@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { type Load, type LoadReport, linesOf, startLoad } from "./load/load.ts";
-import { arrowLines, tryArrows } from "./phases/arrows.ts";
+import { arrowLines } from "./phases/arrow_table.ts";
+import { tryArrows } from "./phases/arrows.ts";
 import {
   helmRollback,
   helmTest,

@@ -1,40 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { NAMESPACE, podOf, RELEASE } from "../support/release.ts";
+import { podOf, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
-
-/** From whom, to whom, and whether the way is open. */
-export type Arrow = { from: string; to: string; open: boolean };
+import { type Arrow, differencesOf, PORTS, SOURCES, STRANGERS } from "./arrow_table.ts";
 
 /** Another namespace, whose pods are strangers too. */
 const ELSEWHERE = "deputize-elsewhere";
-const STRANGERS = ["stranger", "elsewhere"] as const;
-/** Whoever has a part's labels is that part to a policy. */
-const SOURCES = ["api", "operator", "worker", "keyvault", "postgres", "console", ...STRANGERS] as const;
-type Source = (typeof SOURCES)[number];
-
-/** Where each may go; nowhere else. In a trial any pod may call the API, and webhooks may lead anywhere. */
-const ALLOWED: Record<Source, readonly string[]> = {
-  api: ["postgres:5432", "keyvault:8443", "apiserver", "dns"],
-  operator: ["api:8081", "apiserver", "dns"],
-  worker: ["postgres:5432", "api:8080", "apiserver", "dns", "machine"],
-  keyvault: ["postgres:5432", "dns"],
-  postgres: [],
-  // A label that no part has gets what a part without arrows gets.
-  console: [],
-  stranger: ["api:8080", "apiserver", "dns", "machine"],
-  elsewhere: ["api:8080", "apiserver", "dns", "machine"],
-};
-
-const PARTS: readonly [component: string, port: number][] = [
-  ["api", 8080],
-  ["api", 8081],
-  ["api", 9090],
-  ["operator", 9090],
-  ["worker", 9090],
-  ["keyvault", 8443],
-  ["keyvault", 9090],
-  ["postgres", 5432],
-];
 const TRIES = 20;
 
 /** Tries connections, all at the same time, and prints the names of those that were open. */
@@ -53,11 +23,11 @@ export async function tryArrows(
   { image, machine }: { image: string; machine: { host: string; port: number } },
 ): Promise<{ arrows: Arrow[]; differences: string[] }> {
   await tools.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: ELSEWHERE } });
-  await tools.apply(...SOURCES.map((source) => probePod(source, image)));
+  await tools.apply(...SOURCES.map((source) => probePod(tools, source, image)));
   try {
     for (const source of SOURCES) {
       const [running, pod] = ["--for=jsonpath={.status.phase}=Running", `pod/${nameOf(source)}`];
-      await tools.kubectl("-n", placeOf(source), "wait", running, pod, "--timeout=60s");
+      await tools.kubectl("-n", placeOf(tools, source), "wait", running, pod, "--timeout=60s");
     }
     const targets = await targetsOf(tools, machine);
     let found = await tryAll(tools, targets);
@@ -70,7 +40,7 @@ export async function tryArrows(
     for (const source of SOURCES) {
       await tools.kubectl(
         "-n",
-        placeOf(source),
+        placeOf(tools, source),
         "delete",
         "pod",
         nameOf(source),
@@ -82,17 +52,11 @@ export async function tryArrows(
   }
 }
 
-function differencesOf(arrows: readonly Arrow[]): string[] {
-  return arrows
-    .filter(({ from, to, open }) => ALLOWED[from as Source].includes(to) !== open)
-    .map(({ from, to, open }) => `${from} → ${to} is ${open ? "open" : "closed"}`);
-}
-
 type Targets = Record<string, [host: string, port: number]>;
 
 async function targetsOf(tools: Tools, machine: { host: string; port: number }): Promise<Targets> {
   const targets: Targets = { machine: [machine.host, machine.port] };
-  for (const [component, port] of PARTS) {
+  for (const [component, port] of PORTS) {
     const { status } = await podOf(tools, component);
     targets[`${component}:${port}`] = [status.podIP ?? "", port];
   }
@@ -105,21 +69,21 @@ async function targetsOf(tools: Tools, machine: { host: string; port: number }):
 }
 
 async function tryAll(tools: Tools, targets: Targets): Promise<Arrow[]> {
-  const of = async (from: Source): Promise<Arrow[]> => {
+  const of = async (from: string): Promise<Arrow[]> => {
     const probe = ["node", "--eval", PROBE, JSON.stringify(targets)];
-    const said = await tools.kubectl("-n", placeOf(from), "exec", nameOf(from), "--", ...probe);
+    const said = await tools.kubectl("-n", placeOf(tools, from), "exec", nameOf(from), "--", ...probe);
     const open: string[] = JSON.parse(said);
     return Object.keys(targets).map((to) => ({ from, to, open: open.includes(to) }));
   };
   return (await Promise.all(SOURCES.map(of))).flat();
 }
 
-const placeOf = (source: Source) => (source === "elsewhere" ? ELSEWHERE : NAMESPACE);
-const nameOf = (source: Source) => `probe-${source}`;
-const isStranger = (source: Source) => (STRANGERS as readonly string[]).includes(source);
+const placeOf = ({ namespace }: Tools, source: string) => (source === "elsewhere" ? ELSEWHERE : namespace);
+const nameOf = (source: string) => `probe-${source}`;
+const isStranger = (source: string) => (STRANGERS as readonly string[]).includes(source);
 
 /** Never ready, so that no Service sends it what is meant for the part whose labels it has. */
-function probePod(source: Source, image: string): object {
+function probePod(tools: Tools, source: string, image: string): object {
   const labels = {
     "app.kubernetes.io/name": "deputize",
     "app.kubernetes.io/instance": RELEASE,
@@ -130,7 +94,7 @@ function probePod(source: Source, image: string): object {
     kind: "Pod",
     metadata: {
       name: nameOf(source),
-      namespace: placeOf(source),
+      namespace: placeOf(tools, source),
       labels: isStranger(source) ? { probe: source } : labels,
     },
     spec: {
@@ -154,18 +118,4 @@ function probePod(source: Source, image: string): object {
       ],
     },
   };
-}
-
-/** The table in lines, for people: a row for each source, a mark for each target. */
-export function arrowLines(arrows: readonly Arrow[]): string[] {
-  const targets = [...new Set(arrows.map(({ to }) => to))];
-  const width = Math.max(...SOURCES.map(({ length }) => length)) + 1;
-  const rows = SOURCES.map((source) => {
-    const marks = targets.map((target) => {
-      const { open = false } = arrows.find(({ from, to }) => from === source && to === target) ?? {};
-      return (open ? "open" : "-").padStart(target.length);
-    });
-    return `${source.padEnd(width)} ${marks.join("  ")}`;
-  });
-  return [`${"".padEnd(width)} ${targets.join("  ")}`, ...rows];
 }

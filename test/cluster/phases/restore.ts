@@ -150,7 +150,7 @@ export async function verifyAudit(tools: Tools, heads: string, names: Names, pin
   return ended;
 }
 
-const HEAD = /audit head +(\d+):/;
+const HEAD = /audit head\s+(\d+):/;
 
 /** The number of the audit's last record, of what a restore or `keyvault audit verify` said. */
 export function headOf(said: string): number {

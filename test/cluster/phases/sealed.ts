@@ -19,7 +19,7 @@ export function sealedValues(tag: string, more: object = {}): object {
     database: existing("deputize-database"),
     sealingKey: existing("deputize-sealing-key"),
     smtp: { ...existing("deputize-smtp"), from: "Deputize <no-reply@example.test>" },
-    api: { baseUrl: "https://deputize.example.test", replicas: 1 },
+    api: { baseUrl: "https://deputize.example.test", replicas: 1, autoscaling: { enabled: false } },
     worker: { replicas: 1 },
     operator: { enabled: false },
     admissionPolicies: { enabled: false },

@@ -5,7 +5,8 @@ import type { Tools } from "./tools.ts";
 /** What a pod used: memory in MiB, and of a processor's time the share in thousandths. */
 export type Usage = { pod: string; memoryMiB: number; cpuMilli: number };
 
-type Sample = { at: number; cpuNs: number; memory: number };
+/** What a pod had used at a moment, in milliseconds, nanoseconds and bytes. */
+export type Sample = { at: number; cpuNs: number; memory: number };
 type Summary = {
   pods: {
     podRef: { name: string; namespace: string };
@@ -16,13 +17,20 @@ type Summary = {
 
 const PAUSE_MS = 1_000;
 
-/**
- * What the release's pods use over at least so many seconds from now, as the kubelet measured it. It measures
- * each pod when it likes: a pod's processor time is divided by the time between its own two samples.
- */
+/** What the release's pods use over at least so many seconds from now, as the kubelet measured it. */
 export async function measureUsage(tools: Tools, seconds: number): Promise<Usage[]> {
   const first = await sampleSince(tools, Date.now());
-  const second = await sampleSince(tools, Date.now() + seconds * 1_000);
+  return usageBetween(first, await sampleSince(tools, Date.now() + seconds * 1_000));
+}
+
+/**
+ * What the pods that were there both times used in between. The kubelet measures each when it likes: a pod's
+ * processor time is divided by the time between its own two samples.
+ */
+export function usageBetween(
+  first: ReadonlyMap<string, Sample>,
+  second: ReadonlyMap<string, Sample>,
+): Usage[] {
   return [...second].flatMap(([pod, after]) => {
     const before = first.get(pod);
     if (before === undefined) return [];

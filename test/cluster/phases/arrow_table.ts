@@ -1,0 +1,75 @@
+/** From whom, to whom, and whether the way is open. */
+export type Arrow = { from: string; to: string; open: boolean };
+
+/** Who calls from outside the release: pods without its labels, here and in another namespace. */
+export const STRANGERS = ["stranger", "elsewhere"] as const;
+/** Whoever has a part's labels is that part to a policy. */
+const PARTS = [
+  ...["api", "operator", "worker", "postgres", "console"],
+  ...["keyvault", "keyvault-init", "keyvault-backup", "keyvault-certificates", "keyvault-renewal"],
+] as const;
+export const SOURCES: readonly string[] = [...PARTS, ...STRANGERS];
+
+/** What is called: ports of parts, and what is not the release's. */
+export const PORTS: readonly [component: string, port: number][] = [
+  ["api", 8080],
+  ["api", 8081],
+  ["api", 9090],
+  ["operator", 9090],
+  ["worker", 9090],
+  ["keyvault", 8443],
+  ["keyvault", 9090],
+  ["postgres", 5432],
+];
+const TARGETS: readonly string[] = [
+  ...PORTS.map(([component, port]) => `${component}:${port}`),
+  ...["apiserver", "dns", "machine"],
+];
+
+/** Where each may go; nowhere else. In a trial any pod may call the API, and webhooks may lead anywhere. */
+const ALLOWED: Record<string, readonly string[]> = {
+  api: ["postgres:5432", "keyvault:8443", "apiserver", "dns"],
+  operator: ["api:8081", "apiserver", "dns"],
+  worker: ["postgres:5432", "api:8080", "apiserver", "dns", "machine"],
+  keyvault: ["postgres:5432", "dns"],
+  // A person's Job that restores the vault or verifies its audit.
+  "keyvault-init": ["postgres:5432", "dns"],
+  "keyvault-backup": ["keyvault:8443", "dns"],
+  // Its policy is there while the Job runs that Helm waits for, and no longer.
+  "keyvault-certificates": [],
+  "keyvault-renewal": ["apiserver", "dns"],
+  postgres: [],
+  // A label that no part has gets what a part without arrows gets.
+  console: [],
+  stranger: ["api:8080", "apiserver", "dns", "machine"],
+  elsewhere: ["api:8080", "apiserver", "dns", "machine"],
+};
+
+/** What of the table was found otherwise, or was not tried, in words; nothing else may have been tried. */
+export function differencesOf(arrows: readonly Arrow[]): string[] {
+  const found = new Map(arrows.map((arrow) => [`${arrow.from} → ${arrow.to}`, arrow]));
+  const differences = SOURCES.flatMap((from) =>
+    TARGETS.flatMap((to) => {
+      const name = `${from} → ${to}`;
+      const open = found.get(name)?.open;
+      found.delete(name);
+      if (open === undefined) return [`${name} was not tried`];
+      return open === ALLOWED[from]?.includes(to) ? [] : [`${name} is ${open ? "open" : "closed"}`];
+    }),
+  );
+  return [...differences, ...[...found.keys()].map((name) => `${name} is not in the table`)];
+}
+
+/** The table in lines, for people: a row for each source, a mark for each target. */
+export function arrowLines(arrows: readonly Arrow[]): string[] {
+  const targets = [...new Set(arrows.map(({ to }) => to))];
+  const width = Math.max(...SOURCES.map(({ length }) => length)) + 1;
+  const rows = SOURCES.map((source) => {
+    const marks = targets.map((target) => {
+      const { open = false } = arrows.find(({ from, to }) => from === source && to === target) ?? {};
+      return (open ? "open" : "-").padStart(target.length);
+    });
+    return `${source.padEnd(width)} ${marks.join("  ")}`;
+  });
+  return [`${"".padEnd(width)} ${targets.join("  ")}`, ...rows];
+}
