@@ -77,7 +77,8 @@ export function nameOf({ kind, metadata }: Rendered): string {
   return `${kind} ${metadata.name}`;
 }
 
-type PodTemplate = { metadata: Rendered["metadata"]; spec: PodSpec };
+/** A pod as an object makes it. */
+export type PodTemplate = { metadata: Rendered["metadata"]; spec: PodSpec };
 export type Container = {
   name: string;
   image: string;

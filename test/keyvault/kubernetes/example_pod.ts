@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { parseAllDocuments } from "yaml";
-import type { Container, PodSpec, Rendered } from "../../chart/render.ts";
+import type { Container, PodSpec, PodTemplate, Rendered } from "../../chart/render.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
@@ -13,12 +13,16 @@ const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
 export const runKeyvault = (environment: Record<string, string>, ...args: string[]) =>
   promisify(execFile)(process.execPath, [MAIN, ...args], { env: environment });
 
-/** The pod of an example: the one that its last object is or makes. */
-export async function readPod(file: string): Promise<PodSpec> {
+/** The pod of an example, with its labels: the one that its last object is or makes. */
+export async function readTemplate(file: string): Promise<PodTemplate> {
   const documents = parseAllDocuments(await readFile(new URL(file, EXAMPLES), "utf8"));
   const last = documents.map((document) => document.toJS({ maxAliasCount: 20 }) as Rendered).at(-1);
-  return last?.kind === "Pod" ? last.spec : last?.spec.template.spec;
+  if (last?.kind === "Pod") return { metadata: last.metadata, spec: last.spec };
+  return last?.spec.template;
 }
+
+/** That pod without its labels. */
+export const readPod = async (file: string): Promise<PodSpec> => (await readTemplate(file)).spec;
 
 /** A pod's containers as processes of this machine. */
 export type LocalPod = {

@@ -1,0 +1,68 @@
+import { describe, expect, test } from "vitest";
+import { type PodSpec, type Rendered, render } from "../../chart/render.ts";
+import { mergeValues, PRODUCTION } from "../../chart/values.ts";
+import { helm } from "../../support/helm.ts";
+import { readTemplate } from "./example_pod.ts";
+
+const program = await helm("v3");
+if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
+
+const BACKUP = { enabled: true, recoveryKey: { existingConfigMap: { name: "deputize-keyvault-recovery" } } };
+/** What a person makes, by the runbook, for an example alone. */
+const MADE_FOR_IT = ["recovery-key", "deputize-keyvault-heads"];
+const DENY = "deputize-deny";
+
+/** For each example the policies that its pod gets, and the ports of those. */
+const ARROWS: [file: string, policies: string[], ports: number[]][] = [
+  ["audit_verify.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
+  ["restore.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
+  ["backups.yaml", [DENY], []],
+];
+
+describe.skipIf(program.missing !== undefined)("examples for a release named deputize", () => {
+  const release = () => render(program.path ?? "", mergeValues(PRODUCTION, { keyvault: { backup: BACKUP } }));
+
+  test.each(ARROWS)(
+    "%s has volumes, Secrets and ways that the release has",
+    async (file, policies, ports) => {
+      const objects = await release();
+      const { metadata, spec } = await readTemplate(file);
+      const known = [...namesOf(objects), ...MADE_FOR_IT];
+      const needed = (spec.volumes ?? []).flatMap(sourcesOf);
+      expect(needed.length).toBeGreaterThan(0);
+      expect(needed.filter((name) => !known.includes(name))).toEqual([]);
+
+      const own = objects.filter(
+        ({ kind, spec }) => kind === "NetworkPolicy" && selects(spec.podSelector, metadata.labels ?? {}),
+      );
+      expect(own.map(({ metadata }) => metadata.name).sort()).toEqual(policies);
+      const open = own.flatMap(({ spec }) => [...(spec.egress ?? []), ...(spec.ingress ?? [])]);
+      const found = open.flatMap((rule: { ports: { port: number }[] }) => rule.ports.map(({ port }) => port));
+      expect([...new Set(found)].sort((one, other) => one - other)).toEqual(ports);
+    },
+  );
+});
+
+type Volume = NonNullable<PodSpec["volumes"]>[number];
+
+const sourcesOf = ({ secret, configMap, persistentVolumeClaim }: Volume): string[] =>
+  [secret?.secretName, configMap?.name, persistentVolumeClaim?.claimName].filter(
+    (name) => name !== undefined,
+  );
+
+/** Names of the vault's own volume and of what its pod mounts, and of the claims of the release. */
+function namesOf(objects: readonly Rendered[]): string[] {
+  const claims = objects.filter(({ kind }) => kind === "PersistentVolumeClaim");
+  const set = objects.find(
+    ({ kind, metadata }) => kind === "StatefulSet" && /-keyvault$/.test(metadata.name),
+  );
+  const volumes: Volume[] = set?.spec.template.spec.volumes ?? [];
+  return [
+    ...claims.map(({ metadata }) => metadata.name),
+    `data-${set?.metadata.name}-0`,
+    ...volumes.flatMap(sourcesOf),
+  ];
+}
+
+const selects = ({ matchLabels }: { matchLabels: Record<string, string> }, labels: Record<string, string>) =>
+  Object.entries(matchLabels).every(([name, value]) => labels[name] === value);
