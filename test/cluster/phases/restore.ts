@@ -1,4 +1,4 @@
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { openDatabase } from "../../../src/db/database.ts";
 import { until } from "../../support/process.ts";
@@ -25,7 +25,8 @@ type Ended = { isComplete: boolean; log: string };
 
 /** Makes the recovery key here, and gives the cluster its public half. Gives the private half's file. */
 export async function makeRecoveryKey(tools: Tools, folder: string): Promise<string> {
-  const [key, pub] = [join(folder, "recovery.key"), join(folder, "recovery.pub")];
+  const own = await mkdtemp(join(folder, "recovery-"));
+  const [key, pub] = [join(own, "recovery.key"), join(own, "recovery.pub")];
   await run("openssl", ["genpkey", "-algorithm", "X25519", "-out", key]);
   await run("openssl", ["pkey", "-in", key, "-pubout", "-out", pub]);
   const data = { "recovery.pub": await readFile(pub, "utf8") };
