@@ -129,6 +129,8 @@ describe.skipIf(missing !== undefined).each(programs)(
         return (await create(platform("new", { [FIELD]: ADOPT }), "&dryRun=All")).status === 201;
       });
       expect(await all()).toEqual(before);
+      // The running version goes on as it was: the new field is optional.
+      expect((await create(platform("former"), "&dryRun=All")).status).toBe(201);
 
       await release("upgrade", CHART);
       expect(await knowsField()).toBe(true);
