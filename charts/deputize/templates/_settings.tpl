@@ -179,6 +179,16 @@ KAFKA_REPLICATION: {{ .Values.kafka.replication | int64 | quote }}
 {{- end }}
 {{- end -}}
 
+{{/* Settings of a trial that the values may have otherwise: everybody there is behind one address, and signs in often. */}}
+{{- define "deputize.trialSettings" -}}
+{{- if and .root.Values.trial.enabled (eq .component "api") }}
+SEND_CODE_PER_IP: "1000"
+SEND_CODE_PER_ADDRESS: "1000"
+SEND_CODE_PER_DAY: "1000"
+VERIFY_CODE_PER_IP: "1000"
+{{- end }}
+{{- end -}}
+
 {{/* A role's whole environment: its settings, those that the values add, and the files of its secrets. Argument: dict
      "root" $ "component" "api" "values" .Values.api. */}}
 {{- define "deputize.env" -}}
@@ -203,6 +213,7 @@ KAFKA_REPLICATION: {{ .Values.kafka.replication | int64 | quote }}
 {{- end -}}
 {{- $_ := set $settings $name $value -}}
 {{- end -}}
+{{- $settings = merge $settings (include "deputize.trialSettings" . | fromYaml) -}}
 {{- range $name, $value := $settings }}
 {{- if $value | ne "" }}
 - name: {{ $name }}

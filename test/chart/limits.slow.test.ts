@@ -1,0 +1,38 @@
+import { describe, expect, test } from "vitest";
+import { helm } from "../support/helm.ts";
+import { containersOf, podsOf, render } from "./render.ts";
+import { mergeValues, VALUES, type Values } from "./values.ts";
+
+const program = await helm("v4");
+if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
+
+/** A tour asks for a few codes; an afternoon has many tours. */
+const ENOUGH = 500;
+const NAMES = ["SEND_CODE_PER_ADDRESS", "SEND_CODE_PER_DAY", "SEND_CODE_PER_IP", "VERIFY_CODE_PER_IP"];
+
+describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => {
+  const limitsOf = async (values: Values) => {
+    const pods = podsOf(await render(program.path ?? "", values));
+    const settings = pods.flatMap((pod) => containersOf(pod).flatMap(({ env = [] }) => env));
+    const found = settings.filter(({ name }) => /_CODE_/.test(name));
+    return Object.fromEntries(found.map(({ name, value }) => [name, Number(value)]));
+  };
+
+  test("leave room for many tours in a trial", async () => {
+    const limits = await limitsOf(VALUES.trial ?? {});
+    expect(Object.keys(limits).sort()).toEqual(NAMES);
+    for (const name of NAMES) expect(limits[name], name).toBeGreaterThan(ENOUGH);
+  });
+
+  test("are in a trial what the values say, where they do", async () => {
+    const given: Values = { api: { settings: { SEND_CODE_PER_IP: "7" } } };
+    const limits = await limitsOf(mergeValues(VALUES.trial ?? {}, given));
+    expect(limits.SEND_CODE_PER_IP).toBe(7);
+    expect(limits.SEND_CODE_PER_DAY).toBeGreaterThan(ENOUGH);
+  });
+
+  test.each(Object.entries(VALUES).filter(([name]) => !name.startsWith("trial")))(
+    "are the API's own in %s",
+    async (_, values) => expect(await limitsOf(values)).toEqual({}),
+  );
+});
