@@ -121,7 +121,7 @@ describe("Kafka of the production example", () => {
         user.spec.authorization.acls as { resource: { type: string; name: string }; operations: string[] }[]
       ).map(({ resource, operations }) => [`${resource.type} ${resource.name}`, operations.toSorted()]),
     );
-    const migrate = ["Describe", "DescribeConfigs"];
+    const migrate = ["DescribeConfigs"];
     expect(given).toEqual({
       [`topic ${topics.lifecycle}`]: [...migrate, "Read", "Write"],
       [`topic ${topics.audit}`]: [...migrate, "Write"],
