@@ -12,4 +12,5 @@ test("the restored head is the number that the restore or the verification said"
 test("heads of records that a restore did not bring back are left out, and other lines with them", () => {
   const log = `not JSON\n${head(41)}{"event":"started"}\n${head(42)}${head(43)}${head(99)}`;
   expect(withoutLost(log, 42)).toBe(head(41) + head(42));
+  expect(() => withoutLost(log, 40)).toThrow("no head up to record 40");
 });

@@ -160,13 +160,14 @@ export function headOf(said: string): number {
   return Number(number);
 }
 
-/** A log without the heads of records that a restore did not bring back. */
+/** The heads of a log without those of records that a restore did not bring back; some must be left. */
 export function withoutLost(log: string, restored: number): string {
   const isKept = (line: string) => {
     const { event, seq = 0 } = JSON.parse(line) as { event?: string; seq?: number };
     return event === "audit_head" && seq <= restored;
   };
   const lines = log.split("\n").filter((line) => line.startsWith("{") && isKept(line));
+  if (lines.length === 0) throw new Error(`The log has no head up to record ${restored}`);
   return lines.map((line) => `${line}\n`).join("");
 }
 
