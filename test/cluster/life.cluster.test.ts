@@ -218,20 +218,19 @@ test("a vault that is sealed or away costs no certificate, and comes back as it 
 
 /** A cluster that was kept has the public half of another run's key. */
 async function withRecoveryKey(): Promise<string> {
-  if (recoveryKey === undefined) {
-    recoveryKey = await makeRecoveryKey(tools, folder);
-    await helmUpgrade(tools, values);
-    await restartVault(tools);
-  }
+  if (recoveryKey !== undefined) return recoveryKey;
+  recoveryKey = await makeRecoveryKey(tools, folder);
+  await helmUpgrade(tools, values);
+  await restartVault(tools);
   return recoveryKey;
 }
 
 test("a vault that was lost comes back from its backup, and what was made after it is known", async () => {
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
-  const [key, pin] = [await withRecoveryKey(), await pinOf(tools)];
+  const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const keepsake = await withReach(openKeepsake);
   const verify = (certId?: string) => withReach(({ apiUrl }) => keepsake.verify(apiUrl, certId));
-  const backup = await takeBackup(tools, { folder, image: names.image, recoveryKey: key });
+  const backup = await takeBackup(tools, { folder, image: names.image, recoveryKey });
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await keepsake.lend();
   const newcomer = await withReach(openKeepsake);
@@ -286,8 +285,8 @@ test("a vault that nobody gave a PIN starts sealed, keeps no installation waitin
   await untilSealed(apart);
   await forgetPin(apart);
   const pod = await vaultPod(apart);
-  const changed = sealedValues(TAG, { logLevel: "debug" });
-  say(`helm upgrade --wait beside a sealed vault: ${await helmUpgrade(apart, changed)} s`);
+  const upgraded = await helmUpgrade(apart, sealedValues(TAG, { logLevel: "debug" }));
+  say(`helm upgrade --wait beside a sealed vault: ${upgraded} s`);
   expect((await vaultStatus(apart)).sealed?.reason).toBe("no_pin_file");
   expect(await vaultPod(apart)).toBe(pod);
   await unsealVault(apart, pin);

@@ -210,6 +210,8 @@ async function endOf(tools: Tools, job: string): Promise<Ended> {
     return types.includes("Complete") || types.includes("Failed");
   };
   await until(`Job ${job} has ended`, hasEnded, JOB_MS);
-  const log = await tools.kubectl("-n", tools.namespace, "logs", `job/${job}`, "--all-containers");
+  // Of one that did not get to its last container, the error has what the others said.
+  const logs = tools.kubectl("-n", tools.namespace, "logs", `job/${job}`, "--all-containers");
+  const log = await logs.catch((error: Error) => error.message);
   return { isComplete: types.includes("Complete"), log };
 }
