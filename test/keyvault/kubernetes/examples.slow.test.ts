@@ -1,13 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { EXAMPLE } from "../../chart/production/files.ts";
 import { type PodSpec, type Rendered, render } from "../../chart/render.ts";
-import { mergeValues, PRODUCTION } from "../../chart/values.ts";
 import { helm } from "../../support/helm.ts";
 import { readTemplate } from "./example_pod.ts";
 
 const program = await helm("v3");
 if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
 
-const BACKUP = { enabled: true, recoveryKey: { existingConfigMap: { name: "deputize-keyvault-recovery" } } };
 /** What a person makes, by the runbook, for an example alone. */
 const MADE_FOR_IT = ["recovery-key", "deputize-keyvault-heads"];
 const DENY = "deputize-deny";
@@ -19,18 +18,22 @@ const ARROWS: [file: string, policies: string[], ports: number[]][] = [
   ["backups.yaml", [DENY], []],
 ];
 
-describe.skipIf(program.missing !== undefined)("examples for a release named deputize", () => {
-  const release = () => render(program.path ?? "", mergeValues(PRODUCTION, { keyvault: { backup: BACKUP } }));
-
+describe.skipIf(program.missing !== undefined)("the vault's examples, beside the production example", () => {
   test.each(ARROWS)(
     "%s has volumes, Secrets and ways that the release has",
     async (file, policies, ports) => {
-      const objects = await release();
+      const objects = await render(program.path ?? "", EXAMPLE);
       const { metadata, spec } = await readTemplate(file);
       const known = [...namesOf(objects), ...MADE_FOR_IT];
       const needed = (spec.volumes ?? []).flatMap(sourcesOf);
       expect(needed.length).toBeGreaterThan(0);
       expect(needed.filter((name) => !known.includes(name))).toEqual([]);
+
+      // URLs of databases name this file: it is where the vault has it.
+      const authority = pathsOf(spec.containers, /database-ca$/);
+      expect(authority).toEqual(
+        file === "backups.yaml" ? [] : pathsOf(vaultOf(objects).containers, /database-ca$/),
+      );
 
       const own = objects.filter(
         ({ kind, spec }) => kind === "NetworkPolicy" && selects(spec.podSelector, metadata.labels ?? {}),
@@ -50,17 +53,25 @@ const sourcesOf = ({ secret, configMap, persistentVolumeClaim }: Volume): string
     (name) => name !== undefined,
   );
 
-/** Names of the vault's own volume and of what its pod mounts, and of the claims of the release. */
-function namesOf(objects: readonly Rendered[]): string[] {
-  const claims = objects.filter(({ kind }) => kind === "PersistentVolumeClaim");
+const pathsOf = (containers: PodSpec["containers"], name: RegExp) =>
+  containers.flatMap(({ volumeMounts = [] }) =>
+    volumeMounts.filter((mount) => name.test(mount.name)).map(({ mountPath }) => mountPath),
+  );
+
+function vaultOf(objects: readonly Rendered[]): PodSpec {
   const set = objects.find(
     ({ kind, metadata }) => kind === "StatefulSet" && /-keyvault$/.test(metadata.name),
   );
-  const volumes: Volume[] = set?.spec.template.spec.volumes ?? [];
+  return set?.spec.template.spec;
+}
+
+/** Names of the vault's own volume and of what its pod mounts, and of the claims of the release. */
+function namesOf(objects: readonly Rendered[]): string[] {
+  const claims = objects.filter(({ kind }) => kind === "PersistentVolumeClaim");
   return [
     ...claims.map(({ metadata }) => metadata.name),
-    `data-${set?.metadata.name}-0`,
-    ...volumes.flatMap(sourcesOf),
+    "data-deputize-keyvault-0",
+    ...(vaultOf(objects).volumes ?? []).flatMap(sourcesOf),
   ];
 }
 
