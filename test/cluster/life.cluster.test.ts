@@ -26,8 +26,7 @@ import {
   makeRecoveryKey,
   restoreVault,
   takeBackup,
-  verifyAudit,
-  withoutLost,
+  verifyHeads,
 } from "./phases/restore.ts";
 import { APART, forgetPin, makeSecrets, sealedValues, seesPin, vaultPod } from "./phases/sealed.ts";
 import { showTour } from "./phases/tour.ts";
@@ -47,6 +46,7 @@ import { type Cluster, openCluster } from "./support/cluster.ts";
 import { imageOf, importImages, postgresImageOf, vaultImageOf } from "./support/images.ts";
 import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
 import { NAMESPACE, podsOf, RELEASE, type Reach, reach, valuesOf } from "./support/release.ts";
+import { say } from "./support/say.ts";
 import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
 
@@ -66,12 +66,6 @@ let tools: Tools;
 let folder: string;
 /** The private half of the recovery key, when this run has made it. */
 let recoveryKey: string | undefined;
-const began = performance.now();
-
-function say(...lines: string[]): void {
-  const at = `${((performance.now() - began) / 1000).toFixed(0)} s`.padStart(7);
-  for (const line of lines) console.log(`${at}  ${line}`);
-}
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-cluster-"));
@@ -98,6 +92,9 @@ async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
     await way.close();
   }
 }
+
+/** Works at the API, when only that is wanted. */
+const atApi = <T>(work: (apiUrl: string) => Promise<T>) => withReach(({ apiUrl }) => work(apiUrl));
 
 /** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
 function underLoad<T>(
@@ -191,13 +188,13 @@ test("an upgrade under load, with a migration, and the way back cost no decision
   });
   say(`upgraded within ${result.upgraded} s, rolled back within ${result.rolledBack} s`);
   expect(await withReach(schemaOf)).toContain(MIGRATION);
-  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+  expect(await atApi(keepsake.verify)).toBe("allow authorized");
 });
 
 test("a vault that is sealed or away costs no certificate, and comes back as it was told", async () => {
   const keepsake = await withReach(openKeepsake);
-  const present = () => withReach(({ apiUrl }) => keepsake.present(apiUrl));
-  const verify = () => withReach(({ apiUrl }) => keepsake.verify(apiUrl));
+  const present = () => atApi(keepsake.present);
+  const verify = () => atApi(keepsake.verify);
   await sealVault(tools);
   expect(await present()).toBe(PUT_OFF);
   await unsealVault(tools);
@@ -229,36 +226,38 @@ test("a vault that was lost comes back from its backup, and what was made after 
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
   const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const keepsake = await withReach(openKeepsake);
-  const verify = (certId?: string) => withReach(({ apiUrl }) => keepsake.verify(apiUrl, certId));
   const backup = await takeBackup(tools, { folder, image: names.image, recoveryKey });
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await keepsake.lend();
-  const newcomer = await withReach(openKeepsake);
+  const made = [await atApi(keepsake.withNewAgent), await withReach(openKeepsake)];
   // A seal has the log get a head, so that it knows of all that will be lost.
   await sealVault(tools);
   const noted = await vaultLog(tools);
 
-  await loseVault(tools, names);
   const giveBack = await withoutPinFile(tools);
   try {
+    await loseVault(tools, names);
     const said = await restoreVault(tools, backup, names, pin);
     expect(said).toMatch(/All \d+ records hold/);
     await untilSealed(tools);
     await unsealVault(tools);
-    expect(await verify()).toBe("allow authorized");
-    expect(await verify(later)).toBe("allow authorized");
-    expect(await withReach(({ apiUrl }) => newcomer.present(apiUrl))).toBe(PUT_OFF);
-    expect(await verify(await keepsake.lend())).toBe("allow authorized");
+    for (const certId of [undefined, later, await keepsake.lend()]) {
+      expect(await atApi((apiUrl) => keepsake.verify(apiUrl, certId))).toBe("allow authorized");
+    }
+    for (const lost of made) {
+      expect(await atApi(lost.present)).toBe(PUT_OFF);
+      await expect(lost.lend()).rejects.toThrow(/^503: .*vault_unavailable/);
+    }
+    const again = await atApi(keepsake.withNewAgent);
+    expect(await atApi(again.verify)).toBe("allow authorized");
 
-    const since = await vaultLog(tools);
-    const gap = await verifyAudit(tools, noted + since, names, pin);
-    expect(gap).toEqual({ isComplete: false, log: expect.stringContaining("The chain is broken") });
-    const held = await verifyAudit(tools, withoutLost(noted, headOf(said)) + since, names, pin);
-    expect(held).toEqual({
+    const heads = { noted, restored: headOf(said), since: await vaultLog(tools) };
+    const { all, left } = await verifyHeads(tools, heads, names, pin);
+    expect(all).toEqual({ isComplete: false, log: expect.stringContaining("The chain is broken") });
+    expect(left).toEqual({
       isComplete: true,
       log: expect.stringContaining("heads noted before are in them"),
     });
-    say(...[gap, held].map(({ log }) => log.trim()));
   } finally {
     await giveBack();
   }
@@ -273,7 +272,7 @@ test("what was made outlives the release, and the next one finds it", async () =
   expect(await whatStays(tools)).toEqual(before);
   say(...Object.entries(before).map(([what, names]) => `${what} stay: ${names.join(", ")}`));
   say(`helm install again: ${await helmUpgrade(tools, values)} s`);
-  expect(await withReach(({ apiUrl }) => keepsake.verify(apiUrl))).toBe("allow authorized");
+  expect(await atApi(keepsake.verify)).toBe("allow authorized");
 });
 
 test("a vault that nobody gave a PIN starts sealed, keeps no installation waiting, and an upgrade leaves it so", async () => {

@@ -32,16 +32,25 @@ export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<S
       default_allowed_scopes: SCOPES,
     }),
   );
-  const settings = { baseUrl: apiUrl, mailbox: "", word: "service", limits: false };
-  const application = createVisitor(settings, {}, { "x-service-api-key": String(api_key) });
-  const path = `/v1/service/connections/${connection_id}/agents`;
+  const connection = { connectionId: String(connection_id), apiKey: String(api_key) };
+  const agentId = await makeAgent(applicationOf(connection, apiUrl), connection);
+  return { ...connection, secret: String(webhook_signing_secret), agentId };
+}
+
+/** The application behind a connection. */
+export function applicationOf({ apiKey }: Pick<Shop, "apiKey">, baseUrl: string): Visitor {
+  const settings = { baseUrl, mailbox: "", word: "service", limits: false };
+  return createVisitor(settings, {}, { "x-service-api-key": apiKey });
+}
+
+/** Makes one more agent at a connection, and gives its id. */
+export async function makeAgent(
+  application: Visitor,
+  { connectionId }: Pick<Shop, "connectionId">,
+): Promise<string> {
+  const path = `/v1/service/connections/${connectionId}/agents`;
   const { agent_id } = must(await application.call("POST", path, { name: "bot", agent_type: "api_agent" }));
-  return {
-    connectionId: String(connection_id),
-    apiKey: String(api_key),
-    secret: String(webhook_signing_secret),
-    agentId: String(agent_id),
-  };
+  return String(agent_id);
 }
 
 /** Has a shop's events sent to a URL. */

@@ -1,15 +1,15 @@
-import { createVisitor, must, type Visitor } from "../../specification/visitor.ts";
-import { type Addresses, openOwner, openShop } from "../load/people.ts";
+import { must, type Visitor } from "../../specification/visitor.ts";
+import { type Addresses, applicationOf, makeAgent, openOwner, openShop, type Shop } from "../load/people.ts";
 
 /**
  * Somebody's account with an agent that was lent something; it can be tried whatever becomes of the release.
  */
 export type Keepsake = {
-  /** The certificate that the agent was lent something by at first. */
-  certId: string;
   /** Lends the agent the same once more, and gives the certificate. */
   lend(): Promise<string>;
-  /** Presents a certificate and verifies it anew: the decision with its reason. */
+  /** The same account with one more agent, which is lent the same. */
+  withNewAgent(apiUrl: string): Promise<Keepsake>;
+  /** Presents a certificate, or the first one, and verifies it anew: the decision with its reason. */
   verify(apiUrl: string, certId?: string): Promise<string>;
   /** What the API answers when it has to sign. */
   present(apiUrl: string): Promise<string>;
@@ -18,8 +18,12 @@ export type Keepsake = {
 /** Opens such an account, with a certificate that the vault has signed. */
 export async function openKeepsake(addresses: Addresses): Promise<Keepsake> {
   const owner = await openOwner(addresses);
-  const shop = await openShop(owner, addresses);
-  const { connectionId, agentId, apiKey } = shop;
+  return keepsakeOf(owner, await openShop(owner, addresses));
+}
+
+async function keepsakeOf(owner: Visitor, shop: Shop): Promise<Keepsake> {
+  const { connectionId, agentId } = shop;
+  const at = (apiUrl: string) => applicationOf(shop, apiUrl);
 
   async function lend(): Promise<string> {
     const wish = { connection_id: connectionId, agent_id: agentId, requested_scope: ["data:read"] };
@@ -29,13 +33,7 @@ export async function openKeepsake(addresses: Addresses): Promise<Keepsake> {
     return String(must(await owner.call("POST", path, approval)).cert_id);
   }
 
-  const certId = await lend();
-  const at = (baseUrl: string): Visitor =>
-    createVisitor(
-      { baseUrl, mailbox: "", word: "service", limits: false },
-      {},
-      { "x-service-api-key": apiKey },
-    );
+  const first = await lend();
 
   async function presented(application: Visitor, cert_id: string) {
     const { challenge } = must(await application.call("POST", "/v1/service/challenge"));
@@ -44,17 +42,18 @@ export async function openKeepsake(addresses: Addresses): Promise<Keepsake> {
   }
 
   return {
-    certId,
     lend,
-    async verify(apiUrl, shown = certId) {
+    withNewAgent: async (apiUrl) =>
+      keepsakeOf(owner, { ...shop, agentId: await makeAgent(at(apiUrl), shop) }),
+    async verify(apiUrl, certId = first) {
       const application = at(apiUrl);
-      const { proof_bundle } = must(await presented(application, shown));
+      const { proof_bundle } = must(await presented(application, certId));
       const asked = { proof_bundle, required_scope: "data:read" };
       const { decision, decision_reason } = must(await application.call("POST", "/v1/service/verify", asked));
       return `${String(decision)} ${String(decision_reason)}`;
     },
     async present(apiUrl) {
-      const { status, body, headers } = await presented(at(apiUrl), certId);
+      const { status, body, headers } = await presented(at(apiUrl), first);
       const { error } = body as { error?: { code?: string } };
       return [status, error?.code, headers.has("retry-after") ? "Retry-After" : ""].join(" ").trim();
     },

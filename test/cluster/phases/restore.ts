@@ -133,8 +133,22 @@ export async function restoreVault(tools: Tools, backup: Backup, names: Names, p
   return log;
 }
 
+/**
+ * Verifies the audit after a restore against all heads that were logged, and against those that are left
+ * without what was lost.
+ */
+export async function verifyHeads(
+  tools: Tools,
+  { noted, restored, since }: { noted: string; restored: number; since: string },
+  names: Names,
+  pin: string,
+): Promise<{ all: Ended; left: Ended }> {
+  const all = await verifyAudit(tools, noted + since, names, pin);
+  return { all, left: await verifyAudit(tools, withoutLost(noted, restored) + since, names, pin) };
+}
+
 /** Verifies the audit against heads by the example's Job: whether all holds, and what it said. */
-export async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
+async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
   const job = `${VAULT}-audit-verify`;
   await tools.apply(
     { apiVersion: "v1", kind: "ConfigMap", metadata: named(tools, HEADS), data: { heads } },
