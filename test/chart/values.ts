@@ -144,4 +144,10 @@ export const VALUES: Record<string, Values> = {
     worker: { ...PLACING, settings: { LEASE_SECONDS: "20" } },
     network: { peers: { prometheus: everywhere, tracing: { to: everywhere } } },
   }),
+  "the longest name": production({
+    fullnameOverride: "a-name-that-is-as-long-as-a-name-of-the-release-may-be-in-a-label".slice(0, 63),
+    keyvault: { backup: { enabled: true, recoveryKey: { existingConfigMap: { name: "recovery" } } } },
+    monitoring: { enabled: true },
+    ...INGRESS,
+  }),
 };
