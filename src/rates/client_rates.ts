@@ -46,12 +46,12 @@ export function createClientRates({
 }
 
 /**
- * The network that counts as one client: an IPv4 address, or an IPv6 /64, since the owner of one address
- * there has all.
+ * The network that counts as one client: an IPv4 address, also inside IPv6, as a socket of both has it, or an
+ * IPv6 /64, since the owner of one address there has all.
  */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;
-  const address = ipaddr.parse(ip);
+  const address = ipaddr.process(ip);
   return address.kind() === "ipv6"
     ? ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/64`).toString()
     : address.toString();

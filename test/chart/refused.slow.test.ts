@@ -166,6 +166,7 @@ const MISTYPED: [string, Values, RegExp][] = [
   ["a name that is no namespace", production({ operator: { watchNamespaces: ["Shop"] } }), /watchNamespaces/],
   ["a duration without unit", production({ operator: { endedTtl: "720" } }), /endedTtl/],
   ["a broker without port", production({ kafka: { brokers: ["broker"] } }), /brokers/],
+  ["a place to listen of one's own", production({ network: { listen: "10.0.0.1" } }), /listen/],
   ["a peer of no form", production({ network: { peers: { callers: [{}] } } }), /callers/],
 ];
 

@@ -28,6 +28,7 @@ const SECRETS = "/run/secrets/deputize/";
 const CERTIFICATES = ["keyvault-certificates", "keyvault-renewal"];
 /** Settings of the vault whose file may be missing: it may be sealed, and init makes no connections. */
 const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
+const LISTENING = ["HOST", "HEALTH_HOST", "KEYVAULT_HOST", "KEYVAULT_HEALTH_HOST"];
 const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
 /** Pods that people start themselves, to restore a vault: the chart has their policy only. */
@@ -180,6 +181,15 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
         ).toBe(true);
       }
     }
+  });
+
+  test("listens where the values say, on each port", async () => {
+    const { listen = "0.0.0.0" } = (values.network ?? {}) as { listen?: string };
+    const hosts = (await containers()).flatMap(({ container: { env = [] } }) =>
+      env.filter(({ name }) => /^(\w+_)?HOST$/.test(name)),
+    );
+    expect(hosts.map(({ name }) => name)).toEqual(expect.arrayContaining(LISTENING));
+    expect(new Set(hosts.map(({ value }) => value))).toEqual(new Set([listen]));
   });
 
   test("gives secrets as files only", async () => {

@@ -144,6 +144,17 @@ export const VALUES: Record<string, Values> = {
     worker: { ...PLACING, settings: { LEASE_SECONDS: "20" } },
     network: { peers: { prometheus: everywhere, tracing: { to: everywhere } } },
   }),
+  "addresses of IPv6": production({
+    network: {
+      listen: "::",
+      peers: {
+        database: { to: at("fd00:20::/64") },
+        keyvaultDatabase: { to: at("fd00:21::/64") },
+        smtp: { to: at("fd00:30::25/128") },
+        apiServer: { to: at("fd00::1/128") },
+      },
+    },
+  }),
   "the longest name": production({
     fullnameOverride: "a-name-that-is-as-long-as-a-name-of-the-release-may-be-in-a-label".slice(0, 63),
     keyvault: { backup: { enabled: true, recoveryKey: { existingConfigMap: { name: "recovery" } } } },

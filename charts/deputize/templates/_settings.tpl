@@ -120,7 +120,7 @@ KAFKA_USERNAME: {{ .sasl.username | quote }}
 
 {{/* … of every role that stays up. */}}
 {{- define "deputize.settings.role" -}}
-HEALTH_HOST: "0.0.0.0"
+HEALTH_HOST: {{ .Values.network.listen | quote }}
 HEALTH_PORT: "9090"
 {{- end -}}
 
@@ -134,7 +134,7 @@ WEBHOOK_ALLOWED_CIDRS: {{ join "," (fromYamlArray (include "deputize.webhookCidr
 {{- define "deputize.settings.api" -}}
 {{ include "deputize.settings.role" . }}
 {{ include "deputize.settings.service" . }}
-HOST: "0.0.0.0"
+HOST: {{ .Values.network.listen | quote }}
 PORT: "8080"
 BASE_URL: {{ include "deputize.baseUrl" . | quote }}
 SERVICE_WORD_ALIASES: {{ join "," .Values.api.serviceWordAliases | quote }}
@@ -144,7 +144,7 @@ MAIL_FROM: {{ .Values.smtp.from | quote }}
 VAULT_URL: {{ include "deputize.keyvaultUrl" . | quote }}
 {{- if include "deputize.servesOperators" . }}
 CLUSTERS_FILE: /run/secrets/deputize/clusters/clusters.yaml
-OPERATOR_HOST: "0.0.0.0"
+OPERATOR_HOST: {{ .Values.network.listen | quote }}
 OPERATOR_PORT: "8081"
 {{- end }}
 {{- end -}}

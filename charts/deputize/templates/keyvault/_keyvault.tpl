@@ -57,9 +57,9 @@ securityContext:
 KEYVAULT_DATA_DIR: /var/lib/keyvault/data
 KEYVAULT_DATABASE_URL_FILE: /run/secrets/deputize/keyvault-database/url
 KEYVAULT_PIN_FILE: /run/secrets/deputize/keyvault-pin/pin
-KEYVAULT_HOST: "0.0.0.0"
+KEYVAULT_HOST: {{ .Values.network.listen | quote }}
 KEYVAULT_PORT: "8443"
-KEYVAULT_HEALTH_HOST: "0.0.0.0"
+KEYVAULT_HEALTH_HOST: {{ .Values.network.listen | quote }}
 KEYVAULT_HEALTH_PORT: "9090"
 KEYVAULT_TLS_CA_FILE: /run/secrets/deputize/keyvault-tls/ca.crt
 KEYVAULT_TLS_CERT_FILE: /run/secrets/deputize/keyvault-tls/tls.crt
