@@ -156,6 +156,7 @@ export const VALUES: Record<string, Values> = {
     },
   }),
   "the longest name": production({
+    worker: { podDisruptionBudget: { minAvailable: 1 } },
     fullnameOverride: "a-name-that-is-as-long-as-a-name-of-the-release-may-be-in-a-label".slice(0, 63),
     keyvault: { backup: { enabled: true, recoveryKey: { existingConfigMap: { name: "recovery" } } } },
     monitoring: { enabled: true },

@@ -109,7 +109,9 @@ metadata:
   labels:
     {{- include "deputize.labels" . | nindent 4 }}
 spec:
-  {{- toYaml .values.podDisruptionBudget | nindent 2 }}
+  {{- $budget := .values.podDisruptionBudget }}
+  {{- /* One of the two; the other is the default's. */}}
+  {{- toYaml (hasKey $budget "minAvailable" | ternary (omit $budget "maxUnavailable") $budget) | nindent 2 }}
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
