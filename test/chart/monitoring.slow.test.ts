@@ -77,13 +77,21 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       );
     });
 
-    test("has the documented rules, word for word", async () => {
-      const rules = ofKind(await render(path, monitoring()), "PrometheusRule");
-      const shown = Object.fromEntries(rules.map(({ metadata, spec }) => [metadata.name, spec]));
-      const documented = await Promise.all(
-        PARTS.map(async (part) => [`deputize-${part}`, await rulesOf(part)]),
-      );
-      expect(shown).toEqual(Object.fromEntries(documented));
+    test("has the documented rules, word for word, and knows its own Job for migrations", async () => {
+      for (const fullname of ["deputize", "lend"]) {
+        const values = monitoring({}, mergeValues(PRODUCTION, { fullnameOverride: fullname }));
+        const rules = ofKind(await render(path, values), "PrometheusRule");
+        const shown = Object.fromEntries(rules.map(({ metadata, spec }) => [metadata.name, spec]));
+        const documented = await Promise.all(
+          PARTS.map(async (part) => [`${fullname}-${part}`, await rulesOf(part)]),
+        );
+        const own = JSON.stringify(Object.fromEntries(documented)).replaceAll(
+          ".*deputize.*-migrate.*",
+          `${fullname}-(trial-)?migrate`,
+        );
+        expect(own).toContain("-(trial-)?migrate");
+        expect(shown).toEqual(JSON.parse(own));
+      }
     });
 
     test("gives each alert the address of its page where the base is known", async () => {

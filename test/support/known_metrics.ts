@@ -23,6 +23,7 @@ export type KnownMetric = { name: string; type: string; labels: string[]; parts:
 /** Metrics of kube-state-metrics that rules look at, with the labels that they use. */
 export const OTHERS: Record<string, string[]> = {
   kube_job_status_failed: ["namespace", "job_name", "reason"],
+  kube_job_status_succeeded: ["namespace", "job_name"],
 };
 
 /** What begins the names of metrics, ours and those of other programs that rules and panels look at. */
