@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HELMS, helm } from "../support/helm.ts";
 import { type ChartCluster, missingCluster, startChartCluster } from "./cluster.ts";
-import { CHART, helmWithValues, NAMESPACE, RELEASE, type Rendered } from "./render.ts";
+import { CHART, helmWithValues, NAMESPACE, nameOf, objectsOf, RELEASE, type Rendered } from "./render.ts";
 import { VALUES } from "./values.ts";
 
 const START_MS = 20 * 60_000;
@@ -46,6 +46,11 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
       .filter(({ type }) => type === "Opaque")
       .map(({ metadata: { name, uid }, data }) => ({ name, uid, data }));
   };
+  const hooks = async () => {
+    const args = ["get", "hooks", RELEASE, "--namespace", NAMESPACE];
+    const { out } = await helmWithValues(path, args, undefined, { KUBECONFIG: cluster.kubeconfig });
+    return objectsOf(out).map(nameOf);
+  };
   const statusOf = async (target: string) => (await cluster.call("GET", target)).status;
 
   test("keep a trial's secrets over upgrades, and find them after a reinstallation", async () => {
@@ -64,6 +69,21 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await secrets()).toEqual(first);
     await succeeds("install");
     expect(await secrets()).toEqual(first);
+  });
+
+  test("make a trial's tables beside its Postgres, until that is there, and before all else then", async () => {
+    const job = `/apis/batch/v1/namespaces/${NAMESPACE}/jobs/deputize-trial-migrate`;
+    const postgres = `/apis/apps/v1/namespaces/${NAMESPACE}/statefulsets/deputize-postgres`;
+    expect(await statusOf(job)).toBe(200);
+    await succeeds("upgrade");
+    expect(await statusOf(job)).toBe(404);
+    expect(await hooks()).toContain("Job deputize-migrate");
+    // As after an installation that ended in a hook, before there was anything.
+    await cluster.call("DELETE", postgres);
+    await succeeds("upgrade");
+    expect(await statusOf(job)).toBe(200);
+    expect(await hooks()).not.toContain("Job deputize-migrate");
+    expect(await statusOf(postgres)).toBe(200);
   });
 
   test("are one in a cluster", async () => {

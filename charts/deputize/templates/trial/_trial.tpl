@@ -21,3 +21,16 @@ data:
   {{ $key }}: {{ $value | b64enc }}
   {{- end }}
 {{- end -}}
+
+{{/* Not empty: a trial without its Postgres yet. It is at the first installation, and after one that ended in a hook. */}}
+{{- define "deputize.trialIsNew" -}}
+{{- if .Values.trial.enabled -}}
+{{- if .Release.IsInstall -}}
+true
+{{- else if lookup "v1" "Namespace" "" .Release.Namespace -}}
+{{- if not (lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-postgres" (include "deputize.fullname" .))) -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
