@@ -28,7 +28,7 @@ import {
   takeBackup,
   verifyHeads,
 } from "./phases/restore.ts";
-import { APART, forgetPin, makeSecrets, sealedValues, seesPin, vaultPod } from "./phases/sealed.ts";
+import { APART, forgetPin, givePin, makeSecrets, sealedValues, seesPin, vaultPod } from "./phases/sealed.ts";
 import { showTour } from "./phases/tour.ts";
 import {
   pinOf,
@@ -281,6 +281,7 @@ test("a vault that nobody gave a PIN starts sealed, keeps no installation waitin
   await makeRecoveryKey(apart, folder);
   const pin = await makeSecrets(apart, postgresImageOf(TAG));
   say(`helm install --wait beside a sealed vault: ${await helmUpgrade(apart, sealedValues(TAG))} s`);
+  await givePin(apart, pin);
   await untilSealed(apart);
   await forgetPin(apart);
   const pod = await vaultPod(apart);

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { until } from "../../support/process.ts";
 import { podOf, RECOVERY } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { secretFor } from "./restore.ts";
@@ -6,6 +7,7 @@ import { secretFor } from "./restore.ts";
 /** Where a release is that is none of a trial, beside the one under test. */
 export const APART = "deputize-apart";
 const DATABASE = "database";
+const VAULT_POD = "deputize-keyvault-0";
 const INIT_PIN = "deputize-keyvault-init-pin";
 const everywhere = [{ ipBlock: { cidr: "0.0.0.0/0" } }];
 const isDatabase = { to: [{ podSelector: { matchLabels: { app: DATABASE } } }] };
@@ -42,7 +44,7 @@ export function sealedValues(tag: string, more: object = {}): object {
   };
 }
 
-/** Makes a database and the Secrets that the values name, as the documents say, and gives the vault's PIN. */
+/** Makes a database and the Secrets that the values name, and gives a PIN, which is in none of them. */
 export async function makeSecrets(tools: Tools, postgresImage: string): Promise<string> {
   const password = () => randomBytes(16).toString("hex");
   const roles = {
@@ -71,11 +73,20 @@ export async function makeSecrets(tools: Tools, postgresImage: string): Promise<
       url: url("keyvault", "keyvault"),
       migrationUrl: url("keyvault_owner", "keyvault"),
     }),
-    secretFor(tools, INIT_PIN, { pin }),
     ...databaseOf(tools, postgresImage),
   );
   await tools.kubectl("-n", tools.namespace, "wait", "--for=condition=Ready", `pod/${DATABASE}`);
   return pin;
+}
+
+/** Waits until a new vault asks for its PIN, and puts it where that is looked for. */
+export async function givePin(tools: Tools, pin: string): Promise<void> {
+  const asks = async () =>
+    (await tools.kubectl("-n", tools.namespace, "logs", VAULT_POD, "-c", "init").catch(String)).includes(
+      "A new vault needs its PIN",
+    );
+  await until("the vault asks for its PIN", asks, 60_000);
+  await tools.apply(secretFor(tools, INIT_PIN, { pin }));
 }
 
 /** Takes the PIN of the first start away, as it is needed once. */
@@ -90,7 +101,7 @@ export const vaultPod = async (tools: Tools) => (await podOf(tools, "keyvault"))
 export async function seesPin(tools: Tools): Promise<boolean> {
   type Container = { name: string; volumeMounts: { name: string }[] };
   const pod = await tools.read<{ spec: { containers: Container[] } }>(
-    ...["-n", tools.namespace, "get", "pod", "deputize-keyvault-0"],
+    ...["-n", tools.namespace, "get", "pod", VAULT_POD],
   );
   return pod.spec.containers.some(({ volumeMounts }) => volumeMounts.some(({ name }) => /pin/.test(name)));
 }
