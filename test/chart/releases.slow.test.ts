@@ -1,8 +1,10 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HELMS, helm } from "../support/helm.ts";
 import { type ChartCluster, missingCluster, startChartCluster } from "./cluster.ts";
 import { CHART, helmWithValues, NAMESPACE, nameOf, objectsOf, RELEASE, type Rendered } from "./render.ts";
-import { VALUES } from "./values.ts";
+import { PRODUCTION, VALUES } from "./values.ts";
 
 const START_MS = 20 * 60_000;
 const programs = await Promise.all(HELMS.map(async (version) => ({ version, ...(await helm(version)) })));
@@ -19,6 +21,14 @@ const CLAIM: Rendered = {
   spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "1Gi" } } },
 };
 const POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/deputize-status";
+
+const RUNBOOK = join(CHART, "../../docs/keyvault_runbook.md");
+
+/** The commands of a text that ask for a PIN, each as one line. */
+function commandsOf(text: string): string[] {
+  const found = text.match(/^ *\{ cat .*\|\n.*$/gm) ?? [];
+  return found.map((lines) => lines.trim().replaceAll(/\s+/g, " "));
+}
 
 /** Hooks need pods that run, which are not here. */
 describe.skipIf(missing !== undefined).each(programs)("releases of helm $version", ({ path = "" }) => {
@@ -52,6 +62,15 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     return objectsOf(out).map(nameOf);
   };
   const statusOf = async (target: string) => (await cluster.call("GET", target)).status;
+
+  test("say how to unseal the vault in the words of the runbook", async () => {
+    const args = ["install", RELEASE, CHART, "--namespace", NAMESPACE, "--no-hooks", "--dry-run=server"];
+    const { out, err } = await helmWithValues(path, args, PRODUCTION, { KUBECONFIG: cluster.kubeconfig });
+    const ours = commandsOf(out).map((line) => line.replaceAll("admin.", "ana."));
+    expect(ours, err).toHaveLength(1);
+    const runbook = commandsOf(await readFile(RUNBOOK, "utf8"));
+    expect(ours[0]).toBe(runbook[0]?.replace("exec -i", `exec -i -n ${NAMESPACE}`));
+  });
 
   test("keep a trial's secrets over upgrades, and find them after a reinstallation", async () => {
     await succeeds("install");
