@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HELMS, helm } from "../support/helm.ts";
 import { type ChartCluster, missingCluster, startChartCluster } from "./cluster.ts";
 import { CHART, helmWithValues, NAMESPACE, nameOf, objectsOf, RELEASE, type Rendered } from "./render.ts";
-import { PRODUCTION, VALUES } from "./values.ts";
+import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
 
 const START_MS = 20 * 60_000;
 const programs = await Promise.all(HELMS.map(async (version) => ({ version, ...(await helm(version)) })));
@@ -112,6 +112,16 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     );
     expect(err).toContain("belong to the release deputize in namespace deputize-system");
     expect(isGood).toBe(false);
+  });
+
+  test("are one in a cluster also without policies and roles, unless it has no operator", async () => {
+    const args = ["install", "second", CHART, "--namespace", "desk", "--no-hooks", "--dry-run=server"];
+    const second = (operator: Values) => {
+      const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };
+      return helmWithValues(path, args, mergeValues(PRODUCTION, bare), { KUBECONFIG: cluster.kubeconfig });
+    };
+    expect((await second({})).err).toContain("A cluster has one release of this chart");
+    expect((await second({ enabled: false })).isGood).toBe(true);
   });
 
   test("leave policies, definitions and trial secrets behind, and nothing that runs", async () => {

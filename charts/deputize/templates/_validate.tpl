@@ -146,11 +146,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Definitions, policies and roles for people are the cluster's, and the policies know one operator. */}}
+{{/* Definitions, policies and roles for people are the cluster's, and the policies know one operator: without policies of
+     its own a release of another operator could write no status. */}}
 {{- define "deputize.validateOneRelease" -}}
 {{- $wholes := list -}}
-{{- if .Values.admissionPolicies.enabled -}}
-{{- $wholes = append $wholes (lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "deputize-status") -}}
+{{- $policy := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "deputize-status" -}}
+{{- $isOfRelease := dig "metadata" "annotations" "meta.helm.sh/release-name" "" $policy -}}
+{{- if or .Values.admissionPolicies.enabled (and .Values.operator.enabled $isOfRelease) -}}
+{{- $wholes = append $wholes $policy -}}
 {{- end -}}
 {{- if .Values.rbac.roles -}}
 {{- $wholes = append $wholes (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "deputize-editor") -}}
