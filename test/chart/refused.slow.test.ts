@@ -17,6 +17,12 @@ const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka:
 
 /** Values that cannot work, and what is said of them. */
 const REFUSED: [string, Values, string][] = [
+  // What `helm upgrade --reuse-values` makes of a value that the version before did not have.
+  [
+    "a value that is not there",
+    production({ network: { listen: null } }),
+    "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6.",
+  ],
   [
     "no namespaces",
     production({ operator: { watchNamespaces: [] } }),

@@ -7,6 +7,7 @@
 {{- include "deputize.validateSecrets" . -}}
 {{- include "deputize.validatePeers" . -}}
 {{- end -}}
+{{- include "deputize.validateListen" . -}}
 {{- include "deputize.validateApi" . -}}
 {{- include "deputize.validateKafka" . -}}
 {{- include "deputize.validateOneRelease" . -}}
@@ -63,6 +64,13 @@
 {{- if not (index $.Values $section).existingSecret.name -}}
 {{- fail (printf "%s.existingSecret.name is empty. Create a Secret that has %s under the key %s and name it here, or set trial.enabled=true to look around." $section (get $wanted $section) (index $.Values $section).existingSecret.key) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A role that does not know where to listen would answer nobody but itself, and never become ready. */}}
+{{- define "deputize.validateListen" -}}
+{{- if not .Values.network.listen -}}
+{{- fail "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6. After `helm upgrade --reuse-values` it is empty because that leaves out what a version's values have anew: use --reset-then-reuse-values." -}}
 {{- end -}}
 {{- end -}}
 
