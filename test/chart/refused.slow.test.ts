@@ -84,6 +84,16 @@ const REFUSED: [string, Values, string][] = [
     mergeValues(VALUES.kafka ?? {}, { network: { peers: { kafka: { to: [] } } } }),
     "network.peers.kafka.to is empty.",
   ],
+  [
+    "no way to the brokers of a trial",
+    { trial: { enabled: true }, kafka: { enabled: true, brokers: ["broker.kafka.svc:9093"] } },
+    "network.peers.kafka.to is empty.",
+  ],
+  [
+    "no way to the mail server of a trial",
+    { trial: { enabled: true }, smtp: { existingSecret: { name: "smtp" } } },
+    "network.peers.smtp.to is empty.",
+  ],
   ["no way for operators", production({ api: clusters("prod-us") }), "network.peers.operators is empty."],
   [
     "no way to the collector",

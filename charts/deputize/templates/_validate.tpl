@@ -5,9 +5,9 @@
 {{- include "deputize.validateTrial" . -}}
 {{- else -}}
 {{- include "deputize.validateSecrets" . -}}
-{{- include "deputize.validatePeers" . -}}
 {{- end -}}
 {{- include "deputize.validateListen" . -}}
+{{- include "deputize.validatePeers" . -}}
 {{- include "deputize.validateApi" . -}}
 {{- include "deputize.validateKafka" . -}}
 {{- include "deputize.validateOneRelease" . -}}
@@ -77,12 +77,19 @@
 {{- define "deputize.validatePeers" -}}
 {{- if .Values.network.policies.enabled -}}
 {{- $peers := .Values.network.peers -}}
-{{- $wanted := list (list "callers" $peers.callers "who calls the API, such as [{ namespaceSelector: {} }] for every pod") (list "database.to" $peers.database.to "where Postgres is") (list "smtp.to" $peers.smtp.to "where the mail server is") -}}
-{{- if .Values.kafka.enabled -}}
-{{- $wanted = append $wanted (list "kafka.to" $peers.kafka.to "where the brokers are") -}}
-{{- end -}}
+{{- $wanted := list -}}
+{{- /* A trial lets everybody call, has its own Postgres and asks nobody where the API server is. */ -}}
+{{- if not .Values.trial.enabled -}}
+{{- $wanted = list (list "callers" $peers.callers "who calls the API, such as [{ namespaceSelector: {} }] for every pod") (list "database.to" $peers.database.to "where Postgres is") -}}
 {{- if include "deputize.servesOperators" . -}}
 {{- $wanted = append $wanted (list "apiServer.to" $peers.apiServer.to "where the API server is: kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes shows it") -}}
+{{- end -}}
+{{- end -}}
+{{- if .Values.smtp.existingSecret.name -}}
+{{- $wanted = append $wanted (list "smtp.to" $peers.smtp.to "where the mail server is") -}}
+{{- end -}}
+{{- if .Values.kafka.enabled -}}
+{{- $wanted = append $wanted (list "kafka.to" $peers.kafka.to "where the brokers are") -}}
 {{- end -}}
 {{- if .Values.api.clusters -}}
 {{- $wanted = append $wanted (list "operators" $peers.operators "where the operators of api.clusters call from") -}}
