@@ -177,6 +177,12 @@ const MISTYPED: [string, Values, RegExp][] = [
   ["an unknown section", production({ databse: {} }), /databse/],
   ["an unknown value", production({ api: { replcas: 3 } }), /replcas/],
   ["a number as a setting", production({ api: { settings: { INVOCATION_DAYS: 60 } } }), /INVOCATION_DAYS/],
+  [
+    "a label that the chart selects by",
+    production({ global: { podLabels: { "app.kubernetes.io/component": "x" } } }),
+    /podLabels/,
+  ],
+  ["a name that no object may have", production({ fullnameOverride: "Lend" }), /fullnameOverride/],
   ["a tag in the repository", production({ image: { repository: "deputize:1" } }), /repository/],
   ["a digest of another form", production({ image: { digest: "sha256:12" } }), /digest/],
   ["a name that is no namespace", production({ operator: { watchNamespaces: ["Shop"] } }), /watchNamespaces/],
