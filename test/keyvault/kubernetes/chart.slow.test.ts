@@ -207,7 +207,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
   test("lets the API and backups in, and out to its database alone", async () => {
     const { objects } = await vaultOf(SEALED);
     const { ingress, egress } = named(objects, "NetworkPolicy", "deputize-keyvault").spec;
-    expect(ingress.flatMap(componentsIn)).toEqual(["api", "keyvault-backup", "keyvault-admin"]);
+    expect(ingress.flatMap(componentsIn)).toEqual(["api", "keyvault-backup"]);
     expect(ingress).toHaveLength(1);
     expect(egress.slice(1)).toEqual([
       { to: [{ ipBlock: { cidr: "10.20.1.0/24" } }], ports: [{ port: 5432, protocol: "TCP" }] },
