@@ -27,7 +27,8 @@ COPY keyvault keyvault
 COPY crds crds
 RUN rm -rf src/dev src/plugin src/sdk && chmod -R u=rwX,go=rX .
 
-# One workspace's packages each, from the lock file, without what only compilers and debuggers read. The secret is a certificate authority, for networks with their own.
+# One workspace's packages each, from the lock file, without what only compilers and debuggers read. The secret is a
+# certificate authority, for networks with their own.
 FROM lists AS deputize-packages
 RUN --mount=type=secret,id=ca \
   NODE_EXTRA_CA_CERTS=/run/secrets/ca npm ci --workspace src --omit dev --omit optional --ignore-scripts \
