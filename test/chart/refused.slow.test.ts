@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HELMS, helm } from "../support/helm.ts";
-import { template } from "./render.ts";
+import { NAMESPACE, template } from "./render.ts";
 import { mergeValues, PRODUCTION, VALUES, type Values } from "./values.ts";
 
 const programs = await Promise.all(HELMS.map(async (version) => ({ version, ...(await helm(version)) })));
@@ -50,6 +50,11 @@ const REFUSED: [string, Values, string][] = [
     "no policies in a trial of all namespaces",
     { trial: { enabled: true }, admissionPolicies: { enabled: false } },
     "admissionPolicies.enabled=false needs operator.watchNamespaces",
+  ],
+  [
+    "the release's own namespace to work in",
+    production({ operator: { watchNamespaces: ["shop", NAMESPACE] } }),
+    `operator.watchNamespaces has ${NAMESPACE}, where the release is`,
   ],
   ["no cluster id", production({ operator: { clusterId: "" } }), "operator.clusterId is empty."],
   [

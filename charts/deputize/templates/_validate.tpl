@@ -25,6 +25,9 @@
 {{- if and (not $.Values.admissionPolicies.enabled) (not .watchNamespaces) -}}
 {{- fail "admissionPolicies.enabled=false needs operator.watchNamespaces: without the policies the operator's rights must end at named namespaces." -}}
 {{- end -}}
+{{- if and (has $.Release.Namespace .watchNamespaces) (not $.Values.trial.enabled) -}}
+{{- fail (printf "operator.watchNamespaces has %s, where the release is: the operator could read every Secret of the release there. Give applications namespaces of their own." $.Release.Namespace) -}}
+{{- end -}}
 {{- $id := include "deputize.clusterId" $ -}}
 {{- if not $id -}}
 {{- fail "operator.clusterId is empty. Give this cluster a name that is never changed, such as prod-eu; under another one every object is registered again." -}}

@@ -276,6 +276,13 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
       vault({ tls: { days: 30, renewDays: 30 } }),
       "keyvault.tls.renewDays must be less",
     ],
+    ["renewal after the alarm", vault({ tls: { renewDays: 20 } }), "renewDays"],
+    ["certificates that end before the alarm", vault({ tls: { days: 29, renewDays: 21 } }), "days"],
+    [
+      "an issuer without a name",
+      vault({ tls: { mode: "certManager", issuerRef: { kind: "ClusterIssuer" } } }),
+      "keyvault.tls.issuerRef has no name.",
+    ],
     [
       "backups that nobody opens",
       vault({ backup: { enabled: true } }),

@@ -22,6 +22,9 @@
 {{- if ge (int $values.tls.renewDays) (int $values.tls.days) -}}
 {{- fail "keyvault.tls.renewDays must be less than keyvault.tls.days." -}}
 {{- end -}}
+{{- if and (or $values.tls.issuerRef.kind $values.tls.issuerRef.group) (not $values.tls.issuerRef.name) -}}
+{{- fail "keyvault.tls.issuerRef has no name. Name cert-manager's issuer, or leave kind and group out, and the chart makes one." -}}
+{{- end -}}
 {{- if $values.backup.enabled -}}
 {{- if not $values.backup.recoveryKey.existingConfigMap.name -}}
 {{- fail (printf "keyvault.backup.enabled=true and keyvault.backup.recoveryKey.existingConfigMap.name is empty. Name a ConfigMap that has the public half of the recovery key under the key %s; its private half belongs elsewhere." $values.backup.recoveryKey.existingConfigMap.key) -}}
