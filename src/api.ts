@@ -25,6 +25,8 @@ import { createPeerClient } from "./http/request/client_address.ts";
 import { createIdempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import { createActivity } from "./organizations/activity.ts";
+import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { readClustersFile } from "./platforms/clusters/clusters_file.ts";
 import { createIdentifyOperator } from "./platforms/clusters/identify_operator.ts";
@@ -142,6 +144,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     },
     idempotency,
     rates: createApiKeyRates({ db, clock, limits }),
+    activity: createActivity({ db, clock, log }),
     bodies: { perClient: config.BODIES_PER_IP },
     log,
     clock,
@@ -211,7 +214,12 @@ async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, 
 }
 
 /** What the operations of the API are made with. */
-export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & DecideDeps & ProofDeps;
+export type ApiRoutesDeps = AccountsDeps &
+  OrganizationDeps &
+  PlatformDeps &
+  DelegationDeps &
+  DecideDeps &
+  ProofDeps;
 
 /**
  * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.
@@ -219,6 +227,7 @@ export type ApiRoutesDeps = AccountsDeps & PlatformDeps & DelegationDeps & Decid
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [
     ...accountsRoutes(deps),
+    ...organizationsRoutes(deps),
     ...platformRoutes(deps),
     ...delegationRoutes(deps),
     ...proofRoutes(deps),

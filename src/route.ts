@@ -7,11 +7,26 @@ import type { ErrorCode } from "./errors.ts";
  */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
-/** A signed-in person. */
+/** What somebody may do for an organization; which calls that are is declared with each of them. */
+export const memberRoles = ["owner", "approver", "developer", "auditor"] as const;
+export type MemberRole = (typeof memberRoles)[number];
+
+/**
+ * A signed-in person by their own account, and their role in the account that they act for; `null` once the
+ * address that opened an organization's account has left it.
+ */
+export type ActingPerson = { accountId: string; email: string; role: MemberRole | null };
+
+/** A signed-in person, acting for their own account or for an organization that they are a member of. */
 export type SessionCaller = {
+  /** The account acted for. */
   accountId: string;
+  /** Whether that is an organization's. */
+  organization: boolean;
+  person: ActingPerson;
   sessionId: string;
   familyId: string;
+  /** Of the person's own account. */
   onboardingStep: "profile" | "account_type" | "complete";
 };
 
@@ -30,7 +45,13 @@ export type ApiKeyCaller = {
 export type RatedKind = "present" | "agents";
 
 /** A person or an application of an account; an application sees what belongs to its connection only. */
-export type AccountCaller = { accountId: string; connectionId: string | null };
+export type AccountCaller = {
+  accountId: string;
+  connectionId: string | null;
+  /** Who calls with a session, and whether that is for an organization. */
+  person?: ActingPerson;
+  organization?: boolean;
+};
 
 /** The leader of the Kubernetes operator in the cluster `clusterId`. */
 export type OperatorCaller = { clusterId: string };
@@ -97,6 +118,13 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   access: A;
   /** Session routes need a complete onboarding unless this is `"any"`. */
   onboarding?: "any";
+  /**
+   * Who of an organization may call it with a session, besides owners: absent, nobody else. `"person"` is for
+   * calls about the signed-in person, who then acts for their own account, whichever the call names.
+   */
+  roles?: readonly MemberRole[] | "person";
+  /** What an organization's activity tells of the body, besides the path's parameters; never a secret. */
+  told?(body: B): Record<string, string | boolean>;
   /** Session calls that change state need the CSRF header; `false` only where no session exists yet. */
   csrf?: false;
   /** Calls of the operator name the epoch of its leader; `"none"` where no leader has one yet. */

@@ -44,6 +44,7 @@ export function accountTypeRoute(deps: AccountTypeDeps): Route {
     path: "/v1/auth/onboarding/account-type",
     summary: "Choose the account's type; creates its root identity",
     access: "session",
+    roles: "person",
     onboarding: "any",
     idempotent: true,
     body,

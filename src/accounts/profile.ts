@@ -15,6 +15,7 @@ export function profileRoute({ db }: { db: Database }): Route {
     path: "/v1/auth/onboarding/profile",
     summary: "Give the person's name",
     access: "session",
+    roles: "person",
     onboarding: "any",
     idempotent: true,
     body,

@@ -33,6 +33,7 @@ export function historyRoute({ db }: { db: Database }): Route {
     path: "/v1/service/audit/personal",
     summary: "Read the account's history of proofs",
     access: "session",
+    roles: ["approver", "developer", "auditor"],
     query,
     answer: { status: 200, schema: answer, description: "A page of events, newest first" },
     errors: [],

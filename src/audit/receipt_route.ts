@@ -31,6 +31,7 @@ export function receiptRoute({ db }: { db: Database }): Route {
     path: "/v1/service/receipts/{receipt_id}",
     summary: "Read the receipt of a decision",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     params: z.object({ receipt_id: idText }),
     answer: { status: 200, schema: answer, description: "The receipt" },
     errors: ["not_found"],

@@ -28,6 +28,7 @@ import { eventCarriers } from "./migrations/0022_event_carriers.ts";
 import { eventLog } from "./migrations/0023_event_log.ts";
 import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts";
 import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
+import { organizations } from "./migrations/0026_organizations.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /** One step of the schema: a numbered name and the SQL that makes it. */
@@ -60,6 +61,7 @@ export const migrations: readonly Migration[] = [
   eventLog,
   deliveriesForPeople,
   deadLettersAge,
+  organizations,
 ];
 
 /** A version's migrations, and how long it waits for what keeps it from applying them. */

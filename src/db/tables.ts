@@ -1,3 +1,4 @@
+import type { MemberRole } from "../route.ts";
 import type {
   AdoptionRow,
   ClusterApproverRow,
@@ -8,9 +9,16 @@ import type {
   ReleasedObjectRow,
 } from "./cluster_tables.ts";
 import type { EventTables } from "./event_tables.ts";
+import type {
+  OrganizationActivityRow,
+  OrganizationDomainRow,
+  OrganizationInvitationRow,
+  OrganizationMemberRow,
+} from "./organization_tables.ts";
 import type { AuditEventRow, ChallengeKeyRow, InvocationRow, OutcomeRow } from "./proof_tables.ts";
 
 export type * from "./event_tables.ts";
+export type * from "./organization_tables.ts";
 export type * from "./proof_tables.ts";
 
 /** Any JSON value, as the driver reads it from a json column. */
@@ -29,6 +37,9 @@ export type AccountRow = {
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
   root_ceiling: string[] | null;
+  /** What its own address may do for it; null once that has left its organization. */
+  own_role: MemberRole | null;
+  four_eyes: boolean;
   created_at: Date;
 };
 
@@ -198,6 +209,8 @@ export type DelegationRequestRow = {
   requested_expires_in: number | null;
   status: "pending" | "approved" | "denied" | "expired" | "withdrawn";
   reason: string | null;
+  /** The person who asked with a session. */
+  requested_by: string | null;
   decided_by: string | null;
   decided_at: Date | null;
   /** Of a decision in a cluster: where, who, and the hash of the policies there. */
@@ -227,6 +240,8 @@ export type CertificateRow = {
   approval_channel: string;
   revoked_at: Date | null;
   revoke_reason: string | null;
+  /** The person who revoked it with a session. */
+  revoked_by: string | null;
 };
 
 export type RevocationListRow = {
@@ -239,6 +254,10 @@ export type RevocationListRow = {
 declare module "knex/types/tables.js" {
   interface Tables extends EventTables {
     accounts: AccountRow;
+    organization_members: OrganizationMemberRow;
+    organization_invitations: OrganizationInvitationRow;
+    organization_activity: OrganizationActivityRow;
+    organization_domains: OrganizationDomainRow;
     sign_in_mails: SignInMailRow;
     session_families: SessionFamilyRow;
     sessions: SessionRow;

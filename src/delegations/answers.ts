@@ -17,6 +17,7 @@ export const requestAnswer = z.object({
   reason: z.string().nullable(),
   created_at: isoTime,
   expires_at: isoTime.describe("When a pending request expires"),
+  requested_by: z.string().nullable().describe("E-mail of the person who asked; null when an object did"),
   decided_at: isoTime.nullable(),
   decided_by: z
     .string()
@@ -40,6 +41,7 @@ export const certificateAnswer = z.object({
   approval_channel: z.string(),
   revoked_at: isoTime.nullable(),
   revoke_reason: z.string().nullable(),
+  revoked_by: z.string().nullable().describe("E-mail of the person who revoked it with a session"),
   cert_json: z.record(z.string(), z.unknown()).describe("The signed certificate (wire format §4)"),
 });
 
@@ -57,6 +59,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     reason: record.reason,
     created_at: record.created_at.toISOString(),
     expires_at: record.expires_at.toISOString(),
+    requested_by: record.requested_by,
     decided_at: showTime(record.decided_at),
     decided_by: record.decided_by,
     approved_scope: record.approved_scope,
@@ -79,6 +82,7 @@ export function showCertificate(record: CertificateRecord): z.infer<typeof certi
     approval_channel: record.approval_channel,
     revoked_at: showTime(record.revoked_at),
     revoke_reason: record.revoke_reason,
+    revoked_by: record.revoked_by,
     cert_json: JSON.parse(record.cert_json),
   };
 }

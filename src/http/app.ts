@@ -4,6 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
+import type { Activity } from "../organizations/activity.ts";
 import type { Route } from "../route.ts";
 import { createArrivals } from "./exchange/arrivals.ts";
 import { createDrains } from "./exchange/drains.ts";
@@ -36,6 +37,7 @@ export type AppDeps = {
   authenticators: Authenticators;
   idempotency: Idempotency;
   rates: ApiKeyRates;
+  activity: Activity;
   /** Bodies that one client may have on their way; each has `bodyMs` milliseconds. Default 100 and 10,000. */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
@@ -74,6 +76,7 @@ export function createApp(deps: AppDeps): RequestListener {
     arrivals: createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT }),
     idempotency: deps.idempotency,
     rates: deps.rates,
+    activity: deps.activity,
     checkAnswers: deps.checkAnswers ?? false,
   };
   const commonHeaders = securityHeaders(config.BASE_URL);

@@ -33,6 +33,7 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
     path,
     summary,
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     showsSecret: true,
     body: registrationBody,

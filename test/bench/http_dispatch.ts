@@ -142,6 +142,7 @@ function createListener(): RequestListener {
       sweep: async () => {},
       forgetSecrets: async () => {},
     },
+    activity: { run: (_, work) => work() },
     rates: { take: async () => ({}), giveBack: async () => {} },
     log: pino({ level: "silent" }),
     clock: systemClock,

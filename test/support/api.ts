@@ -16,6 +16,7 @@ import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
+import { createActivity } from "../../src/organizations/activity.ts";
 import type { IdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
 import { createIsLeader } from "../../src/platforms/declared/leadership.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
@@ -132,6 +133,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
+    activity: createActivity({ db, clock, log }),
     rates: createApiKeyRates({
       db,
       clock,

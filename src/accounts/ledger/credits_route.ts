@@ -47,6 +47,7 @@ export function creditsRoute({ db }: { db: Database }): Route {
     path: "/v1/service/credits",
     summary: "See the account's credit and its postings",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     query: pageQuery,
     answer: {
       status: 200,

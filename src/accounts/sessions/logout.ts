@@ -21,6 +21,7 @@ export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Rout
     path: "/v1/auth/logout",
     summary: "Sign out",
     access: "session",
+    roles: "person",
     onboarding: "any",
     body,
     answer: {

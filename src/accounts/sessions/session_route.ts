@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Database } from "../../db/database.ts";
-import { type Route, route } from "../../route.ts";
+import { memberRoles, type Route, route } from "../../route.ts";
 import { onboardingStep } from "../onboarding_steps.ts";
 
 const answer = z.object({
@@ -14,6 +14,17 @@ const answer = z.object({
   human_id: z.string().nullable().describe("The account's root identity, once onboarding is complete"),
   credits: z.int().describe("Balance in micro-USD"),
   expires_at: z.iso.datetime().describe("End of the session"),
+  accounts: z
+    .array(
+      z.object({
+        account_id: z.uuid(),
+        organization_name: z.string().nullable(),
+        role: z.enum(memberRoles),
+      }),
+    )
+    .describe(
+      "Accounts that the person may act for: their own, then organizations that they are a member of",
+    ),
 });
 
 /** `GET /v1/auth/session`: who is signed in, how far their onboarding is, what credit is left. */
@@ -24,6 +35,7 @@ export function sessionRoute({ db }: { db: Database }): Route {
     path: "/v1/auth/session",
     summary: "See who is signed in",
     access: "session",
+    roles: "person",
     onboarding: "any",
     answer: { status: 200, schema: answer, description: "The session and its account" },
     errors: [],
@@ -41,12 +53,30 @@ export function sessionRoute({ db }: { db: Database }): Route {
           "a.account_type",
           "a.organization_name",
           "a.human_id",
+          "a.own_role",
           "b.balance_micro_usd",
           "s.expires_at",
         );
       if (row === undefined) throw new Error("The session disappeared during the call");
-      const { balance_micro_usd, expires_at, ...account } = row;
-      return { body: { ...account, credits: balance_micro_usd ?? 0, expires_at: expires_at.toISOString() } };
+      const { balance_micro_usd, expires_at, own_role, ...account } = row;
+      const { account_id, organization_name } = account;
+      const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role }];
+      return {
+        body: {
+          ...account,
+          credits: balance_micro_usd ?? 0,
+          expires_at: expires_at.toISOString(),
+          accounts: [...own, ...(await findMemberships(db, account_id))],
+        },
+      };
     },
   });
+}
+
+async function findMemberships(db: Database, accountId: string) {
+  return db("organization_members as m")
+    .join("accounts as a", "a.account_id", "m.organization_id")
+    .where("m.account_id", accountId)
+    .orderBy(["m.joined_at", "m.organization_id"])
+    .select("a.account_id", "a.organization_name", "m.role");
 }

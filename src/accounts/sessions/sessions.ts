@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import { newId } from "../../ids.ts";
-import type { CookieChange, SessionCaller } from "../../route.ts";
+import { isUuid, newId } from "../../ids.ts";
+import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
 import type { Tokens } from "./session_tokens.ts";
 
 /** Seconds a session lives (specification §5: 15 minutes). At its end it is over. */
@@ -13,8 +13,16 @@ export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 /** A session as the browser gets it. */
 export type GivenSession = Tokens & { expiresAt: Date };
 
-/** A live session, and what its calls' CSRF token must hash to. */
-export type LiveSession = SessionCaller & { csrfHash: Buffer };
+/**
+ * A live session of a person, their role in their own account and, when another account is to be acted for,
+ * that one with the role there: `null` for who is no member. `csrfHash` is what the CSRF token of its calls
+ * must hash to.
+ */
+export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboardingStep"> & {
+  own: { accountId: string; email: string; organization: boolean; role: MemberRole | null };
+  other: { accountId: string; role: MemberRole } | null;
+  csrfHash: Buffer;
+};
 
 /** SHA-256 of a token: the only form in which it is stored. */
 export function hashToken(token: string): Buffer {
@@ -57,21 +65,43 @@ export async function startSession(
 
 /**
  * Finds the live session of a token: made less than 15 minutes ago, not refreshed since, its family not
- * ended. The account's onboarding step is read with it, so a session never knows an old one.
+ * ended. The onboarding step and the membership in the account `actFor` are read with it, so a session never
+ * knows old ones.
  */
 export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
-  return async (token: string): Promise<LiveSession | undefined> => {
+  return async (token: string, actFor?: string): Promise<LiveSession | undefined> => {
+    const organizationId = actFor !== undefined && isUuid(actFor) ? actFor : null;
     const row = await db("sessions as s")
       .join("session_families as f", "f.family_id", "s.family_id")
       .join("accounts as a", "a.account_id", "s.account_id")
+      .leftJoin("organization_members as m", (on) =>
+        on.on("m.account_id", "s.account_id").andOnVal("m.organization_id", organizationId),
+      )
       .where("s.token_hash", hashToken(token))
       .where("s.expires_at", ">", clock.now())
       .whereNull("s.refreshed_at")
       .whereNull("f.ended_at")
-      .first("s.session_id", "s.family_id", "s.account_id", "s.csrf_hash", "a.onboarding_step");
+      .first(
+        "s.session_id",
+        "s.family_id",
+        "s.account_id",
+        "s.csrf_hash",
+        "a.onboarding_step",
+        "a.email",
+        "a.account_type",
+        "a.own_role",
+        "m.organization_id",
+        "m.role",
+      );
     if (row === undefined) return undefined;
     return {
-      accountId: row.account_id,
+      own: {
+        accountId: row.account_id,
+        email: row.email,
+        organization: row.account_type === "organization",
+        role: row.own_role,
+      },
+      other: row.organization_id === null ? null : { accountId: row.organization_id, role: row.role },
       sessionId: row.session_id,
       familyId: row.family_id,
       onboardingStep: row.onboarding_step,

@@ -31,6 +31,7 @@ export function listCertificatesRoute({ db }: Deps): Route {
     path: "/v1/service/delegations",
     summary: "List delegation certificates",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     query,
     answer: {
       status: 200,
@@ -57,6 +58,7 @@ export function getCertificateRoute({ db }: Deps): Route {
     path: "/v1/service/delegations/{cert_id}",
     summary: "Read a delegation certificate",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     params,
     answer: { status: 200, schema: certificateAnswer, description: "The certificate" },
     errors: ["not_found"],
@@ -77,6 +79,7 @@ export function revokeRoute(deps: Deps): Route {
     path: "/v1/service/delegations/{cert_id}/revoke",
     summary: "Revoke a delegation certificate",
     access: "session",
+    roles: ["approver"],
     idempotent: true,
     params,
     body: reasonBody,
@@ -87,7 +90,10 @@ export function revokeRoute(deps: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params, body }) {
-      await revokeCertificate(deps, caller.accountId, params.cert_id, body?.reason ?? null);
+      await revokeCertificate(deps, caller.accountId, params.cert_id, {
+        reason: body?.reason ?? null,
+        revokedBy: caller.person.accountId,
+      });
       return { body: { cert_id: params.cert_id, status: "revoked" } };
     },
   });

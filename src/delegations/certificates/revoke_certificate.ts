@@ -15,7 +15,7 @@ export async function revokeCertificate(
   { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
   accountId: string,
   certId: string,
-  reason: string | null,
+  { reason, revokedBy }: { reason: string | null; revokedBy: string | null },
 ): Promise<void> {
   if (!isCertificateId(certId)) throw new ApiError("not_found");
   const certificate = await db("certificates").where({ account_id: accountId, cert_id: certId }).first();
@@ -23,7 +23,7 @@ export async function revokeCertificate(
   if (certificate.status === "revoked") return;
   await db.transaction(async (tx) => {
     await lockConnection(tx, certificate.connection_id);
-    await revokeOnce(tx, secretBox, certificate, { reason, now: clock.now() });
+    await revokeOnce(tx, secretBox, certificate, { reason, revokedBy, now: clock.now() });
   });
 }
 
@@ -31,15 +31,15 @@ export async function revokeCertificate(
  * Revokes an active certificate and emits the event, in a transaction that holds the connection's lock; no
  * other one twice.
  */
-export async function revokeOnce(
+async function revokeOnce(
   tx: Transaction,
   secretBox: SecretBox,
   { account_id, cert_id, connection_id, agent_id }: CertificateRow,
-  { reason, now }: { reason: string | null; now: Date },
+  { reason, revokedBy, now }: { reason: string | null; revokedBy: string | null; now: Date },
 ): Promise<void> {
   const revoked = await tx("certificates")
     .where({ account_id, cert_id, status: "approved" })
-    .update({ status: "revoked", revoked_at: now, revoke_reason: reason });
+    .update({ status: "revoked", revoked_at: now, revoke_reason: reason, revoked_by: revokedBy });
   if (revoked === 0) return;
   const fields = { cert_id, agent_id, connection_id, org_id: account_id, reason };
   await appendEvent(tx, secretBox, { type: "delegation.revoked", connectionId: connection_id, fields }, now);

@@ -95,7 +95,7 @@ export async function endDelegation(
   const before = await requireDeclaredDelegation(deps.db, externalId);
   if (before.status === "pending") await withdraw(deps, before, reason);
   const { cert_id, account_id } = await requireDeclaredDelegation(deps.db, externalId);
-  if (cert_id !== null) await revokeCertificate(deps, account_id, cert_id, reason);
+  if (cert_id !== null) await revokeCertificate(deps, account_id, cert_id, { reason, revokedBy: null });
   return requireDeclaredDelegation(deps.db, externalId);
 }
 

@@ -16,7 +16,7 @@ import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { approvedEnd, type ExpiryWish } from "../expiry.ts";
 import type { Grant } from "./certificate_fields.ts";
-import { type ClusterDecider, decideRequest } from "./decide_request.ts";
+import { type Decider, decideRequest } from "./decide_request.ts";
 import { findRequest, isPending, type RequestRecord } from "./request_record.ts";
 import { type SignDeps, signGrant } from "./sign_grant.ts";
 
@@ -27,8 +27,7 @@ export type Approval = {
   /** Hold besides those that were requested. */
   constraints: readonly unknown[];
   channel: "session" | "kubernetes";
-  /** Who decided in the owner's place. */
-  decider?: ClusterDecider;
+  decider: Decider;
 };
 
 /** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
@@ -42,7 +41,7 @@ type Draft = {
   request: RequestRecord;
   grant: Grant;
   channel: Approval["channel"];
-  decider: ClusterDecider | undefined;
+  decider: Decider;
   certificate: DelegationCert;
 };
 
@@ -78,8 +77,9 @@ export async function approveRequest(
   const grant = grantOf({ owner, agent, request, approval, now });
   checkCeiling(ceiling, grant.scope);
   checkAccountCeiling(owner.rootCeiling, grant.scope);
-  const certificate = await signGrant(deps, grant, { ceiling, requestId });
   const { channel, decider } = approval;
+  const approvedBy = approverOf(decider, owner);
+  const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
   const draft = { owner, request, grant, channel, decider, certificate };
   await deps.db.transaction((tx) => storeApproval(tx, deps, draft));
   return {
@@ -88,6 +88,11 @@ export async function approveRequest(
     issuedAt: timeOf(grant.issuedAt),
     expiresAt: grant.end === null ? null : timeOf(grant.end),
   };
+}
+
+/** The account that approved: a cluster's user does so in the owner's place. */
+function approverOf(decider: Decider, owner: Owner): string {
+  return "accountId" in decider ? decider.accountId : owner.accountId;
 }
 
 type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; approval: Approval; now: Date };
@@ -131,8 +136,7 @@ async function storeApproval(
   const { request_id, connection_id, agent_id } = request;
   await lockConnection(tx, connection_id);
   const now = clock.now();
-  const by = decider ?? { accountId: owner.accountId };
-  await decideRequest(tx, request_id, { status: "approved", by, reason: null, now });
+  await decideRequest(tx, request_id, { status: "approved", by: decider, reason: null, now });
   const platform = await findConnection(tx, owner.accountId, connection_id);
   checkCeiling(platform.default_allowed_scopes, grant.scope);
   const certJson = canonicalJson(certificate);
@@ -147,7 +151,7 @@ async function storeApproval(
     status: "approved",
     issued_at: timeOf(grant.issuedAt),
     expires_at: grant.end === null ? null : timeOf(grant.end),
-    approved_by: owner.accountId,
+    approved_by: approverOf(decider, owner),
     approval_channel: channel,
   });
   const fields = {

@@ -13,8 +13,14 @@ export type ClusterDecider = {
   check(tx: Transaction): Promise<void>;
 };
 
-/** Who decides: an account's owner, or a user of a cluster in the owner's place. */
-export type Decider = { accountId: string } | ClusterDecider;
+/** A signed-in person who decides, by their own account; `check` throws when they may not. */
+export type MemberDecider = {
+  accountId: string;
+  check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
+};
+
+/** Who decides: a person with a session, or a user of a cluster in the owner's place. */
+export type Decider = MemberDecider | ClusterDecider;
 
 /** What becomes of a pending request, by whom, why and when. */
 export type RequestDecision = {
@@ -26,7 +32,7 @@ export type RequestDecision = {
 
 /**
  * Decides a pending request, once: of several decisions that race, one gets the request and the others
- * `request_not_pending`, as all do once it has expired. A decision of a cluster's user is checked again. The
+ * `request_not_pending`, as all do once it has expired. Whether who decides may do so is checked here. The
  * caller holds the connection's lock.
  */
 export async function decideRequest(
@@ -40,7 +46,7 @@ export async function decideRequest(
     .update({ status, ...columnsOf(by), reason, decided_at: now })
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
-  if (by !== null && "check" in by) await by.check(tx);
+  await by?.check?.(tx, row);
   return row;
 }
 

@@ -11,6 +11,7 @@ import { certificateAnswer, requestAnswer, showTime } from "../answers.ts";
 import { readExpiry } from "../expiry.ts";
 import { approveRequest } from "./approve_request.ts";
 import { denyRequest } from "./deny_request.ts";
+import { memberDecider } from "./member_decider.ts";
 import type { SignDeps } from "./sign_grant.ts";
 
 type Deps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
@@ -39,6 +40,7 @@ export function approveRoute(deps: Deps): Route {
     path: "/v1/service/delegations/requests/{request_id}/approve",
     summary: "Approve a delegation request, wholly or narrower",
     access: "session",
+    roles: ["approver"],
     idempotent: true,
     params,
     body: approveBody,
@@ -51,6 +53,7 @@ export function approveRoute(deps: Deps): Route {
       "invalid_expiry",
       "invalid_constraints",
       "vault_unavailable",
+      "four_eyes_required",
     ],
     async handle({ caller, params, body }) {
       const owner = await findOwner(deps.db, caller.accountId);
@@ -59,6 +62,7 @@ export function approveRoute(deps: Deps): Route {
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],
         channel: "session",
+        decider: memberDecider(caller),
       });
       return {
         body: {
@@ -83,13 +87,17 @@ export function denyRoute(deps: Deps): Route {
     path: "/v1/service/delegations/requests/{request_id}/deny",
     summary: "Deny a delegation request",
     access: "session",
+    roles: ["approver"],
     idempotent: true,
     params,
     body: reasonBody,
     answer: { status: 200, schema: denyAnswer, description: "The denied request" },
     errors: ["not_found", "request_not_pending"],
     async handle({ caller, params, body }) {
-      await denyRequest(deps, caller.accountId, params.request_id, { reason: body?.reason ?? null });
+      await denyRequest(deps, caller.accountId, params.request_id, {
+        reason: body?.reason ?? null,
+        decider: { accountId: caller.person.accountId },
+      });
       return { body: { request_id: params.request_id, status: "denied" } };
     },
   });

@@ -24,6 +24,8 @@ export type DelegationWish = {
   scope?: readonly string[] | undefined;
   expiry: ExpiryWish;
   constraints: readonly unknown[];
+  /** The person who asks with a session. */
+  requestedBy?: string;
   externalId: string | null;
   objectName?: string;
   check?(tx: Transaction): Promise<void>;
@@ -103,7 +105,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, externalId, objectName }: DelegationWish,
+  { expiry, constraints, requestedBy, externalId, objectName }: DelegationWish,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -120,6 +122,7 @@ async function insertRequest(
       status: "pending",
       external_id: externalId,
       object_name: objectName ?? null,
+      requested_by: requestedBy ?? null,
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),
     })

@@ -5,8 +5,9 @@ import { isRequestId } from "../../ids.ts";
 import type { AccountCaller } from "../../route.ts";
 import { callerRows } from "../caller_rows.ts";
 
-/** A delegation request with who decided it, by e-mail, and the certificate that resulted. */
-export type RequestRecord = Omit<DelegationRequestRow, "decided_by"> & {
+/** A delegation request with who asked and who decided, by e-mail, and the certificate that resulted. */
+export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
+  requested_by: string | null;
   decided_by: string | null;
   cert_id: string | null;
   approved_scope: string[] | null;
@@ -17,8 +18,10 @@ export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
     .leftJoin("certificates as t", "t.request_id", "r.request_id")
     .leftJoin("accounts as d", "d.account_id", "r.decided_by")
+    .leftJoin("accounts as q", "q.account_id", "r.requested_by")
     .select<RequestRecord[]>(
       "r.*",
+      "q.email as requested_by",
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
       "t.approved_scope",

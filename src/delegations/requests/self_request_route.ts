@@ -28,6 +28,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
     path: "/v1/service/delegations/self-request",
     summary: "Request a delegation to an agent of one's own",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     body,
     answer: { status: 201, schema: answer, description: "A pending request" },
@@ -52,6 +53,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
           scope: body.requested_scope,
           expiry: readExpiry(body),
           constraints: body.constraints ?? [],
+          requestedBy: caller.person.accountId,
           externalId: null,
         },
       );

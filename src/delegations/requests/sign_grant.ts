@@ -13,11 +13,11 @@ export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 export async function signGrant(
   { vault }: SignDeps,
   grant: Grant,
-  { ceiling, requestId }: { ceiling: string[]; requestId: string },
+  { ceiling, requestId, approvedBy }: { ceiling: string[]; requestId: string; approvedBy: string },
 ): Promise<DelegationCert> {
   const { issuer_pub_key, ...certificate } = certificateFields(grant);
   const key = { tenant: grant.owner.accountId, keyId: grant.owner.rootKeyId };
-  const approval = { ceiling, request_id: requestId, approved_by: grant.owner.accountId };
+  const approval = { ceiling, request_id: requestId, approved_by: approvedBy };
   const signed = await vault.signDelegation(key, certificate, approval);
   const asked = delegationSignBytes({ ...certificate, issuer_pub_key });
   if (Buffer.compare(delegationSignBytes(signed), asked) !== 0) {

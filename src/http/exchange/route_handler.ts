@@ -3,7 +3,16 @@ import type { IncomingMessage } from "node:http";
 import { type ZodType, z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { validate } from "../../input/validate.ts";
-import type { Answer, Call, CookieName, Route } from "../../route.ts";
+import type { Activity } from "../../organizations/activity.ts";
+import type {
+  AccountCaller,
+  Answer,
+  ApiKeyCaller,
+  Call,
+  CookieName,
+  Route,
+  SessionCaller,
+} from "../../route.ts";
 import { inTrace } from "../../trace_context.ts";
 import type { Names } from "../names.ts";
 import { routeErrors } from "../openapi/route_errors.ts";
@@ -26,6 +35,7 @@ export type RouteHandlerDeps = {
   clientAddress: ClientAddress;
   idempotency: Idempotency;
   rates: ApiKeyRates;
+  activity: Activity;
   arrivals: Arrivals;
   /** The network of a client's address. */
   networkOf(client: string): string;
@@ -49,7 +59,8 @@ type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
  */
 export function createRouteHandler(route: Route, deps: RouteHandlerDeps): HandleRequest {
   const authenticate = authenticateRoute(route, deps.authenticators, deps.cookies);
-  const run = rated(route, deps.checkAnswers ? checked(route) : route.handle.bind(route), deps.rates);
+  const handle = deps.checkAnswers ? checked(route) : route.handle.bind(route);
+  const run = recorded(route, rated(route, handle, deps.rates), deps.activity);
   const challenges = challengesOf(route, deps.names);
   const serve: HandleRequest = async (request) => {
     const call = new IncomingCall(request, deps);
@@ -185,6 +196,20 @@ function rated({ id, rate }: Route, run: Run, rates: ApiKeyRates): Run {
   };
 }
 
+/** Has it written down who makes a changing call for an organization. */
+function recorded(route: Route, run: Run, activity: Activity): Run {
+  const isOf = route.access === "session" || route.access === "account";
+  if (!isOf || route.method === "GET" || route.roles === "person") return run;
+  return async (call) => {
+    const { caller } = call;
+    const isTold = caller !== undefined && "person" in caller && caller.organization;
+    if (!isTold || caller.person === undefined) return run(call);
+    const target = { ...(call.params as Record<string, string>), ...route.told?.(call.body) };
+    const { accountId: organizationId, person } = caller;
+    return activity.run({ organizationId, person, operation: route.id, target }, () => run(call));
+  };
+}
+
 type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
 
 async function serveOnce(
@@ -220,11 +245,17 @@ function keptFor({ id, showsSecret }: Route, caller: AnyCall["caller"]): KeptFor
   if (caller === undefined || !("accountId" in caller)) {
     throw new Error(`${id}: only calls of an account can be idempotent`);
   }
-  const connectionId = "connectionId" in caller ? caller.connectionId : null;
-  const kept = { accountId: caller.accountId, caller: connectionId ?? "person" };
+  const kept = { accountId: caller.accountId, caller: nameOf(caller) };
   if (!showsSecret) return kept;
   if (!("familyId" in caller)) throw new Error(`${id}: secrets are shown only to people`);
   return { ...kept, secretFor: caller.familyId };
+}
+
+/** One of an account's callers: a connection, the account's own person, or a member. */
+function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
+  if ("connectionId" in caller && caller.connectionId !== null) return caller.connectionId;
+  const person = "person" in caller ? caller.person : undefined;
+  return person === undefined || person.accountId === caller.accountId ? "person" : person.accountId;
 }
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {

@@ -1,4 +1,4 @@
-import type { Access, HeaderNotes, Route } from "../../route.ts";
+import { type Access, type HeaderNotes, type MemberRole, memberRoles, type Route } from "../../route.ts";
 import type { Names } from "../names.ts";
 import { idempotencyKey } from "../request/idempotency.ts";
 import { MAX_REQUEST_ID } from "../request/request_id.ts";
@@ -12,11 +12,25 @@ export function operationOf(route: Route, names: Names): Json {
     operationId: route.id,
     summary: route.summary,
     security: securityOf(route),
+    ...callersOf(route),
     ...parameters(route, names),
     ...requestBody(route),
     responses: responsesOf(route, names),
   };
 }
+
+/** Who of an organization may call it with a session. */
+function callersOf(route: Route): Json {
+  const { roles = [] } = route;
+  if (!isOfAccount(route)) return {};
+  return { "x-roles": roles === "person" ? [...memberRoles] : memberRoles.filter(isIn(["owner", ...roles])) };
+}
+
+function isOfAccount({ access }: Route): boolean {
+  return access === "session" || access === "account";
+}
+
+const isIn = (some: readonly MemberRole[]) => (role: MemberRole) => some.includes(role);
 
 function securityOf(route: Route): Json[] {
   const csrf = route.csrf === false || route.method === "GET" ? {} : { csrf: [] };
@@ -56,6 +70,7 @@ function parameters(route: Route, names: Names): Json {
       ...inPath,
       ...inQuery,
       ...(route.idempotent === true ? [idempotencyHeader] : []),
+      ...(isOfAccount(route) ? headerParameters(actFor, names) : []),
       ...headerParameters(route.headers ?? {}, names),
       requestIdHeader,
     ],
@@ -68,6 +83,10 @@ const requestIdHeader = {
   required: false,
   description: "Any text; the answer carries it as it is, the log its first 128 characters",
   schema: { type: "string", maxLength: MAX_REQUEST_ID },
+};
+
+const actFor: HeaderNotes = {
+  "X-Service-Account": "With a session: the organization to act for; without it the person acts for themselves",
 };
 
 const idempotencyHeader = {

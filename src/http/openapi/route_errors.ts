@@ -18,6 +18,8 @@ export function routeErrors(route: Route): ErrorCode[] {
   if (route.access === "session" || route.access === "account") {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
+    codes.push("not_found");
+    if (route.roles !== "person") codes.push("forbidden");
   }
   if (namesSomething(route)) codes.push("not_found");
   if (route.idempotent === true) codes.push("idempotency_conflict");

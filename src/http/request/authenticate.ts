@@ -14,8 +14,8 @@ import type { Cookies } from "./cookies.ts";
 
 /** Proves who calls. The presented text is hostile; `undefined` and `false` say no. */
 export type Authenticators = {
-  /** The live session of a session cookie. */
-  findSession(token: string): Promise<LiveSession | undefined>;
+  /** The live session of a session cookie, with the membership in the account that is to be acted for. */
+  findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
   /** The connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /**
@@ -67,8 +67,8 @@ function authenticateAccount(
   const bySession = authenticateSession(route, authenticators, cookies);
   return async (presented) => {
     if (presented.header("x-service-api-key") !== undefined) return byKey(presented);
-    const { accountId } = await bySession(presented);
-    return { accountId, connectionId: null };
+    const { accountId, organization, person } = await bySession(presented);
+    return { accountId, organization, person, connectionId: null };
   };
 }
 
@@ -88,15 +88,44 @@ function authenticateSession(
   const needsCsrf = route.csrf !== false && CHANGING.has(route.method);
   return async ({ request, header }) => {
     const token = cookies.read(request.headers.cookie, "session");
-    const session = token === undefined ? undefined : await findSession(token);
+    const actFor = header("x-service-account");
+    const session = token === undefined ? undefined : await findSession(token, actFor);
     if (session === undefined) throw new ApiError("auth_required");
-    const { csrfHash, ...caller } = session;
     const csrfCookie = cookies.read(request.headers.cookie, "csrf");
-    if (needsCsrf && !csrfMatches(csrfCookie, header("x-service-csrf"), csrfHash)) {
+    if (needsCsrf && !csrfMatches(csrfCookie, header("x-service-csrf"), session.csrfHash)) {
       throw new ApiError("csrf_failed");
     }
-    return checkOnboarding(route, caller);
+    return checkRole(route, checkOnboarding(route, callerOf(route, session, actFor)));
   };
+}
+
+/** Who calls, for the account that the call names. Throws `not_found` when they are no member of it. */
+function callerOf(
+  route: Route,
+  { own, other, sessionId, familyId, onboardingStep }: LiveSession,
+  actFor: string | undefined,
+): SessionCaller {
+  const isOwn = actFor === undefined || actFor.toLowerCase() === own.accountId;
+  if (!isOwn && other === null) throw new ApiError("not_found", "You are no member of such an account");
+  const { organization, ...person } = own;
+  const session = { sessionId, familyId, onboardingStep };
+  if (other === null || isOwn || route.roles === "person") {
+    return { accountId: own.accountId, organization, person, ...session };
+  }
+  return {
+    accountId: other.accountId,
+    organization: true,
+    person: { ...person, role: other.role },
+    ...session,
+  };
+}
+
+/** Owners may call everything; what is declared for nobody else is closed to everybody else. */
+function checkRole(route: Route, caller: SessionCaller): SessionCaller {
+  const { roles = [] } = route;
+  const { role } = caller.person;
+  if (roles === "person" || role === "owner" || (role !== null && roles.includes(role))) return caller;
+  throw new ApiError("forbidden");
 }
 
 function checkOnboarding(route: Route, caller: SessionCaller): SessionCaller {

@@ -40,6 +40,7 @@ function listRoute({ db }: Deps): Route {
     path,
     summary: "List the root identities of other accounts whose authority a platform accepts",
     access: "session",
+    roles: ["approver", "developer", "auditor"],
     params,
     query: pageQuery,
     answer: { status: 200, schema: pageOf(shown), description: "A page of principals, newest first" },
@@ -105,6 +106,7 @@ function endRoute(deps: Deps): Route {
     path: `${path}/{human_id}`,
     summary: "Accept a root identity of another account no longer",
     access: "session",
+    roles: ["approver"],
     idempotent: true,
     params: memberParams,
     answer: {

@@ -61,6 +61,7 @@ export function listAgentsRoute({ db }: Deps): Route {
     path: "/v1/service/connections/{connection_id}/agents",
     summary: "List a connection's agents",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     params: connectionParams,
     query: pageQuery,
     answer: { status: 200, schema: pageOf(agentAnswer), description: "A page of agents, newest first" },
@@ -82,6 +83,7 @@ export function getAgentRoute({ db }: Deps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
     summary: "Read an agent",
     access: "account",
+    roles: ["approver", "developer", "auditor"],
     params: agentParams,
     answer: { status: 200, schema: agentAnswer, description: "The agent" },
     errors: ["not_found"],
@@ -100,6 +102,7 @@ export function deleteAgentRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
     summary: "Disable an agent's key for ever and revoke its certificates",
     access: "account",
+    roles: ["developer"],
     idempotent: true,
     params: agentParams,
     answer: {

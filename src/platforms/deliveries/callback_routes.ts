@@ -17,6 +17,7 @@ export function testCallbackRoute(deps: TestDeps): Route {
     path: `${path}/deliveries/test`,
     summary: "Send a test event, callback.test, to a connection's callback URL",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     params,
     answer: {
@@ -40,6 +41,7 @@ export function pauseCallbackRoute(deps: TestDeps): Route {
     path: `${path}/callback/pause`,
     summary: "Send nothing more to a connection's callback URL and hold its events",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     params,
     answer: { status: 200, schema: stateAnswer, description: "The callback is paused" },
@@ -69,6 +71,7 @@ export function resumeCallbackRoute(deps: TestDeps): Route {
     path: `${path}/callback/resume`,
     summary: "Send to a paused or suspended callback URL again",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     params,
     body: resumption,

@@ -46,6 +46,7 @@ export function listDeliveriesRoute({ db }: ResendDeps): Route {
     path,
     summary: "List what was sent to a connection's callback URL, and what is to be",
     access: "session",
+    roles: ["developer", "auditor"],
     params,
     query,
     answer: {
@@ -75,6 +76,7 @@ export function getDeliveryRoute({ db }: ResendDeps): Route {
     path: memberPath,
     summary: "Read a delivery with its body and its latest attempts",
     access: "session",
+    roles: ["developer", "auditor"],
     params: memberParams,
     answer: { status: 200, schema: wholeDeliveryAnswer, description: "The delivery, without secrets" },
     errors: ["not_found"],
@@ -98,6 +100,7 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
     path: `${memberPath}/resend`,
     summary: "Send a finished delivery again, with the same id and body",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     params: memberParams,
     answer: { status: 200, schema: deliveryAnswer, description: "The delivery, which is to be sent now" },

@@ -32,6 +32,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
     path: `${connection}/deliveries/recover`,
     summary: "Send the deliveries of a range of time again, little by little",
     access: "session",
+    roles: ["developer"],
     idempotent: true,
     params,
     body: wish,
@@ -57,6 +58,7 @@ export function listRecoveriesRoute({ db }: ResendDeps): Route {
     path: `${connection}/recoveries`,
     summary: "List the recoveries of a connection's deliveries",
     access: "session",
+    roles: ["developer", "auditor"],
     params,
     query: pageQuery,
     answer: {
@@ -86,6 +88,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
     path: `${connection}/recoveries/{recovery_id}`,
     summary: "Read how far a recovery is",
     access: "session",
+    roles: ["developer", "auditor"],
     params: params.extend({ recovery_id: idText }),
     answer: { status: 200, schema: recoveryAnswer, description: "The recovery and its counts" },
     errors: ["not_found"],

@@ -30,6 +30,7 @@ function listRoute({ db }: Deps): Route {
     path,
     summary: "List the users of clusters whose decisions count as the account owner's",
     access: "session",
+    roles: ["approver", "developer", "auditor"],
     answer: {
       status: 200,
       schema: z.object({ cluster_approvers: z.array(shown) }),

@@ -36,6 +36,7 @@ function listRoute(deps: Deps): Route {
     path,
     summary: "List the namespaces of clusters that act for the account, and those that ask to",
     access: "session",
+    roles: ["approver", "developer", "auditor"],
     answer: {
       status: 200,
       schema: z.object({ namespace_bindings: z.array(shown) }),

@@ -34,6 +34,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     email: scene.person.email,
     target: SCOPE,
     approver_id: scene.approverId,
+    account_id: scene.memberId,
     delivery_id: scene.deliveryId,
     recovery_id: scene.recoveryId,
     cluster: "c1",

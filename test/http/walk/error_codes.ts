@@ -6,6 +6,7 @@ import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
+import { actingFor, addMember } from "../../support/members.ts";
 import { createAgent, leaderOf, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
@@ -244,6 +245,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await registerPlatform(person);
     return person.client.post("/v1/service/platforms/personal", PLATFORM);
   },
+  forbidden: async (api, scene) => {
+    const { accountId } = scene.person;
+    const auditor = await addMember(api, accountId, "auditor");
+    return actingFor(auditor, accountId).post("/v1/service/platforms", PLATFORM);
+  },
+  last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
   no_agent: async (_, scene) => {
     const { connectionId } = await registerPlatform(scene.person, {}, "/v1/service/platforms");
     return ask(scene, { connection_id: connectionId });

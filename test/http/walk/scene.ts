@@ -3,6 +3,7 @@ import { addSeconds } from "../../../src/clock.ts";
 import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
 import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
 import type { CallOptions, HttpAnswer } from "../../support/http.ts";
+import { addMember } from "../../support/members.ts";
 import {
   approve,
   createAgent,
@@ -29,6 +30,8 @@ export type Scene = {
   /** Decided; no outcome is reported yet. */
   invocationId: string;
   approverId: string;
+  /** The account of an organization's auditor; nobody's for a personal account. */
+  memberId: string;
   /** Failed, and may be sent again. */
   deliveryId: string;
   /** Finished. */
@@ -76,6 +79,7 @@ export async function setScene(
   return {
     ...scene,
     ...(await sent(api, platform)),
+    memberId: organization ? (await addMember(api, person.accountId, "auditor")).accountId : randomUUID(),
     approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),

@@ -15,6 +15,7 @@ import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
+import { createActivity } from "../../../src/organizations/activity.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
 import { createSendingRates } from "../../../src/platforms/deliveries/rates.ts";
@@ -109,6 +110,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
+    activity: createActivity({ db, clock, log }),
     rates: createApiKeyRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
     log,
     clock,

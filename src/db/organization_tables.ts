@@ -1,0 +1,44 @@
+import type { MemberRole } from "../route.ts";
+
+/** Row shapes of what organizations have besides other accounts. */
+export type OrganizationMemberRow = {
+  organization_id: string;
+  account_id: string;
+  role: MemberRole;
+  joined_at: Date;
+};
+
+export type OrganizationInvitationRow = {
+  invitation_id: string;
+  organization_id: string;
+  email: string;
+  role: MemberRole;
+  token_hash: Buffer;
+  /** E-mail of the member who invited. */
+  invited_by: string;
+  created_at: Date;
+  expires_at: Date;
+};
+
+export type OrganizationActivityRow = {
+  organization_id: string;
+  activity_id: string;
+  occurred_at: Date;
+  actor_account_id: string;
+  actor_email: string;
+  actor_role: MemberRole;
+  operation: string;
+  target: Record<string, string | boolean>;
+  status: "begun" | "done" | "refused";
+  error_code: string | null;
+};
+
+export type OrganizationDomainRow = {
+  organization_id: string;
+  domain: string;
+  token: string;
+  created_at: Date;
+  verified_at: Date | null;
+  checked_at: Date | null;
+  failing_since: Date | null;
+};

@@ -1,0 +1,107 @@
+import { z } from "zod";
+import type { Database } from "../../db/database.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import { memberRoles, type Route, route } from "../../route.ts";
+import { requireOrganization } from "../require_organization.ts";
+import { changeMember, listMembers, type Member } from "./members.ts";
+
+const path = "/v1/service/organization/members";
+const params = z.object({ account_id: idText });
+
+const shown = z.object({
+  account_id: z.string().describe("The member's own account"),
+  email: z.string(),
+  first_name: z.string().nullable(),
+  last_name: z.string().nullable(),
+  role: z.enum(memberRoles),
+  joined_at: isoTime,
+});
+const gone = z.object({ account_id: z.string(), member: z.literal(false) });
+
+/** Who acts for an organization, and with which role. */
+export function memberRoutes({ db }: { db: Database }): Route[] {
+  return [listRoute(db), changeRoute(db), removeRoute(db), leaveRoute(db)];
+}
+
+function listRoute(db: Database): Route {
+  return route({
+    id: "list_organization_members",
+    method: "GET",
+    path,
+    summary: "List an organization's members",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    answer: {
+      status: 200,
+      schema: z.object({ members: z.array(shown) }),
+      description: "Those who joined first at the top",
+    },
+    errors: ["not_available"],
+    async handle({ caller }) {
+      requireOrganization(caller);
+      return { body: { members: (await listMembers(db, caller.accountId)).map(show) } };
+    },
+  });
+}
+
+function changeRoute(db: Database): Route {
+  return route({
+    id: "change_organization_member",
+    method: "PATCH",
+    path: `${path}/{account_id}`,
+    summary: "Give a member another role",
+    access: "session",
+    idempotent: true,
+    params,
+    body: z.object({ role: z.enum(memberRoles) }),
+    told: ({ role }) => ({ role }),
+    answer: { status: 200, schema: shown, description: "The member; the role holds from their next call on" },
+    errors: ["not_available", "not_found", "last_owner"],
+    async handle({ caller, params, body }) {
+      requireOrganization(caller);
+      return { body: show(await changeMember(db, caller.accountId, params.account_id, body.role)) };
+    },
+  });
+}
+
+function removeRoute(db: Database): Route {
+  return route({
+    id: "remove_organization_member",
+    method: "DELETE",
+    path: `${path}/{account_id}`,
+    summary: "Remove a member; what they did stays",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: { status: 200, schema: gone, description: "None of their calls acts for the organization now" },
+    errors: ["not_available", "not_found", "last_owner"],
+    async handle({ caller, params }) {
+      requireOrganization(caller);
+      const { account_id } = await changeMember(db, caller.accountId, params.account_id, null);
+      return { body: { account_id, member: false as const } };
+    },
+  });
+}
+
+function leaveRoute(db: Database): Route {
+  return route({
+    id: "leave_organization",
+    method: "POST",
+    path: "/v1/service/organization/leave",
+    summary: "Leave the organization that is acted for",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    idempotent: true,
+    answer: { status: 200, schema: gone, description: "The caller is no member any more" },
+    errors: ["not_available", "last_owner"],
+    async handle({ caller }) {
+      requireOrganization(caller);
+      const { account_id } = await changeMember(db, caller.accountId, caller.person.accountId, null);
+      return { body: { account_id, member: false as const } };
+    },
+  });
+}
+
+function show({ joined_at, ...member }: Member): z.infer<typeof shown> {
+  return { ...member, joined_at: joined_at.toISOString() };
+}

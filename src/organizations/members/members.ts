@@ -1,0 +1,76 @@
+import type { Database, Transaction } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { isUuid } from "../../ids.ts";
+import type { MemberRole } from "../../route.ts";
+
+/** Members and open invitations that an organization has at most. */
+export const MAX_MEMBERS = 200;
+
+/** A member of an organization; who opened its account is one by that account. */
+export type Member = {
+  account_id: string;
+  email: string;
+  first_name: string | null;
+  last_name: string | null;
+  role: MemberRole;
+  joined_at: Date;
+};
+
+/** An organization's members, the one who opened its account first while they are one. */
+export async function listMembers(db: Database | Transaction, organizationId: string): Promise<Member[]> {
+  const { rows } = await db.raw<{ rows: Member[] }>(
+    `select account_id, email, first_name, last_name, own_role as role, created_at as joined_at
+       from accounts where account_id = :organizationId and own_role is not null
+     union all
+     select a.account_id, a.email, a.first_name, a.last_name, m.role, m.joined_at
+       from organization_members m join accounts a on a.account_id = m.account_id
+       where m.organization_id = :organizationId
+     order by joined_at, account_id`,
+    { organizationId },
+  );
+  return rows;
+}
+
+/** Changes of one organization's members happen one after another, and approvals wait for them. */
+export async function lockMembers(tx: Transaction, organizationId: string): Promise<void> {
+  await tx("accounts").select("account_id").where({ account_id: organizationId }).forNoKeyUpdate();
+}
+
+/**
+ * Gives a member another role, or with `null` none any more. Throws `not_found`, and `last_owner` when nobody
+ * would be an owner.
+ */
+export async function changeMember(
+  db: Database,
+  organizationId: string,
+  accountId: string,
+  role: MemberRole | null,
+): Promise<Member> {
+  if (!isUuid(accountId)) throw new ApiError("not_found");
+  return db.transaction(async (tx) => {
+    await lockMembers(tx, organizationId);
+    const members = await listMembers(tx, organizationId);
+    const member = members.find(({ account_id }) => account_id === accountId);
+    if (member === undefined) throw new ApiError("not_found");
+    const hasOwner = members.some((each) => each !== member && each.role === "owner");
+    if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
+    await writeRole(tx, organizationId, accountId, role);
+    return { ...member, role: role ?? member.role };
+  });
+}
+
+async function writeRole(
+  tx: Transaction,
+  organizationId: string,
+  accountId: string,
+  role: MemberRole | null,
+): Promise<void> {
+  const own = { organization_id: organizationId, account_id: accountId };
+  if (accountId === organizationId) {
+    await tx("accounts").where({ account_id: organizationId }).update({ own_role: role });
+  } else if (role === null) {
+    await tx("organization_members").where(own).delete();
+  } else {
+    await tx("organization_members").where(own).update({ role });
+  }
+}
