@@ -5,6 +5,7 @@ import type { Database } from "./db/database.ts";
 import { startLoop } from "./events/loop.ts";
 import type { Idempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";
+import { sweepInvitations } from "./organizations/sweep.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
 import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
 import { prunePresented } from "./proofs/present/prune_presented.ts";
@@ -39,6 +40,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     async step() {
       await maintainPartitions(pool, clock.now());
       await sweepAccounts({ db, clock });
+      await sweepInvitations({ db, clock });
       await idempotency.sweep();
       await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
       return false;

@@ -14,7 +14,7 @@ export type OrganizationInvitationRow = {
   email: string;
   role: MemberRole;
   token_hash: Buffer;
-  /** E-mail of the member who invited. */
+  /** The account of the owner who invited. */
   invited_by: string;
   created_at: Date;
   expires_at: Date;

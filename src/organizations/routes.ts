@@ -1,13 +1,14 @@
-import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import { activityRoute } from "./activity_route.ts";
+import { invitationRoutes } from "./invitations/invitation_routes.ts";
+import type { InviteDeps } from "./invitations/invite.ts";
 import { memberRoutes } from "./members/member_routes.ts";
 import { organizationRoutes } from "./organization_route.ts";
 
 /** What the calls about organizations work with. */
-export type OrganizationDeps = { db: Database };
+export type OrganizationDeps = InviteDeps;
 
 /** The calls about the organization that is acted for. */
 export function organizationsRoutes(deps: OrganizationDeps): Route[] {
-  return [...organizationRoutes(deps), ...memberRoutes(deps), activityRoute(deps)];
+  return [...organizationRoutes(deps), ...memberRoutes(deps), ...invitationRoutes(deps), activityRoute(deps)];
 }

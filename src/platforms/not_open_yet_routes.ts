@@ -29,18 +29,6 @@ export function laterRoutes({ db }: { db: Database }): Route[] {
       },
     }),
     route({
-      id: "add_organization_member",
-      method: "POST",
-      path: "/v1/service/organization/members",
-      summary: "Add a team member to an organization; not open yet",
-      access: "session",
-      idempotent: true,
-      errors: ["not_available"],
-      async handle() {
-        throw new ApiError("not_available", "Organizations cannot have team members yet");
-      },
-    }),
-    route({
       id: "add_organization_domain",
       method: "POST",
       path: "/v1/service/organization/domains",

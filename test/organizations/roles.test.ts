@@ -37,7 +37,7 @@ describe("the table of docs/organizations.md", () => {
     const roles = new Map(documentedRows().map((row) => [row.operation, row.roles]));
     expect(roles.get("approve_delegation_request")).toEqual(["owner", "approver"]);
     expect(roles.get("rotate_api_key")).toEqual(["owner", "developer"]);
-    expect(roles.get("add_organization_member")).toEqual(["owner"]);
+    expect(roles.get("invite_organization_member")).toEqual(["owner"]);
     const reading = contract.operations
       .filter(({ method }) => method === "GET")
       .map((one) => one.operationId);

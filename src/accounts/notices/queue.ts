@@ -42,7 +42,14 @@ with due as (
 update notices n set attempts = n.attempts + 1, next_attempt_at = :until
 from due, accounts a
 where n.event_id = due.event_id and a.account_id = n.account_id
-returning n.event_id, n.type, n.payload, n.attempts, a.email`;
+returning n.event_id, n.type, n.payload, n.attempts,
+  -- Once the address that opened an organization is no owner of it, the one who has been it longest is told.
+  coalesce(
+    case when a.own_role = 'owner' then a.email end,
+    (select o.email from organization_members m join accounts o on o.account_id = m.account_id
+      where m.organization_id = a.account_id and m.role = 'owner' order by m.joined_at limit 1),
+    a.email
+  ) as email`;
 
 /**
  * Claims up to `count` notices that are due, the longest due first. A claim counts as an attempt, even if the

@@ -26,7 +26,7 @@ create table organization_invitations (
   email text not null,
   role text not null check (role in ('owner', 'approver', 'developer', 'auditor')),
   token_hash bytea not null unique,
-  invited_by text not null,
+  invited_by uuid not null references accounts on delete cascade,
   created_at timestamptz not null,
   expires_at timestamptz not null,
   unique (organization_id, email)

@@ -86,7 +86,8 @@ const requestIdHeader = {
 };
 
 const actFor: HeaderNotes = {
-  "X-Service-Account": "With a session: the organization to act for; without it the person acts for themselves",
+  "X-Service-Account":
+    "With a session: the organization to act for; without it the person acts for themselves",
 };
 
 const idempotencyHeader = {

@@ -55,8 +55,16 @@ export async function changeMember(
     const hasOwner = members.some((each) => each !== member && each.role === "owner");
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);
+    if (role !== "owner") await withdrawOf(tx, organizationId, accountId);
     return { ...member, role: role ?? member.role };
   });
+}
+
+/** Who is an owner no more brings nobody in by invitations that still wait. */
+async function withdrawOf(tx: Transaction, organizationId: string, accountId: string): Promise<void> {
+  await tx("organization_invitations")
+    .where({ organization_id: organizationId, invited_by: accountId })
+    .delete();
 }
 
 async function writeRole(

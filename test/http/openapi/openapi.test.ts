@@ -105,6 +105,7 @@ describe("the OpenAPI document", () => {
     expect(named("create_part").parameters).toMatchObject([
       { name: "thing_id", in: "path", required: true, schema: { type: "string" } },
       { name: "Idempotency-Key", in: "header", required: false },
+      { name: "X-Service-Account", in: "header", required: false },
       { name: "X-Request-Id", in: "header", required: false },
     ]);
   });

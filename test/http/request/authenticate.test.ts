@@ -117,6 +117,8 @@ describe("a session", () => {
       "accountId",
       "familyId",
       "onboardingStep",
+      "organization",
+      "person",
       "sessionId",
     ]);
   });

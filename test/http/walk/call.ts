@@ -35,6 +35,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     target: SCOPE,
     approver_id: scene.approverId,
     account_id: scene.memberId,
+    invitation_id: scene.invitationId,
     delivery_id: scene.deliveryId,
     recovery_id: scene.recoveryId,
     cluster: "c1",

@@ -1,5 +1,7 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
+import { addSeconds } from "../../../src/clock.ts";
 import type { ErrorCode } from "../../../src/errors.ts";
+import { MAX_MEMBERS } from "../../../src/organizations/members/members.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/errors.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
@@ -7,7 +9,7 @@ import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
-import { createAgent, leaderOf, registerPlatform } from "../../support/platform_world.ts";
+import { createAgent, leaderOf, type Person, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi, type WholeApi } from "./world.ts";
@@ -35,6 +37,9 @@ const sent = ({ person, platform }: Scene, method: string, path: string, body?: 
   person.client.call(method, `/v1/service/connections/${platform.connectionId}/${path}`, {
     ...(body && { body }),
   });
+
+const inviteTo = ({ client }: Person, email: string) =>
+  client.post("/v1/service/organization/members", { email, role: "auditor" });
 
 const verify = (scene: Scene, fields = {}) =>
   scene.keyed("POST", "/v1/service/verify", { required_scope: SCOPE, ...fields });
@@ -249,6 +254,24 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     const { accountId } = scene.person;
     const auditor = await addMember(api, accountId, "auditor");
     return actingFor(auditor, accountId).post("/v1/service/platforms", PLATFORM);
+  },
+  invalid_invitation: (_, { person }) =>
+    person.client.post("/v1/service/organization/invitations/accept", { token: "none" }),
+  already_member: (_, { person }) => inviteTo(person, person.email),
+  member_limit: async (api, { person }) => {
+    const now = api.clock.now();
+    const rows = Array.from({ length: MAX_MEMBERS }, (_, n) => ({
+      invitation_id: randomUUID(),
+      organization_id: person.accountId,
+      email: `${n}@example.test`,
+      role: "auditor" as const,
+      token_hash: randomBytes(32),
+      invited_by: person.accountId,
+      created_at: now,
+      expires_at: addSeconds(now, 60),
+    }));
+    await api.db("organization_invitations").insert(rows);
+    return inviteTo(person, "one-more@example.test");
   },
   last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
   no_agent: async (_, scene) => {

@@ -1,5 +1,6 @@
 import { registerPlatform } from "../../support/platform_world.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
+import { organizationCalls } from "./organization_calls.ts";
 import { SCOPE, type Scene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
@@ -204,7 +205,6 @@ export const ordinaryCalls: Record<string, Calls> = {
     await person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 60 }),
   ],
   publish_platform: neverOpen,
-  add_organization_member: neverOpen,
   add_organization_domain: neverOpen,
   rotate_webhook_secret: async (_, scene) => [await secretCall(scene, "")],
   promote_webhook_secret: async (_, scene) => {
@@ -301,6 +301,7 @@ export const ordinaryCalls: Record<string, Calls> = {
     }),
   ],
   authzen_configuration: async (api) => [await api.client().get("/.well-known/authzen-configuration")],
+  ...organizationCalls,
   ...hooks,
   list_audit_events: async (_, { person }) => [
     await person.client.get("/v1/service/audit/personal?limit=25"),

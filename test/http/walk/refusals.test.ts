@@ -12,7 +12,7 @@ let scene: Scene;
 
 beforeAll(async () => {
   api = await startWholeApi();
-  scene = await setScene(api);
+  scene = await setScene(api, { organization: true });
 });
 afterAll(() => api.stop());
 

@@ -32,6 +32,8 @@ export type Scene = {
   approverId: string;
   /** The account of an organization's auditor; nobody's for a personal account. */
   memberId: string;
+  /** An invitation of the organization that waits. */
+  invitationId: string;
   /** Failed, and may be sent again. */
   deliveryId: string;
   /** Finished. */
@@ -79,7 +81,7 @@ export async function setScene(
   return {
     ...scene,
     ...(await sent(api, platform)),
-    memberId: organization ? (await addMember(api, person.accountId, "auditor")).accountId : randomUUID(),
+    ...(organization ? await peopleOf(api, person) : { memberId: randomUUID(), invitationId: randomUUID() }),
     approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
@@ -88,6 +90,14 @@ export async function setScene(
     invocationId,
     epoch: await leaderOf(api, "c1"),
   };
+}
+
+/** An organization's auditor, and an invitation. */
+async function peopleOf(api: WholeApi, owner: Person) {
+  const { accountId: memberId } = await addMember(api, owner.accountId, "auditor");
+  const wish = { email: `${randomUUID()}@example.test`, role: "developer" };
+  const { body } = await owner.client.post("/v1/service/organization/members", wish);
+  return { memberId, invitationId: String(body.invitation_id) };
 }
 
 /** A failed delivery of a platform, and a recovery that has ended. */

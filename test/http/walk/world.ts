@@ -16,6 +16,7 @@ import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
+import type { InvitationRates } from "../../../src/organizations/invitations/invitation_rates.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
 import { createSendingRates } from "../../../src/platforms/deliveries/rates.ts";
@@ -59,6 +60,8 @@ export type WholeApiOptions = {
   perIp?: number;
   alphaCredits?: number;
   deadlineMs?: number;
+  /** Default: none hold. */
+  invitationRates?: (db: Database) => InvitationRates;
 };
 
 /** Starts the whole API on a database of its own, or on another's. */
@@ -82,6 +85,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
     sendingRates: createSendingRates(db),
+    invitationRates: options.invitationRates?.(db) ?? { take: async () => {} },
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },
     signInUrl: undefined,

@@ -1,0 +1,56 @@
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { OrganizationInvitationRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { ActingPerson } from "../../route.ts";
+import { writeAct } from "../activity.ts";
+import { lockMembers } from "../members/members.ts";
+import { hashInvitation } from "./invite.ts";
+
+/**
+ * Makes a person a member by the token of their invitation, once. Throws `invalid_invitation` for every token
+ * that is not good for this person: unknown, used, withdrawn, expired, or another address's.
+ */
+export async function acceptInvitation(
+  { db, clock }: { db: Database; clock: Clock },
+  person: ActingPerson,
+  token: string,
+): Promise<OrganizationInvitationRow> {
+  const own = { token_hash: hashInvitation(token), email: person.email };
+  const found = await db("organization_invitations").where(own).first("organization_id");
+  if (found === undefined) throw new ApiError("invalid_invitation");
+  return db.transaction(async (tx) => {
+    await lockMembers(tx, found.organization_id);
+    const now = clock.now();
+    const [invitation] = await tx("organization_invitations")
+      .where(own)
+      .where("expires_at", ">", now)
+      .delete()
+      .returning("*");
+    if (invitation === undefined) throw new ApiError("invalid_invitation");
+    await join(tx, person.accountId, invitation, now);
+    const { organization_id: organizationId, role } = invitation;
+    const act = {
+      organizationId,
+      person: { ...person, role },
+      operation: "accept_invitation",
+      target: { role },
+    };
+    await writeAct(tx, act, { status: "done", now });
+    return invitation;
+  });
+}
+
+/** Who opened the organization's account, and left, joins by that account. */
+async function join(
+  tx: Transaction,
+  accountId: string,
+  { organization_id, role }: OrganizationInvitationRow,
+  now: Date,
+): Promise<void> {
+  if (accountId === organization_id) {
+    await tx("accounts").where({ account_id: accountId }).update({ own_role: role });
+  } else {
+    await tx("organization_members").insert({ organization_id, account_id: accountId, role, joined_at: now });
+  }
+}

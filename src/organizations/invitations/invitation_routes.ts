@@ -1,0 +1,136 @@
+import { z } from "zod";
+import { emailAddress } from "../../accounts/email.ts";
+import type { Database } from "../../db/database.ts";
+import type { OrganizationInvitationRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { isUuid } from "../../ids.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import { memberRoles, type Route, route } from "../../route.ts";
+import { requireOrganization } from "../require_organization.ts";
+import { acceptInvitation } from "./accept.ts";
+import { type InviteDeps, invite } from "./invite.ts";
+
+const path = "/v1/service/organization/invitations";
+
+const shown = z.object({
+  invitation_id: z.string(),
+  email: z.string(),
+  role: z.enum(memberRoles),
+  invited_by: z.string().describe("E-mail of the owner who invited"),
+  created_at: isoTime,
+  expires_at: isoTime,
+});
+
+/** How people become members. */
+export function invitationRoutes(deps: InviteDeps): Route[] {
+  return [inviteRoute(deps), listRoute(deps), withdrawRoute(deps), acceptRoute(deps)];
+}
+
+function inviteRoute(deps: InviteDeps): Route {
+  return route({
+    id: "invite_organization_member",
+    method: "POST",
+    path: "/v1/service/organization/members",
+    summary: "Invite somebody by e-mail to an organization",
+    access: "session",
+    idempotent: true,
+    body: z.object({ email: emailAddress, role: z.enum(memberRoles) }),
+    told: ({ email, role }) => ({ email, role }),
+    answer: { status: 201, schema: shown, description: "The invitation; its code is in the mail alone" },
+    errors: ["not_available", "already_member", "member_limit", "rate_limited"],
+    async handle({ caller, body, ip }) {
+      requireOrganization(caller);
+      return { body: show({ ...(await invite(deps, caller, body, ip)), inviter: caller.person.email }) };
+    },
+  });
+}
+
+function listRoute({ db, clock }: InviteDeps): Route {
+  return route({
+    id: "list_invitations",
+    method: "GET",
+    path,
+    summary: "List the invitations that wait to be accepted",
+    access: "session",
+    roles: ["auditor"],
+    answer: {
+      status: 200,
+      schema: z.object({ invitations: z.array(shown) }),
+      description: "Those made first at the top",
+    },
+    errors: ["not_available"],
+    async handle({ caller }) {
+      requireOrganization(caller);
+      const rows = await db("organization_invitations as i")
+        .join("accounts as a", "a.account_id", "i.invited_by")
+        .where("i.organization_id", caller.accountId)
+        .where("i.expires_at", ">", clock.now())
+        .orderBy(["i.created_at", "i.invitation_id"])
+        .select("i.*", "a.email as inviter");
+      return { body: { invitations: rows.map(show) } };
+    },
+  });
+}
+
+function withdrawRoute({ db }: InviteDeps): Route {
+  return route({
+    id: "withdraw_invitation",
+    method: "DELETE",
+    path: `${path}/{invitation_id}`,
+    summary: "Withdraw an invitation",
+    access: "session",
+    idempotent: true,
+    params: z.object({ invitation_id: idText }),
+    answer: {
+      status: 200,
+      schema: z.object({ invitation_id: z.string(), withdrawn: z.literal(true) }),
+      description: "Nobody can accept it now",
+    },
+    errors: ["not_available", "not_found"],
+    async handle({ caller, params: { invitation_id } }) {
+      requireOrganization(caller);
+      await withdraw(db, caller.accountId, invitation_id);
+      return { body: { invitation_id, withdrawn: true as const } };
+    },
+  });
+}
+
+async function withdraw(db: Database, organizationId: string, invitationId: string): Promise<void> {
+  const own = { organization_id: organizationId, invitation_id: invitationId };
+  const withdrawn = isUuid(invitationId) ? await db("organization_invitations").where(own).delete() : 0;
+  if (withdrawn === 0) throw new ApiError("not_found");
+}
+
+function acceptRoute(deps: InviteDeps): Route {
+  return route({
+    id: "accept_invitation",
+    method: "POST",
+    path: `${path}/accept`,
+    summary: "Become a member by the code of an invitation, with the account of its address",
+    access: "session",
+    roles: "person",
+    idempotent: true,
+    body: z.object({ token: z.string().max(200).describe("The code in the invitation's mail") }),
+    answer: {
+      status: 200,
+      schema: z.object({ account_id: z.string(), role: z.enum(memberRoles) }),
+      description: "The organization, for which the person may act now",
+    },
+    errors: ["invalid_invitation"],
+    async handle({ caller, body }) {
+      const { organization_id, role } = await acceptInvitation(deps, caller.person, body.token.trim());
+      return { body: { account_id: organization_id, role } };
+    },
+  });
+}
+
+function show(row: OrganizationInvitationRow & { inviter: string }): z.infer<typeof shown> {
+  return {
+    invitation_id: row.invitation_id,
+    email: row.email,
+    role: row.role,
+    invited_by: row.inviter,
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at.toISOString(),
+  };
+}

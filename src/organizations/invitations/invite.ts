@@ -1,0 +1,117 @@
+import { hash, randomBytes } from "node:crypto";
+import { describeMailError, isInDoubt } from "../../accounts/mail/mail_error.ts";
+import type { Mailer } from "../../accounts/mail/mailer.ts";
+import type { CodeHashes } from "../../accounts/sign_in/codes.ts";
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { OrganizationInvitationRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { newId } from "../../ids.ts";
+import type { Logger } from "../../log.ts";
+import type { MemberRole, SessionCaller } from "../../route.ts";
+import { listMembers, lockMembers, MAX_MEMBERS } from "../members/members.ts";
+import { invitationMail } from "./invitation_mail.ts";
+import type { InvitationRates } from "./invitation_rates.ts";
+
+/** Seconds for which an invitation can be accepted. */
+export const INVITATION_SECONDS = 7 * 24 * 60 * 60;
+
+/** What inviting works with. */
+export type InviteDeps = {
+  db: Database;
+  clock: Clock;
+  mailer: Pick<Mailer, "send">;
+  hashes: Pick<CodeHashes, "address">;
+  invitationRates: InvitationRates;
+  baseUrl: string;
+  log: Logger;
+};
+
+type Wish = { email: string; role: MemberRole };
+
+/** SHA-256 of an invitation's token, which has 256 bits and is in its mail alone. */
+export function hashInvitation(token: string): Buffer {
+  return hash("sha256", token, "buffer");
+}
+
+/**
+ * Invites an address to an organization by a mail. Nothing depends on whether the address has an account. An
+ * earlier invitation of the address is good until the new one's mail was taken over, then no more. Throws
+ * `already_member`, `member_limit`, `rate_limited`, `forbidden` for who is an owner no more, and `unavailable`
+ * when the mail was not sent.
+ */
+export async function invite(
+  deps: InviteDeps,
+  { accountId, person }: SessionCaller,
+  { email, role }: Wish,
+  ip: string,
+): Promise<OrganizationInvitationRow> {
+  const { db, clock, hashes, invitationRates, baseUrl } = deps;
+  await db.transaction((tx) => checkWish(tx, accountId, person.accountId, email, clock.now()));
+  await invitationRates.take({ organizationId: accountId, ip, address: hashes.address(email) });
+  const token = randomBytes(32).toString("hex");
+  const organization = await db("accounts").where({ account_id: accountId }).first("organization_name");
+  const organizationName = organization?.organization_name ?? "";
+  const mail = invitationMail({ to: email, by: person.email, organizationName, role, token, baseUrl });
+  const mailed = await sendMail(deps, mail);
+  if (mailed === "no") throw notSent();
+  const row = await db.transaction(async (tx) => {
+    const now = clock.now();
+    await checkWish(tx, accountId, person.accountId, email, now);
+    return storeInvitation(tx, {
+      invitation_id: newId(),
+      organization_id: accountId,
+      email,
+      role,
+      token_hash: hashInvitation(token),
+      invited_by: person.accountId,
+      created_at: now,
+      expires_at: addSeconds(now, INVITATION_SECONDS),
+    });
+  });
+  if (mailed === "perhaps") throw notSent();
+  return row;
+}
+
+/** Holds the organization's members still, and checks that the address may be invited by this owner. */
+async function checkWish(
+  tx: Transaction,
+  organizationId: string,
+  inviterId: string,
+  email: string,
+  now: Date,
+): Promise<void> {
+  await lockMembers(tx, organizationId);
+  const members = await listMembers(tx, organizationId);
+  const isOwner = members.some(({ account_id, role }) => account_id === inviterId && role === "owner");
+  if (!isOwner) throw new ApiError("forbidden");
+  if (members.some((member) => member.email === email)) throw new ApiError("already_member");
+  const open = await tx("organization_invitations")
+    .where({ organization_id: organizationId })
+    .where("expires_at", ">", now)
+    .whereNot({ email })
+    .select("invitation_id");
+  if (members.length + open.length >= MAX_MEMBERS) throw new ApiError("member_limit");
+}
+
+async function storeInvitation(
+  tx: Transaction,
+  row: OrganizationInvitationRow,
+): Promise<OrganizationInvitationRow> {
+  await tx("organization_invitations").insert(row).onConflict(["organization_id", "email"]).merge();
+  return row;
+}
+
+async function sendMail({ mailer, log }: InviteDeps, mail: Parameters<Mailer["send"]>[0]) {
+  try {
+    await mailer.send(mail);
+    return "yes";
+  } catch (error) {
+    log.warn(describeMailError(error), "an invitation could not be mailed");
+    return isInDoubt(error) ? "perhaps" : "no";
+  }
+}
+
+function notSent(): ApiError {
+  return new ApiError("unavailable", "The mail could not be sent; try again later");
+}

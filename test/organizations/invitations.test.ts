@@ -1,0 +1,201 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { invitationMail } from "../../src/organizations/invitations/invitation_mail.ts";
+import { createInvitationRates } from "../../src/organizations/invitations/invitation_rates.ts";
+import { sweepInvitations } from "../../src/organizations/sweep.ts";
+import { wholeApi } from "../http/walk/world.ts";
+import { actingFor, addMember } from "../support/members.ts";
+import { errorCode, type Person } from "../support/platform_world.ts";
+
+const api = wholeApi({ invitationRates: createInvitationRates });
+const MEMBERS = "/v1/service/organization/members";
+const INVITATIONS = "/v1/service/organization/invitations";
+const WEEK = 7 * 24 * 60 * 60;
+
+const organization = () => api.person({ organization_name: "Analytical Engines" });
+const invite = (owner: Person, email: string, role = "approver") =>
+  owner.client.post(MEMBERS, { email, role });
+const accept = ({ client }: Person, token: string) => client.post(`${INVITATIONS}/accept`, { token });
+
+async function mailsTo(email: string): Promise<string[]> {
+  const { body } = await api.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+  const mails = body.mails as { to: string; text: string; subject: string }[];
+  return mails
+    .filter(({ to, subject }) => to === email && subject.includes("nvitation"))
+    .map(({ text }) => text);
+}
+
+async function tokenTo(email: string): Promise<string> {
+  return /\b[0-9a-f]{64}\b/.exec((await mailsTo(email))[0] ?? "")?.[0] ?? "";
+}
+
+async function invited(role = "approver") {
+  const [owner, person] = [await organization(), await api.person()];
+  const { body } = await invite(owner, person.email, role);
+  return { owner, person, invitationId: String(body.invitation_id), token: await tokenTo(person.email) };
+}
+
+describe("an invitation", () => {
+  test("makes the person of its address a member, with its role", async () => {
+    const { owner, person, token } = await invited("developer");
+    const answer = await accept(person, ` ${token} `);
+    expect([answer.status, answer.body]).toEqual([200, { account_id: owner.accountId, role: "developer" }]);
+    const { body } = await actingFor(person, owner.accountId).get(MEMBERS);
+    expect(body.members).toMatchObject([
+      { email: owner.email, role: "owner" },
+      { email: person.email, role: "developer", account_id: person.accountId },
+    ]);
+    const { body: activity } = await owner.client.get("/v1/service/organization/activity");
+    expect(activity.items).toMatchObject([
+      { operation: "accept_invitation", actor: { email: person.email }, status: "done" },
+      { operation: "invite_organization_member", target: { email: person.email, role: "developer" } },
+    ]);
+  });
+
+  test("is good once", async () => {
+    const { person, token, owner } = await invited();
+    const answers = await Promise.all([1, 2, 3].map(() => accept(person, token)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400]);
+    await owner.client.call("DELETE", `${MEMBERS}/${person.accountId}`);
+    expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
+  });
+
+  test("is refused to every account but that of its address, and stays good for that", async () => {
+    const { owner, person, token } = await invited();
+    for (const other of [await api.person(), await organization(), owner]) {
+      expect(errorCode(await accept(other, token))).toBe("invalid_invitation");
+    }
+    expect(errorCode(await accept(person, `${token}0`))).toBe("invalid_invitation");
+    expect((await accept(person, token)).status).toBe(200);
+  });
+
+  test("is for the one account of an address, however that is written", async () => {
+    const [owner, person] = [await organization(), await api.person()];
+    await invite(owner, person.email.toUpperCase());
+    expect((await accept(person, await tokenTo(person.email))).status).toBe(200);
+  });
+
+  test("may come before the account", async () => {
+    const owner = await organization();
+    const email = `${randomUUID()}@example.test`;
+    const { body } = await invite(owner, email);
+    const token = await tokenTo(email);
+    const client = api.client();
+    const { account_id, human_id } = await client.onboard(email);
+    const person = { client, email, accountId: account_id, humanId: human_id };
+    expect(body).toMatchObject({ email, invited_by: owner.email });
+    expect((await accept(person, token)).status).toBe(200);
+  });
+
+  test("answers alike whether the address has an account or not, and shows the code to nobody", async () => {
+    const owner = await organization();
+    const known = await invite(owner, (await api.person()).email);
+    const unknown = await invite(owner, `${randomUUID()}@example.test`);
+    expect(Object.keys(known.body)).toEqual(Object.keys(unknown.body));
+    expect([known.status, unknown.status]).toEqual([201, 201]);
+    const token = await tokenTo(String(known.body.email));
+    for (const { text } of [known, await owner.client.get(INVITATIONS)]) expect(text).not.toContain(token);
+    const { rows } = await api.db.raw("select i::text as row from organization_invitations i");
+    expect(JSON.stringify(rows)).not.toContain(token);
+  });
+
+  test("ends after 7 days, to the millisecond, and is swept", async () => {
+    const { person, token } = await invited();
+    const another = await invited();
+    api.clock.advance(WEEK - 0.001);
+    await another.person.client.signIn(another.person.email);
+    expect((await accept(another.person, another.token)).status).toBe(200);
+    api.clock.advance(0.001);
+    await person.client.signIn(person.email);
+    expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
+    await sweepInvitations(api);
+    expect(await api.db("organization_invitations").where({ email: person.email })).toEqual([]);
+  });
+
+  test("is withdrawn by an owner of the organization and nobody else's", async () => {
+    const { owner, person, token, invitationId } = await invited();
+    const path = `${INVITATIONS}/${invitationId}`;
+    expect(errorCode(await (await organization()).client.call("DELETE", path))).toBe("not_found");
+    expect((await owner.client.call("DELETE", path)).body).toMatchObject({ withdrawn: true });
+    expect((await owner.client.get(INVITATIONS)).body.invitations).toEqual([]);
+    expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
+  });
+
+  test("made again replaces the one before, role and code", async () => {
+    const { owner, person, token } = await invited("owner");
+    await invite(owner, person.email, "auditor");
+    expect(errorCode(await accept(person, token))).toBe("invalid_invitation");
+    expect((await accept(person, await tokenTo(person.email))).body.role).toBe("auditor");
+    expect(errorCode(await invite(owner, person.email, "owner"))).toBe("already_member");
+  });
+
+  test("of an owner who is one no more is good no more", async () => {
+    const owner = await organization();
+    const leaving = await addMember(api, owner.accountId, "owner");
+    const person = await api.person();
+    const wish = { email: person.email, role: "owner" };
+    await actingFor(leaving, owner.accountId).post(MEMBERS, wish);
+    await owner.client.call("PATCH", `${MEMBERS}/${leaving.accountId}`, { body: { role: "auditor" } });
+    expect(errorCode(await accept(person, await tokenTo(person.email)))).toBe("invalid_invitation");
+  });
+
+  test("brings who opened the organization's account back to it", async () => {
+    const owner = await organization();
+    const heir = await addMember(api, owner.accountId, "owner");
+    await owner.client.post("/v1/service/organization/leave");
+    const wish = { email: owner.email, role: "auditor" };
+    await actingFor(heir, owner.accountId).post(MEMBERS, wish);
+    expect((await accept(owner, await tokenTo(owner.email))).status).toBe(200);
+    expect((await owner.client.get(MEMBERS)).body.members).toHaveLength(2);
+    expect((await owner.client.get("/v1/service/organization")).body.role).toBe("auditor");
+  });
+});
+
+describe("mails of invitations", () => {
+  test("are 3 a day to an address, whoever sends them", async () => {
+    const email = `${randomUUID()}@example.test`;
+    const answers = [];
+    for (let n = 0; n < 4; n++) answers.push(await invite(await organization(), email));
+    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 429]);
+    expect(answers[3]?.headers.get("retry-after")).toMatch(/^[0-9]+$/);
+    expect(await mailsTo(email)).toHaveLength(3);
+  });
+
+  test("are 30 a day of an organization", async () => {
+    await api.db("rate_limits").delete();
+    const owner = await organization();
+    const statuses = [];
+    for (let n = 0; n < 31; n++) statuses.push((await invite(owner, `${randomUUID()}@example.test`)).status);
+    expect(statuses.filter((status) => status === 201)).toHaveLength(30);
+    expect(statuses[30]).toBe(429);
+  });
+
+  test("are 60 a day of a network, however many organizations are made there", async () => {
+    await api.db("rate_limits").delete();
+    const owners = await Promise.all([organization(), organization(), organization()]);
+    const statuses = [];
+    for (let n = 0; n < 61; n++) {
+      const owner = owners[n % 3] as Person;
+      statuses.push((await invite(owner, `${randomUUID()}@example.test`)).status);
+    }
+    expect(statuses.filter((status) => status === 201)).toHaveLength(60);
+    expect(statuses[60]).toBe(429);
+    await api.db("rate_limits").delete();
+  });
+
+  test.each([
+    ["Analytical Engines", true],
+    ["Engines & Söhne (Wien) Inc.", true],
+    ["Verify at https://evil.example", false],
+    ["evil.example says hello", false],
+    ["call a@b", false],
+    ["www evil example", false],
+    ["x".repeat(81), false],
+  ])("carry the name %s: %s", (organizationName, isShown) => {
+    const { text } = invitationMail({
+      ...{ to: "b@example.test", by: "a@example.test", role: "auditor", token: "t" },
+      ...{ organizationName, baseUrl: "https://api.example.com" },
+    });
+    expect(text.includes(organizationName)).toBe(isShown);
+  });
+});
