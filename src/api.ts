@@ -26,6 +26,7 @@ import { createIdempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createActivity } from "./organizations/activity.ts";
+import { createTxtLookup } from "./organizations/domains/txt_lookup.ts";
 import { createInvitationRates } from "./organizations/invitations/invitation_rates.ts";
 import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
@@ -101,8 +102,10 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
+  const lookupTxt = createTxtLookup(config.DOMAIN_RESOLVERS);
   const routes = apiRoutes({
     ...shared,
+    lookupTxt,
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
@@ -154,7 +157,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   };
 
   const invocationDays = config.INVOCATION_DAYS;
-  const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, log });
+  const domains = { lookupTxt, word: config.SERVICE_WORD };
+  const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, domains, log });
   const vaultSync = keepVaultSynced(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });

@@ -1,3 +1,4 @@
+import { Resolver } from "node:dns";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
@@ -47,6 +48,15 @@ const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
+/** Whether each is a DNS server as `setServers` takes it. */
+function areDnsServers(servers: string[]): boolean {
+  try {
+    new Resolver().setServers(servers);
+    return true;
+  } catch {
+    return false;
+  }
+}
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /**
@@ -113,6 +123,8 @@ const apiSchema = common.extend({
   BODIES_PER_IP: count(100),
   /** How long calls are still taken after the signal to end, while balancers learn of it. */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
+  /** DNS servers that are asked for organizations' domains; without any those of the machine. */
+  DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
   /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
 });

@@ -5,6 +5,8 @@ import type { Database } from "./db/database.ts";
 import { startLoop } from "./events/loop.ts";
 import type { Idempotency } from "./http/request/idempotency.ts";
 import type { Logger } from "./log.ts";
+import { recheckDomains } from "./organizations/domains/recheck_domains.ts";
+import type { VerifyDomainDeps } from "./organizations/domains/verify_domain.ts";
 import { sweepInvitations } from "./organizations/sweep.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
 import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
@@ -21,6 +23,8 @@ type UpkeepDeps = {
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** How long a decided invocation is known. */
   invocationDays: number;
+  /** How domains are looked up. */
+  domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
 };
 
@@ -29,7 +33,7 @@ type UpkeepDeps = {
  * every minute. Resolves when the partitions that decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
-  const { db, pool, clock, idempotency, invocationDays: keptDays, log } = deps;
+  const { db, pool, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
   const stopping = new AbortController();
   await maintainPartitions(pool, clock.now());
   const loop = startLoop({
@@ -43,6 +47,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       await sweepInvitations({ db, clock });
       await idempotency.sweep();
       await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
+      await recheckDomains({ ...domains, db, clock, log, signal: stopping.signal });
       return false;
     },
   });

@@ -41,7 +41,9 @@ beforeAll(async () => {
     clock,
     log,
   });
-  upkeep = await startUpkeep({ pool: world.pool, db: world.db, clock, idempotency, invocationDays: 7, log });
+  const domains = { lookupTxt: async () => "found" as const, word: "service" };
+  const { pool, db } = world;
+  upkeep = await startUpkeep({ pool, db, clock, idempotency, invocationDays: 7, domains, log });
 });
 
 afterAll(() => upkeep.stop());

@@ -45,7 +45,8 @@ function isLocalPart(local: string): boolean {
   );
 }
 
-function canonicalDomain(text: string): string | undefined {
+/** A domain in the form that addresses have: lower-case ASCII. `undefined` for what is not one. */
+export function canonicalDomain(text: string): string | undefined {
   if (NO_DOMAIN.test(text)) return undefined;
   const domain = domainToASCII(text.normalize("NFC"));
   const shown = domainToUnicode(domain);

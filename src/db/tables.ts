@@ -135,6 +135,8 @@ export type PlatformRow = {
   surface_type: string;
   default_allowed_scopes: string[];
   publish_state: "draft" | "pending_review" | "published" | "suspended";
+  /** The verified domain that it was published under. */
+  published_domain: string | null;
   signing_secret_sealed: Buffer;
   external_id: string | null;
   /** Where the object is that declares it; null when a person registered it. */

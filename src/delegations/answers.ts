@@ -25,6 +25,11 @@ export const requestAnswer = z.object({
     .describe("E-mail of who decided, or the user's name in the cluster where that was"),
   approved_scope: z.array(z.string()).nullable(),
   cert_id: z.string().nullable(),
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  publisher: z
+    .object({ name: z.string(), domain: z.string() })
+    .nullable()
+    .describe("Who published the platform, and the domain that they verified; null when it is not published"),
 });
 
 /** A certificate as answers show it. */
@@ -64,7 +69,14 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     decided_by: record.decided_by,
     approved_scope: record.approved_scope,
     cert_id: record.cert_id,
+    platform: { platform_id: record.platform_id, name: record.platform_name },
+    publisher: showPublisher(record),
   };
+}
+
+function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
+  if (publisher_name === null || publisher_domain === null) return null;
+  return { name: publisher_name, domain: publisher_domain };
 }
 
 /** Shows a certificate. */

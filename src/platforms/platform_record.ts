@@ -31,6 +31,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.surface_type",
       "p.default_allowed_scopes",
       "p.publish_state",
+      "p.published_domain",
       "p.external_id",
       "p.object_namespace",
       "p.object_name",

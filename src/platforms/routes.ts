@@ -15,7 +15,6 @@ import { deliveryRoutes } from "./deliveries/routes.ts";
 import type { TestDeps } from "./deliveries/test_callback.ts";
 import { approverRoutes } from "./namespaces/approver_routes.ts";
 import { namespaceRoutes } from "./namespaces/routes.ts";
-import { laterRoutes } from "./not_open_yet_routes.ts";
 import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
 import { registrationRoutes } from "./registration_routes.ts";
 import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhooks/webhook_secret_routes.ts";
@@ -45,6 +44,5 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     listAgentsRoute(deps),
     getAgentRoute(deps),
     deleteAgentRoute(deps),
-    ...laterRoutes(deps),
   ];
 }

@@ -147,6 +147,7 @@ describe("reading certificates", () => {
       approval_channel: "session",
       revoked_at: null,
       revoke_reason: null,
+      revoked_by: null,
       cert_json: expect.objectContaining({
         cert_id: certId,
         scope: ["data:read"],

@@ -50,10 +50,13 @@ describe("requesting a delegation", () => {
       reason: null,
       created_at: api.clock.now().toISOString(),
       expires_at: addSeconds(api.clock.now(), WEEK).toISOString(),
+      requested_by: person.email,
       decided_at: null,
       decided_by: null,
       approved_scope: null,
       cert_id: null,
+      platform: { platform_id: platform.platformId, name: expect.any(String) },
+      publisher: null,
     });
   });
 

@@ -64,6 +64,9 @@ create table organization_domains (
 create unique index organization_domains_verified on organization_domains (domain) where verified_at is not null;
 create index organization_domains_due on organization_domains (checked_at) where verified_at is not null;
 
+-- The domain that a platform was published under.
+alter table platforms add column published_domain text;
+
 -- Members who asked and who revoked; null for what others did, and before this.
 alter table delegation_requests add column requested_by uuid;
 alter table certificates add column revoked_by uuid;

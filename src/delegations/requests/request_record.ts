@@ -11,11 +11,21 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   decided_by: string | null;
   cert_id: string | null;
   approved_scope: string[] | null;
+  platform_id: string;
+  platform_name: string;
+  /** The organization and the domain under which the platform is published. */
+  publisher_name: string | null;
+  publisher_domain: string | null;
 };
 
 /** All requests; narrow it by `r.` (delegation_requests). */
 export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
+    .join("connections as n", "n.connection_id", "r.connection_id")
+    .join("platforms as p", "p.platform_id", "n.platform_id")
+    .leftJoin("accounts as o", (on) =>
+      on.on("o.account_id", "p.account_id").andOnVal("p.publish_state", "published"),
+    )
     .leftJoin("certificates as t", "t.request_id", "r.request_id")
     .leftJoin("accounts as d", "d.account_id", "r.decided_by")
     .leftJoin("accounts as q", "q.account_id", "r.requested_by")
@@ -25,6 +35,10 @@ export function selectRequests(db: Database | Transaction) {
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
       "t.approved_scope",
+      "p.platform_id",
+      "p.name as platform_name",
+      "o.organization_name as publisher_name",
+      "p.published_domain as publisher_domain",
     );
 }
 

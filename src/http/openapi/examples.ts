@@ -30,6 +30,7 @@ const shown: Json = {
   credits: 10_000_000,
   decision_reason: "authorized",
   default_allowed_scopes: ["data:read", SCOPE],
+  domain: "shop.example.com",
   email: "ada@example.com",
   event_id: ID,
   expires_at: "2026-02-01T09:30:00.000Z",

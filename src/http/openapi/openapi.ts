@@ -14,7 +14,7 @@ export type DocumentInfo = { baseUrl: string; word: string; version: string };
 const tags: Record<string, string> = {
   auth: "Sign-in by e-mailed code, onboarding, sessions",
   platforms: "What is being built: registration gives an API key and two secrets",
-  organization: "What organizations will have besides: nothing is open yet",
+  organization: "Members of an organization, their roles, its domains, and what its members did",
   connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
   delegations: "Asking for authority, lending it, taking it back",
   revocations: "Signed lists of what was taken back",
@@ -24,7 +24,7 @@ const tags: Record<string, string> = {
   receipts: "The record of a decision",
   audit: "The history of proofs",
   scopes: "The vocabulary of scopes",
-  registry: "Public keys of root identities",
+  registry: "Public keys of root identities, and published platforms",
   access: "OpenID AuthZEN 1.0",
   ".well-known": "Discovery",
   "ext-auth": "The gateways' hook",

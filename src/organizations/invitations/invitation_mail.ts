@@ -17,8 +17,8 @@ const LINKED = /[./:@\\]\S|www/i;
 const LONGEST_NAME = 80;
 
 /**
- * The mail of an invitation. Strangers choose an organization's name and whom the mail goes to, so a name that
- * could carry a link or a message of theirs is left out.
+ * The mail of an invitation. Strangers choose an organization's name and whom the mail goes to, so a name
+ * that could carry a link is left out.
  */
 export function invitationMail({ to, by, organizationName, role, token, baseUrl }: InvitationText): Mail {
   const isPlain = organizationName.length <= LONGEST_NAME && !LINKED.test(organizationName);

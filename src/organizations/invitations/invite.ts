@@ -35,10 +35,10 @@ export function hashInvitation(token: string): Buffer {
 }
 
 /**
- * Invites an address to an organization by a mail. Nothing depends on whether the address has an account. An
- * earlier invitation of the address is good until the new one's mail was taken over, then no more. Throws
- * `already_member`, `member_limit`, `rate_limited`, `forbidden` for who is an owner no more, and `unavailable`
- * when the mail was not sent.
+ * Invites an address to an organization by a mail. Nothing depends on whether the address has an account.
+ * An earlier invitation of the address is good until the new one's mail was taken over, then no more. Throws
+ * `already_member`, `member_limit`, `rate_limited`, `forbidden` for who is an owner no more, and
+ * `unavailable` when the mail was not sent.
  */
 export async function invite(
   deps: InviteDeps,

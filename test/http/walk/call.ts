@@ -36,6 +36,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     approver_id: scene.approverId,
     account_id: scene.memberId,
     invitation_id: scene.invitationId,
+    domain: scene.domain,
     delivery_id: scene.deliveryId,
     recovery_id: scene.recoveryId,
     cluster: "c1",

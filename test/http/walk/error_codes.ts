@@ -38,6 +38,12 @@ const sent = ({ person, platform }: Scene, method: string, path: string, body?: 
     ...(body && { body }),
   });
 
+const addDomain = ({ client }: Person, domain: string) =>
+  client.post("/v1/service/organization/domains", { domain });
+
+const verifyDomain = ({ client }: Person, domain: string) =>
+  client.post(`/v1/service/organization/domains/${domain}/verify`);
+
 const inviteTo = ({ client }: Person, email: string) =>
   client.post("/v1/service/organization/members", { email, role: "auditor" });
 
@@ -273,6 +279,27 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await api.db("organization_invitations").insert(rows);
     return inviteTo(person, "one-more@example.test");
   },
+  invalid_domain: (_, { person }) => addDomain(person, "co.uk"),
+  domain_limit: async (api, { person }) => {
+    const rows = Array.from({ length: 20 }, (_, n) => ({
+      ...{ organization_id: person.accountId, domain: `${n}.example.com`, token: "t" },
+      created_at: api.clock.now(),
+    }));
+    await api.db("organization_domains").insert(rows);
+    return addDomain(person, "shop.example.com");
+  },
+  domain_record_missing: async (_, { person }) => {
+    await addDomain(person, "missing.example.com");
+    return verifyDomain(person, "missing.example.com");
+  },
+  domain_taken: async (api, { person, domain }) => {
+    const other = await api.person({ organization_name: "Engines" });
+    await addDomain(other, domain);
+    await verifyDomain(other, domain);
+    return verifyDomain(person, domain);
+  },
+  domain_not_verified: (_, { person, platform }) =>
+    person.client.post(`/v1/service/platforms/${platform.platformId}/publish`),
   last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
   no_agent: async (_, scene) => {
     const { connectionId } = await registerPlatform(scene.person, {}, "/v1/service/platforms");

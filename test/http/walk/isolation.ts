@@ -65,7 +65,11 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "list_delegations query.agent_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.connection_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.agent_id": { answers: "nothing", why: "a list" },
-  "list_organization_activity query.account_id": { answers: "nothing", why: "a list" },
+  "list_organization_activity query.account_id": {
+    answers: "nothing",
+    own: "nothing",
+    why: "a list; the scene's auditor changed nothing",
+  },
   "list_audit_events query.agent_id": { answers: "nothing", why: "a list" },
   "report_outcome body.receipt_id": { answers: "409 outcome_conflict", why: "like any id but the right one" },
   "present_proof body.operation.verifier_id": {

@@ -63,9 +63,6 @@ const hooks = Object.fromEntries(
   ]),
 );
 
-/** An operation that is not open yet has no answer of its own. */
-const neverOpen: Calls = async () => [];
-
 /** Calls of every operation that together give each of its own answers, errors aside. */
 export const ordinaryCalls: Record<string, Calls> = {
   send_code: async (api) => [
@@ -204,8 +201,6 @@ export const ordinaryCalls: Record<string, Calls> = {
   rotate_api_key: async (_, { person, platform: { connectionId } }) => [
     await person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 60 }),
   ],
-  publish_platform: neverOpen,
-  add_organization_domain: neverOpen,
   rotate_webhook_secret: async (_, scene) => [await secretCall(scene, "")],
   promote_webhook_secret: async (_, scene) => {
     await secretCall(scene, "");

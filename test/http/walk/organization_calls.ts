@@ -5,6 +5,13 @@ import type { WholeApi } from "./world.ts";
 
 const ORGANIZATION = "/v1/service/organization";
 
+const DOMAINS = `${ORGANIZATION}/domains`;
+
+async function publish({ person, platform, domain }: Scene) {
+  await person.client.post(`${DOMAINS}/${domain}/verify`);
+  return person.client.post(`/v1/service/platforms/${platform.platformId}/publish`, { domain });
+}
+
 /** A call by the owner of an organization with members, invitations and a platform. */
 function ofOrganization(call: (scene: Scene, api: WholeApi) => Promise<SeenAnswer[]>) {
   return async (api: WholeApi) => call(await setScene(api, { organization: true }), api);
@@ -53,6 +60,26 @@ export const organizationCalls = {
     await person.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });
     const token = await invitationTo(person, invited.email);
     return [await invited.client.post(`${ORGANIZATION}/invitations/accept`, { token })];
+  }),
+  add_organization_domain: ofOrganization(async ({ person }) => [
+    await person.client.post(DOMAINS, { domain: "shop.example.com" }),
+  ]),
+  list_organization_domains: ofOrganization(async ({ person }) => [await person.client.get(DOMAINS)]),
+  verify_organization_domain: ofOrganization(async ({ person, domain }) => [
+    await person.client.post(`${DOMAINS}/${domain}/verify`),
+  ]),
+  remove_organization_domain: ofOrganization(async ({ person, domain }) => [
+    await person.client.call("DELETE", `${DOMAINS}/${domain}`),
+  ]),
+  publish_platform: ofOrganization(async (scene) => [await publish(scene)]),
+  unpublish_platform: ofOrganization(async (scene) => {
+    await publish(scene);
+    const { platformId } = scene.platform;
+    return [await scene.person.client.post(`/v1/service/platforms/${platformId}/unpublish`)];
+  }),
+  get_published_platform: ofOrganization(async (scene, api) => {
+    await publish(scene);
+    return [await api.client().get(`/v1/registry/platforms/${scene.platform.platformId}`)];
   }),
   list_organization_activity: ofOrganization(async ({ person }) => [
     await person.client.get(`${ORGANIZATION}/activity?limit=1&since=2001-01-01T00:00:00Z`),

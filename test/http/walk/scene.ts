@@ -34,6 +34,8 @@ export type Scene = {
   memberId: string;
   /** An invitation of the organization that waits. */
   invitationId: string;
+  /** A domain of the organization that is not verified yet. */
+  domain: string;
   /** Failed, and may be sent again. */
   deliveryId: string;
   /** Finished. */
@@ -81,7 +83,9 @@ export async function setScene(
   return {
     ...scene,
     ...(await sent(api, platform)),
-    ...(organization ? await peopleOf(api, person) : { memberId: randomUUID(), invitationId: randomUUID() }),
+    ...(organization
+      ? await peopleOf(api, person)
+      : { memberId: randomUUID(), invitationId: randomUUID(), domain: "example.com" }),
     approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
@@ -92,12 +96,14 @@ export async function setScene(
   };
 }
 
-/** An organization's auditor, and an invitation. */
+/** An organization's auditor, an invitation, and a domain. */
 async function peopleOf(api: WholeApi, owner: Person) {
   const { accountId: memberId } = await addMember(api, owner.accountId, "auditor");
   const wish = { email: `${randomUUID()}@example.test`, role: "developer" };
   const { body } = await owner.client.post("/v1/service/organization/members", wish);
-  return { memberId, invitationId: String(body.invitation_id) };
+  const domain = `d${randomUUID()}.example.com`;
+  await owner.client.post("/v1/service/organization/domains", { domain });
+  return { memberId, domain, invitationId: String(body.invitation_id) };
 }
 
 /** A failed delivery of a platform, and a recovery that has ended. */

@@ -16,6 +16,7 @@ import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
+import type { TxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
 import type { InvitationRates } from "../../../src/organizations/invitations/invitation_rates.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
@@ -60,6 +61,8 @@ export type WholeApiOptions = {
   perIp?: number;
   alphaCredits?: number;
   deadlineMs?: number;
+  /** Default: every record is there, but of names with `missing`. */
+  lookupTxt?: TxtLookup;
   /** Default: none hold. */
   invitationRates?: (db: Database) => InvitationRates;
 };
@@ -85,6 +88,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
     sendingRates: createSendingRates(db),
+    lookupTxt: options.lookupTxt ?? (async (name) => (name.includes("missing") ? "absent" : "found")),
     invitationRates: options.invitationRates?.(db) ?? { take: async () => {} },
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },

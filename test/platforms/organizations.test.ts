@@ -1,43 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
 const api = platformApi();
 const ORGANIZATION = "/v1/service/platforms";
-const refusalOf = (answer: { status: number; body: Record<string, unknown> }) => [
-  answer.status,
-  errorCode(answer),
-];
-
-describe.each([
-  ["a personal account", undefined, "/v1/service/platforms/personal"],
-  ["an organization", { organization_name: "Analytical Engines" }, ORGANIZATION],
-] as const)("of %s", (_, type, path) => {
-  test("publishing a platform is not available, and leaves it a draft", async () => {
-    const person = await api.person(type);
-    const { platformId } = await registerPlatform(person, {}, path);
-    const place = `${ORGANIZATION}/${platformId}`;
-    expect(refusalOf(await person.client.post(`${place}/publish`))).toEqual([403, "not_available"]);
-    expect((await person.client.get(place)).body.publish_state).toBe("draft");
-  });
-
-  test.each(["members", "domains"])("%s are not available, whatever is sent", async (kind) => {
-    const { client } = await api.person(type);
-    for (const body of [undefined, {}, { email: "b@example.test" }, { domain: "example.test" }]) {
-      const answer = await client.post(`/v1/service/organization/${kind}`, body);
-      expect(refusalOf(answer)).toEqual([403, "not_available"]);
-    }
-  });
-});
-
-test("another's platform and none are not found rather than not available", async () => {
-  const { platformId } = await registerPlatform(await api.person());
-  const { client } = await api.person();
-  for (const id of [platformId, randomUUID(), "nonsense"]) {
-    expect(refusalOf(await client.post(`${ORGANIZATION}/${id}/publish`))).toEqual([404, "not_found"]);
-  }
-});
-
 test("who is not signed in, repeats no CSRF token or has no complete account is told that first", async () => {
   const path = "/v1/service/organization/members";
   const { client } = await api.person();

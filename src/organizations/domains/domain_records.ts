@@ -1,0 +1,82 @@
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { OrganizationDomainRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { lockMembers } from "../members/members.ts";
+
+const MAX_DOMAINS = 20;
+
+/** The TXT record that shows that a domain is an organization's. */
+export type Challenge = { name: string; value: string };
+
+/** The record of a domain; its names carry the service's word. */
+export function challengeOf(word: string, { domain, token }: OrganizationDomainRow): Challenge {
+  return { name: `_${word}-challenge.${domain}`, value: `${word}-verification=${token}` };
+}
+
+/** The organization's domain. Throws `not_found`. */
+export async function findDomain(
+  db: Database | Transaction,
+  organizationId: string,
+  domain: string,
+): Promise<OrganizationDomainRow> {
+  const row = await db("organization_domains").where({ organization_id: organizationId, domain }).first();
+  if (row === undefined) throw new ApiError("not_found");
+  return row;
+}
+
+/** Names a domain; one that is named already stays as it is. Throws `domain_limit`. */
+export async function addDomain(
+  { db, clock }: { db: Database; clock: Clock },
+  organizationId: string,
+  domain: string,
+): Promise<OrganizationDomainRow> {
+  return db.transaction(async (tx) => {
+    await lockMembers(tx, organizationId);
+    const named = await tx("organization_domains").where({ organization_id: organizationId });
+    const known = named.find((each) => each.domain === domain);
+    if (known !== undefined) return known;
+    if (named.length >= MAX_DOMAINS) throw new ApiError("domain_limit");
+    const [row] = await tx("organization_domains")
+      .insert({
+        organization_id: organizationId,
+        domain,
+        token: randomBytes(16).toString("hex"),
+        created_at: clock.now(),
+      })
+      .returning("*");
+    if (row === undefined) throw new Error("The domain was not stored");
+    return row;
+  });
+}
+
+/** Takes a domain away, and with it what was published under it. Throws `not_found`. */
+export async function removeDomain(db: Database, organizationId: string, domain: string): Promise<void> {
+  await db.transaction(async (tx) => {
+    await findDomain(tx, organizationId, domain);
+    await suspendPlatforms(tx, organizationId, domain);
+    await tx("organization_domains").where({ organization_id: organizationId, domain }).delete();
+  });
+}
+
+/** A domain is verified no more: what was published under it is so no longer. */
+export async function lapse(
+  tx: Transaction,
+  { organization_id, domain }: Pick<OrganizationDomainRow, "organization_id" | "domain">,
+): Promise<void> {
+  await tx("organization_domains")
+    .where({ organization_id, domain })
+    .update({ verified_at: null, failing_since: null });
+  await suspendPlatforms(tx, organization_id, domain);
+}
+
+async function suspendPlatforms(tx: Transaction, organizationId: string, domain: string): Promise<void> {
+  await tx("organization_domains")
+    .select("domain")
+    .where({ organization_id: organizationId, domain })
+    .forUpdate();
+  await tx("platforms")
+    .where({ account_id: organizationId, published_domain: domain, publish_state: "published" })
+    .update({ publish_state: "suspended" });
+}

@@ -1,0 +1,124 @@
+import { z } from "zod";
+import type { Database } from "../../db/database.ts";
+import type { OrganizationDomainRow } from "../../db/tables.ts";
+import { idText, isoTime } from "../../input/schemas.ts";
+import { createStoredRate, takeRate } from "../../rates/stored_rate.ts";
+import { type Route, route } from "../../route.ts";
+import { requireOrganization } from "../require_organization.ts";
+import { domainText, readDomain } from "./domain_name.ts";
+import { addDomain, challengeOf, removeDomain } from "./domain_records.ts";
+import { type VerifyDomainDeps, verifyDomain } from "./verify_domain.ts";
+
+const path = "/v1/service/organization/domains";
+const params = z.object({ domain: idText });
+const VERIFIES = { points: 20, seconds: 15 * 60 };
+
+const shown = z.object({
+  domain: z.string().describe("In lower-case ASCII, as DNS has it"),
+  verified_at: isoTime.nullable(),
+  checked_at: isoTime.nullable().describe("When its record was looked up last"),
+  failing_since: isoTime.nullable().describe("Since when the record of a verified domain is not found"),
+  created_at: isoTime,
+  record: z
+    .object({ type: z.literal("TXT"), name: z.string(), value: z.string() })
+    .describe("What the domain's DNS has to have, and to keep"),
+});
+
+/** The domains that an organization publishes under. */
+export function domainRoutes(deps: VerifyDomainDeps): Route[] {
+  return [addRoute(deps), listRoute(deps), verifyRoute(deps), removeRoute(deps)];
+}
+
+function addRoute(deps: VerifyDomainDeps): Route {
+  return route({
+    id: "add_organization_domain",
+    method: "POST",
+    path,
+    summary: "Name a domain of the organization, to be verified by a TXT record",
+    access: "session",
+    idempotent: true,
+    body: z.object({ domain: domainText }),
+    told: ({ domain }) => ({ domain }),
+    answer: { status: 201, schema: shown, description: "The domain, and the record that verifies it" },
+    errors: ["not_available", "invalid_domain", "domain_limit"],
+    async handle({ caller, body }) {
+      requireOrganization(caller);
+      return { body: show(deps.word, await addDomain(deps, caller.accountId, readDomain(body.domain))) };
+    },
+  });
+}
+
+function listRoute({ db, word }: VerifyDomainDeps): Route {
+  return route({
+    id: "list_organization_domains",
+    method: "GET",
+    path,
+    summary: "List the organization's domains",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    answer: { status: 200, schema: z.object({ domains: z.array(shown) }), description: "By name" },
+    errors: ["not_available"],
+    async handle({ caller }) {
+      requireOrganization(caller);
+      const rows = await db("organization_domains")
+        .where({ organization_id: caller.accountId })
+        .orderBy("domain");
+      return { body: { domains: rows.map((row) => show(word, row)) } };
+    },
+  });
+}
+
+function verifyRoute(deps: VerifyDomainDeps): Route {
+  const rate = createStoredRate(deps.db, { keyPrefix: "verify_domain", ...VERIFIES });
+  return route({
+    id: "verify_organization_domain",
+    method: "POST",
+    path: `${path}/{domain}/verify`,
+    summary: "Look a domain's TXT record up now",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: { status: 200, schema: shown, description: "The domain is verified, and looked up every day" },
+    errors: ["not_available", "not_found", "domain_record_missing", "domain_taken", "rate_limited"],
+    async handle({ caller, params }) {
+      requireOrganization(caller);
+      await takeRate(rate, caller.accountId, "Domains were looked up too often");
+      return { body: show(deps.word, await verifyDomain(deps, caller.accountId, params.domain)) };
+    },
+  });
+}
+
+function removeRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "remove_organization_domain",
+    method: "DELETE",
+    path: `${path}/{domain}`,
+    summary: "Remove a domain; platforms published under it are suspended",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({ domain: z.string(), removed: z.literal(true) }),
+      description: "The domain is not the organization's any more",
+    },
+    errors: ["not_available", "not_found"],
+    async handle({ caller, params: { domain } }) {
+      requireOrganization(caller);
+      await removeDomain(db, caller.accountId, domain);
+      return { body: { domain, removed: true as const } };
+    },
+  });
+}
+
+function show(word: string, row: OrganizationDomainRow): z.infer<typeof shown> {
+  const time = (moment: Date | null) => (moment === null ? null : moment.toISOString());
+  return {
+    domain: row.domain,
+    verified_at: time(row.verified_at),
+    checked_at: time(row.checked_at),
+    failing_since: time(row.failing_since),
+    created_at: row.created_at.toISOString(),
+    record: { type: "TXT", ...challengeOf(word, row) },
+  };
+}

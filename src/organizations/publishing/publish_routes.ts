@@ -1,0 +1,108 @@
+import { z } from "zod";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { isUuid } from "../../ids.ts";
+import { idText } from "../../input/schemas.ts";
+import { platformAnswer, showPlatform } from "../../platforms/answers.ts";
+import { findPlatform } from "../../platforms/platform_record.ts";
+import { type Route, route } from "../../route.ts";
+import { domainText } from "../domains/domain_name.ts";
+import { requireOrganization } from "../require_organization.ts";
+import { publishPlatform, unpublishPlatform } from "./publish.ts";
+
+const params = z.object({ platform_id: idText });
+
+/** What makes a platform an organization's word to others. */
+export function publishRoutes({ db }: { db: Database }): Route[] {
+  return [publishRoute(db), unpublishRoute(db), publishedRoute(db)];
+}
+
+function publishRoute(db: Database): Route {
+  return route({
+    id: "publish_platform",
+    method: "POST",
+    path: "/v1/service/platforms/{platform_id}/publish",
+    summary: "Publish a platform under a verified domain",
+    access: "session",
+    idempotent: true,
+    params,
+    body: z
+      .object({ domain: domainText.optional().describe("The one that was verified first when left out") })
+      .optional(),
+    told: (body) => (body?.domain === undefined ? {} : { domain: body.domain }),
+    answer: { status: 200, schema: platformAnswer, description: "The published platform" },
+    errors: ["not_found", "not_available", "domain_not_verified"],
+    async handle({ caller, params: { platform_id }, body }) {
+      await findPlatform(db, caller.accountId, platform_id);
+      requireOrganization(caller);
+      return { body: showPlatform(await publishPlatform(db, caller.accountId, platform_id, body?.domain)) };
+    },
+  });
+}
+
+function unpublishRoute(db: Database): Route {
+  return route({
+    id: "unpublish_platform",
+    method: "POST",
+    path: "/v1/service/platforms/{platform_id}/unpublish",
+    summary: "Make a platform a draft again",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: { status: 200, schema: platformAnswer, description: "The platform, a draft" },
+    errors: ["not_found", "not_available"],
+    async handle({ caller, params: { platform_id } }) {
+      await findPlatform(db, caller.accountId, platform_id);
+      requireOrganization(caller);
+      return { body: showPlatform(await unpublishPlatform(db, caller.accountId, platform_id)) };
+    },
+  });
+}
+
+const published = platformAnswer
+  .pick({ platform_id: true, name: true, description: true, surface_type: true })
+  .extend({
+    publisher: z
+      .object({ name: z.string(), domain: z.string(), human_id: z.string() })
+      .describe("The organization, the domain that it verified, and its root identity"),
+  });
+
+function publishedRoute(db: Database): Route {
+  return route({
+    id: "get_published_platform",
+    method: "GET",
+    path: "/v1/registry/platforms/{platform_id}",
+    summary: "Read who publishes a platform, and under which verified domain",
+    access: "public",
+    params,
+    answer: { status: 200, schema: published, description: "The published platform" },
+    errors: ["not_found"],
+    async handle({ params: { platform_id } }) {
+      const row = isUuid(platform_id) ? await findPublished(db, platform_id) : undefined;
+      if (row === undefined) throw new ApiError("not_found");
+      const { organization_name, published_domain, human_id, ...platform } = row;
+      return {
+        body: {
+          ...platform,
+          publisher: { name: organization_name, domain: published_domain, human_id },
+        },
+      };
+    },
+  });
+}
+
+async function findPublished(db: Database, platformId: string) {
+  return db("platforms as p")
+    .join("accounts as a", "a.account_id", "p.account_id")
+    .where({ "p.platform_id": platformId, "p.publish_state": "published" })
+    .whereNull("p.removed_at")
+    .first(
+      "p.platform_id",
+      "p.name",
+      "p.description",
+      "p.surface_type",
+      "p.published_domain",
+      "a.organization_name",
+      "a.human_id",
+    );
+}

@@ -1,0 +1,279 @@
+import { randomUUID } from "node:crypto";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { readDomain } from "../../src/organizations/domains/domain_name.ts";
+import { recheckDomains } from "../../src/organizations/domains/recheck_domains.ts";
+import { createTxtLookup, type TxtLookup } from "../../src/organizations/domains/txt_lookup.ts";
+import { wholeApi } from "../http/walk/world.ts";
+import { type DnsServer, startDnsServer } from "../support/dns_server.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import {
+  createAgent,
+  errorCode,
+  type Person,
+  registerPlatform,
+  selfRequest,
+} from "../support/platform_world.ts";
+
+let dns: DnsServer;
+const lookupTxt: TxtLookup = (name, value) => createTxtLookup([dns.address], 400)(name, value);
+const api = wholeApi({ lookupTxt });
+const DOMAINS = "/v1/service/organization/domains";
+const DAY = 24 * 60 * 60;
+
+beforeAll(async () => {
+  dns = await startDnsServer();
+});
+afterAll(() => dns.stop());
+afterEach(() => {
+  dns.fault = undefined;
+});
+
+const organization = () => api.person({ organization_name: "Analytical Engines" });
+const fresh = () => `d${randomUUID()}.example.com`;
+const add = ({ client }: Person, domain: string) => client.post(DOMAINS, { domain });
+const verify = ({ client }: Person, domain: string) => client.post(`${DOMAINS}/${domain}/verify`);
+const recheck = () =>
+  recheckDomains({
+    ...{ db: api.db, clock: api.clock, lookupTxt, word: "service", log: pino({ level: "silent" }) },
+    signal: new AbortController().signal,
+  });
+
+/** Puts the record into DNS that an answer asks for. */
+function publishRecord({ body }: HttpAnswer): { name: string } {
+  const record = body.record as { name: string; value: string };
+  dns.records.set(record.name, [[record.value]]);
+  return record;
+}
+
+async function verified(domain = fresh()) {
+  const owner = await organization();
+  const record = publishRecord(await add(owner, domain));
+  expect((await verify(owner, domain)).status).toBe(200);
+  return { owner, domain, record };
+}
+
+async function shownOf({ client }: Person, domain: string) {
+  const { body } = await client.get(DOMAINS);
+  return (body.domains as Record<string, unknown>[]).find((each) => each.domain === domain);
+}
+
+/** Later, signed in again. */
+async function later(seconds: number, ...people: Person[]) {
+  api.clock.advance(seconds);
+  for (const { client, email } of people) await client.signIn(email);
+}
+
+describe("a domain", () => {
+  test("is verified by its TXT record, one among others, in however many chunks", async () => {
+    const [owner, domain] = [await organization(), fresh()];
+    const added = await add(owner, domain);
+    const { name, value, type } = added.body.record as Record<string, string>;
+    expect([added.status, type, name]).toEqual([201, "TXT", `_service-challenge.${domain}`]);
+    expect(value).toMatch(/^service-verification=[0-9a-f]{32}$/);
+    expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+    dns.records.set(String(name), [["v=spf1 -all"], [String(value).slice(0, 9), String(value).slice(9)]]);
+    const answer = await verify(owner, domain);
+    expect([answer.status, answer.body.verified_at]).toEqual([200, api.clock.now().toISOString()]);
+    expect((await verify(owner, domain)).body.verified_at).toBe(answer.body.verified_at);
+  });
+
+  test.each([
+    ["of another value", (value: string) => [[`${value}0`]]],
+    ["with more around it", (value: string) => [[` ${value}`]]],
+    ["in two records", (value: string) => [[value.slice(0, 9)], [value.slice(9)]]],
+    ["with nothing in it", () => [[""]]],
+  ])("is not verified by a record %s", async (_, recordsOf) => {
+    const [owner, domain] = [await organization(), fresh()];
+    const { name, value } = (await add(owner, domain)).body.record as { name: string; value: string };
+    dns.records.set(name, recordsOf(value));
+    expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+    dns.records.delete(name);
+    dns.records.set(domain, [[value]]);
+    expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+  });
+
+  test("asks DNS for that one record and nothing else", async () => {
+    const { owner, domain } = await verified();
+    dns.asked.length = 0;
+    await verify(owner, domain);
+    expect(new Set(dns.asked.map(({ name, type }) => `${type} ${name}`))).toEqual(
+      new Set([`16 _service-challenge.${domain}`]),
+    );
+  });
+
+  test.each([2, 5, "nothing"] as const)("stays unverified when DNS answers %s: try again", async (fault) => {
+    const [owner, domain] = [await organization(), fresh()];
+    publishRecord(await add(owner, domain));
+    dns.fault = fault;
+    const answer = await verify(owner, domain);
+    expect([answer.status, errorCode(answer)]).toEqual([503, "unavailable"]);
+    expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null });
+  });
+
+  test.each([
+    ["Example.COM", "example.com"],
+    ["shop.example.co.uk", "shop.example.co.uk"],
+    ["Bücher.example.com", "xn--bcher-kva.example.com"],
+    ["somebody.github.io", "somebody.github.io"],
+  ])("%s is %s", (text, domain) => {
+    expect(readDomain(text)).toBe(domain);
+  });
+
+  test.each([
+    ...["com", "co.uk", "github.io", "xn--p1ai", "localhost", "shop.internal", "shop.test", "127.0.0.1"],
+    ...["[::1]", "2130706433.com.", "example.com.", "*.example.com", "_x.example.com", "a..example.com"],
+    ...["example.com/x", "user@example.com", "example.com:53", "http://example.com", "exa mple.com"],
+    ...["ex\u200bample.com", "1.2.3.4.in-addr.arpa", `${"a".repeat(64)}.com`],
+  ])("%j cannot be verified", async (text) => {
+    expect(() => readDomain(text)).toThrow(expect.objectContaining({ code: "invalid_domain" }));
+  });
+
+  test("of another organization can be neither verified, seen nor removed", async () => {
+    const { domain } = await verified();
+    const other = await organization();
+    expect(errorCode(await verify(other, domain))).toBe("not_found");
+    expect(errorCode(await other.client.call("DELETE", `${DOMAINS}/${domain}`))).toBe("not_found");
+    expect((await other.client.get(DOMAINS)).body.domains).toEqual([]);
+  });
+});
+
+describe("two organizations with one domain", () => {
+  test("have each a record of its own; who verified first keeps it while that is there", async () => {
+    const { owner, domain, record } = await verified();
+    const other = await organization();
+    const added = await add(other, domain);
+    const own = [...(dns.records.get(record.name) ?? [])];
+    publishRecord(added);
+    dns.records.get(record.name)?.push(...own);
+    expect(errorCode(await verify(other, domain))).toBe("domain_taken");
+    dns.records.set(record.name, [[String((added.body.record as { value: string }).value)]]);
+    expect((await verify(other, domain)).status).toBe(200);
+    expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null });
+    expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+  });
+
+  test("that verify it at the same time do not both have it", async () => {
+    const domain = fresh();
+    const owners = await Promise.all([organization(), organization(), organization()]);
+    const added = await Promise.all(owners.map((owner) => add(owner, domain)));
+    const records = added.map(({ body }) => body.record as { name: string; value: string });
+    dns.records.set(
+      String(records[0]?.name),
+      records.map(({ value }) => [value]),
+    );
+    const answers = await Promise.all(owners.map((owner) => verify(owner, domain)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409]);
+  });
+});
+
+describe("a verified domain", () => {
+  test("is looked up once a day, and lapses when its record was gone for 7 days", async () => {
+    const { owner, domain, record } = await verified();
+    dns.asked.length = 0;
+    await recheck();
+    expect(dns.asked).toEqual([]);
+    await later(DAY, owner);
+    const kept = dns.records.get(record.name) ?? [];
+    dns.records.delete(record.name);
+    await recheck();
+    expect(await shownOf(owner, domain)).toMatchObject({ failing_since: api.clock.now().toISOString() });
+    await later(3 * DAY, owner);
+    dns.records.set(record.name, kept);
+    await recheck();
+    expect(await shownOf(owner, domain)).toMatchObject({ failing_since: null });
+    await later(DAY, owner);
+    dns.fault = "nothing";
+    await recheck();
+    await later(7 * DAY - 1, owner);
+    await recheck();
+    expect((await shownOf(owner, domain))?.verified_at).not.toBeNull();
+    await later(DAY, owner);
+    await recheck();
+    expect(await shownOf(owner, domain)).toMatchObject({ verified_at: null, failing_since: null });
+  }, 60_000);
+
+  test("is looked up by one of several replicas", async () => {
+    const { record } = await verified();
+    await later(2 * DAY);
+    dns.asked.length = 0;
+    await Promise.all([recheck(), recheck(), recheck()]);
+    expect(dns.asked.filter(({ name }) => name === record.name)).toHaveLength(1);
+  });
+});
+
+describe("a platform", () => {
+  const PLATFORMS = "/v1/service/platforms";
+  const publish = ({ client }: Person, id: string, body?: object) =>
+    client.post(`${PLATFORMS}/${id}/publish`, body);
+  const seen = (id: string) => api.client().get(`/v1/registry/platforms/${id}`);
+
+  test("is published under a verified domain only, and seen by everybody until it is a draft again", async () => {
+    const owner = await organization();
+    const { platformId } = await registerPlatform(owner, {}, PLATFORMS);
+    const domain = fresh();
+    const added = await add(owner, domain);
+    for (const body of [undefined, { domain }, { domain: "other.example.com" }]) {
+      expect(errorCode(await publish(owner, platformId, body))).toBe("domain_not_verified");
+    }
+    expect(errorCode(await seen(platformId))).toBe("not_found");
+    publishRecord(added);
+    await verify(owner, domain);
+    expect((await publish(owner, platformId)).body).toMatchObject({
+      publish_state: "published",
+      published_domain: domain,
+    });
+    expect((await seen(platformId)).body).toEqual({
+      platform_id: platformId,
+      name: expect.any(String),
+      description: "",
+      surface_type: "agentic_api",
+      publisher: { name: "Analytical Engines", domain, human_id: owner.humanId },
+    });
+    const { body } = await owner.client.post(`${PLATFORMS}/${platformId}/unpublish`);
+    expect(body).toMatchObject({ publish_state: "draft", published_domain: null });
+    expect(errorCode(await seen(platformId))).toBe("not_found");
+  });
+
+  test("is suspended when its domain lapses, is removed or goes to another organization", async () => {
+    const { owner, domain } = await verified();
+    const platform = await registerPlatform(owner, {}, PLATFORMS);
+    const state = async () =>
+      (await owner.client.get(`${PLATFORMS}/${platform.platformId}`)).body.publish_state;
+    await publish(owner, platform.platformId);
+    await createAgent(api.client(), platform);
+    const requestId = await selfRequest(owner, platform.connectionId);
+    const request = `/v1/service/delegations/requests/${requestId}`;
+    expect((await owner.client.get(request)).body).toMatchObject({
+      platform: { platform_id: platform.platformId },
+      publisher: { name: "Analytical Engines", domain },
+    });
+    await owner.client.call("DELETE", `${DOMAINS}/${domain}`);
+    expect(await state()).toBe("suspended");
+    expect((await owner.client.get(request)).body.publisher).toBeNull();
+    expect(errorCode(await seen(platform.platformId))).toBe("not_found");
+    publishRecord(await add(owner, domain));
+    await verify(owner, domain);
+    expect(await state()).toBe("suspended");
+    await publish(owner, platform.platformId);
+    expect(await state()).toBe("published");
+    dns.records.clear();
+    const other = await organization();
+    publishRecord(await add(other, domain));
+    expect((await verify(other, domain)).status).toBe(200);
+    expect(await state()).toBe("suspended");
+    expect(errorCode(await publish(owner, platform.platformId))).toBe("domain_not_verified");
+  });
+
+  test("of a personal account is not published, another's is not found", async () => {
+    const person = await api.person();
+    const { platformId } = await registerPlatform(person);
+    expect(errorCode(await publish(person, platformId))).toBe("not_available");
+    expect(errorCode(await person.client.post(`${PLATFORMS}/${platformId}/unpublish`))).toBe("not_available");
+    const { owner } = await verified();
+    for (const id of [platformId, randomUUID(), "nonsense"]) {
+      expect(errorCode(await publish(owner, id))).toBe("not_found");
+    }
+    expect(errorCode(await add(person, fresh()))).toBe("not_available");
+  });
+});

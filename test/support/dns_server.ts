@@ -1,0 +1,50 @@
+import { createSocket } from "node:dgram";
+import DNS from "dns2";
+
+/** A DNS server of our own on loopback: what names have, and what it was asked. */
+export type DnsServer = {
+  /** As a setting names it. */
+  address: string;
+  /** TXT records by name, each in its chunks. */
+  records: Map<string, string[][]>;
+  asked: { name: string; type: number }[];
+  /** `undefined` answers as the records say; a number with that code, `"nothing"` not at all. */
+  fault: number | "nothing" | undefined;
+  stop(): Promise<void>;
+};
+
+const { Packet } = DNS;
+
+/** Starts such a server on a free port. */
+export async function startDnsServer(): Promise<DnsServer> {
+  const socket = createSocket("udp4");
+  const state: DnsServer = {
+    address: "",
+    records: new Map(),
+    asked: [],
+    fault: undefined,
+    stop: () => new Promise((resolve) => void socket.close(() => resolve())),
+  };
+  socket.on("message", (message, { port, address }) => {
+    const answer = answerOf(Packet.parse(message), state);
+    if (answer !== undefined) socket.send(answer, port, address);
+  });
+  await new Promise<void>((resolve) => void socket.bind(0, "127.0.0.1", resolve));
+  state.address = `127.0.0.1:${socket.address().port}`;
+  return state;
+}
+
+function answerOf(request: DNS.Packet, { records, asked, fault }: DnsServer): Buffer | undefined {
+  const [question] = request.questions;
+  if (question === undefined) return undefined;
+  const { name, type } = question;
+  asked.push({ name, type });
+  if (fault === "nothing") return undefined;
+  const answer = Packet.createResponseFromRequest(request);
+  const found = type === Packet.TYPE.TXT ? records.get(name.toLowerCase()) : undefined;
+  answer.header.rcode = fault ?? (records.has(name.toLowerCase()) ? 0 : 3);
+  for (const data of fault === undefined ? (found ?? []) : []) {
+    answer.answers.push({ name, type: Packet.TYPE.TXT, class: Packet.CLASS.IN, ttl: 0, data } as never);
+  }
+  return answer.toBuffer();
+}
