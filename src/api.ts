@@ -27,7 +27,7 @@ import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createActivity } from "./organizations/activity.ts";
 import { createTxtLookup } from "./organizations/domains/txt_lookup.ts";
-import { createInvitationRates } from "./organizations/invitations/invitation_rates.ts";
+import { createOrganizationRates } from "./organizations/rates.ts";
 import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { readClustersFile } from "./platforms/clusters/clusters_file.ts";
@@ -109,7 +109,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
-    invitationRates: createInvitationRates(db),
+    organizationRates: createOrganizationRates(db),
     sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { readDomain } from "../../src/organizations/domains/domain_name.ts";
 import { recheckDomains } from "../../src/organizations/domains/recheck_domains.ts";
 import { createTxtLookup, type TxtLookup } from "../../src/organizations/domains/txt_lookup.ts";
+import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import { type DnsServer, startDnsServer } from "../support/dns_server.ts";
 import type { HttpAnswer } from "../support/http.ts";
@@ -136,6 +137,13 @@ describe("a domain", () => {
     expect(errorCode(await other.client.call("DELETE", `${DOMAINS}/${domain}`))).toBe("not_found");
     expect((await other.client.get(DOMAINS)).body.domains).toEqual([]);
   });
+});
+
+test("domains are looked up 20 times in 15 minutes for an organization", async () => {
+  const takeLookup = (id: string) => createOrganizationRates(api.db).takeLookup(id);
+  for (let n = 0; n < 20; n++) await takeLookup("a");
+  await expect(takeLookup("a")).rejects.toThrow(expect.objectContaining({ code: "rate_limited" }));
+  await takeLookup("b");
 });
 
 describe("two organizations with one domain", () => {

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { invitationMail } from "../../src/organizations/invitations/invitation_mail.ts";
-import { createInvitationRates } from "../../src/organizations/invitations/invitation_rates.ts";
+import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { sweepInvitations } from "../../src/organizations/sweep.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, type Person } from "../support/platform_world.ts";
 
-const api = wholeApi({ invitationRates: createInvitationRates });
+const api = wholeApi({ organizationRates: createOrganizationRates });
 const MEMBERS = "/v1/service/organization/members";
 const INVITATIONS = "/v1/service/organization/invitations";
 const WEEK = 7 * 24 * 60 * 60;

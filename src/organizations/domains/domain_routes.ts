@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Database } from "../../db/database.ts";
 import type { OrganizationDomainRow } from "../../db/tables.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
-import { createStoredRate, takeRate } from "../../rates/stored_rate.ts";
 import { type Route, route } from "../../route.ts";
+import type { OrganizationRates } from "../rates.ts";
 import { requireOrganization } from "../require_organization.ts";
 import { domainText, readDomain } from "./domain_name.ts";
 import { addDomain, challengeOf, removeDomain } from "./domain_records.ts";
@@ -11,7 +11,6 @@ import { type VerifyDomainDeps, verifyDomain } from "./verify_domain.ts";
 
 const path = "/v1/service/organization/domains";
 const params = z.object({ domain: idText });
-const VERIFIES = { points: 20, seconds: 15 * 60 };
 
 const shown = z.object({
   domain: z.string().describe("In lower-case ASCII, as DNS has it"),
@@ -24,8 +23,11 @@ const shown = z.object({
     .describe("What the domain's DNS has to have, and to keep"),
 });
 
+/** What the calls about domains work with. */
+export type DomainDeps = VerifyDomainDeps & { organizationRates: Pick<OrganizationRates, "takeLookup"> };
+
 /** The domains that an organization publishes under. */
-export function domainRoutes(deps: VerifyDomainDeps): Route[] {
+export function domainRoutes(deps: DomainDeps): Route[] {
   return [addRoute(deps), listRoute(deps), verifyRoute(deps), removeRoute(deps)];
 }
 
@@ -68,8 +70,7 @@ function listRoute({ db, word }: VerifyDomainDeps): Route {
   });
 }
 
-function verifyRoute(deps: VerifyDomainDeps): Route {
-  const rate = createStoredRate(deps.db, { keyPrefix: "verify_domain", ...VERIFIES });
+function verifyRoute(deps: DomainDeps): Route {
   return route({
     id: "verify_organization_domain",
     method: "POST",
@@ -82,7 +83,7 @@ function verifyRoute(deps: VerifyDomainDeps): Route {
     errors: ["not_available", "not_found", "domain_record_missing", "domain_taken", "rate_limited"],
     async handle({ caller, params }) {
       requireOrganization(caller);
-      await takeRate(rate, caller.accountId, "Domains were looked up too often");
+      await deps.organizationRates.takeLookup(caller.accountId);
       return { body: show(deps.word, await verifyDomain(deps, caller.accountId, params.domain)) };
     },
   });

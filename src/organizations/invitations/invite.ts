@@ -10,8 +10,8 @@ import { newId } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
 import type { MemberRole, SessionCaller } from "../../route.ts";
 import { listMembers, lockMembers, MAX_MEMBERS } from "../members/members.ts";
+import type { OrganizationRates } from "../rates.ts";
 import { invitationMail } from "./invitation_mail.ts";
-import type { InvitationRates } from "./invitation_rates.ts";
 
 /** Seconds for which an invitation can be accepted. */
 export const INVITATION_SECONDS = 7 * 24 * 60 * 60;
@@ -22,7 +22,7 @@ export type InviteDeps = {
   clock: Clock;
   mailer: Pick<Mailer, "send">;
   hashes: Pick<CodeHashes, "address">;
-  invitationRates: InvitationRates;
+  organizationRates: Pick<OrganizationRates, "takeInvitation">;
   baseUrl: string;
   log: Logger;
 };
@@ -46,9 +46,9 @@ export async function invite(
   { email, role }: Wish,
   ip: string,
 ): Promise<OrganizationInvitationRow> {
-  const { db, clock, hashes, invitationRates, baseUrl } = deps;
+  const { db, clock, hashes, organizationRates, baseUrl } = deps;
   await db.transaction((tx) => checkWish(tx, accountId, person.accountId, email, clock.now()));
-  await invitationRates.take({ organizationId: accountId, ip, address: hashes.address(email) });
+  await organizationRates.takeInvitation({ organizationId: accountId, ip, address: hashes.address(email) });
   const token = randomBytes(32).toString("hex");
   const organization = await db("accounts").where({ account_id: accountId }).first("organization_name");
   const organizationName = organization?.organization_name ?? "";

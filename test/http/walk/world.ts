@@ -17,7 +17,7 @@ import { createIdempotency } from "../../../src/http/request/idempotency.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
 import type { TxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
-import type { InvitationRates } from "../../../src/organizations/invitations/invitation_rates.ts";
+import type { OrganizationRates } from "../../../src/organizations/rates.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
 import { createSendingRates } from "../../../src/platforms/deliveries/rates.ts";
@@ -64,8 +64,10 @@ export type WholeApiOptions = {
   /** Default: every record is there, but of names with `missing`. */
   lookupTxt?: TxtLookup;
   /** Default: none hold. */
-  invitationRates?: (db: Database) => InvitationRates;
+  organizationRates?: (db: Database) => OrganizationRates;
 };
+
+const noRates: OrganizationRates = { takeInvitation: async () => {}, takeLookup: async () => {} };
 
 /** Starts the whole API on a database of its own, or on another's. */
 export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
@@ -89,7 +91,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     tokens: createSessionTokens(sealingKey),
     sendingRates: createSendingRates(db),
     lookupTxt: options.lookupTxt ?? (async (name) => (name.includes("missing") ? "absent" : "found")),
-    invitationRates: options.invitationRates?.(db) ?? { take: async () => {} },
+    organizationRates: options.organizationRates?.(db) ?? noRates,
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },
     signInUrl: undefined,
