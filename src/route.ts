@@ -135,8 +135,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   body?: ZodType<B>;
   /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
   bodyForm?: "raw";
-  /** Absent: the operation is not open yet, and every call of it is refused. */
-  answer?: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
+  answer: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
   /** Answers of another status that are not errors of this service; without a schema: without a body. */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that it reads besides those of its access. */

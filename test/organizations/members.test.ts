@@ -152,7 +152,7 @@ describe("an organization always has an owner", () => {
     for (const path of [MEMBERS, "/v1/service/platforms", "/v1/service/delegations"]) {
       expect(errorCode(await owner.client.get(path))).toBe("forbidden");
     }
-    expect((await owner.client.get("/v1/auth/session")).body.accounts).toEqual([]);
+    expect((await owner.client.get("/v1/auth/session")).body).toMatchObject({ accounts: [], credits: 0 });
     const { body } = await actingFor(heir, id).get(MEMBERS);
     expect((body.members as { email: string }[]).map(({ email }) => email)).toEqual([heir.email]);
   });

@@ -64,7 +64,7 @@ export function sessionRoute({ db }: { db: Database }): Route {
       return {
         body: {
           ...account,
-          credits: balance_micro_usd ?? 0,
+          credits: own_role === null ? 0 : (balance_micro_usd ?? 0),
           expires_at: expires_at.toISOString(),
           accounts: [...own, ...(await findMemberships(db, account_id))],
         },

@@ -267,8 +267,7 @@ function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): R
 }
 
 /** The status of what a route answers to a call that it does not refuse. */
-function ownStatus({ id, answer }: Route): number {
-  if (answer === undefined) throw new Error(`${id} is not open and refused no call`);
+function ownStatus({ answer }: Route): number {
   return answer.status;
 }
 
@@ -290,7 +289,7 @@ function checked(route: Route): Run {
       throw new Error(`${route.id} does not declare ${error.code}`);
     });
     const status = answer.status ?? ownStatus(route);
-    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer ?? {};
+    const { schema = z.undefined() } = route.otherAnswers?.[status] ?? route.answer;
     const result = schema.safeParse(answer.body);
     if (!result.success) {
       throw new Error(`${route.id} does not answer as declared: ${result.error.message}`);

@@ -61,13 +61,12 @@ function ownResponses(route: Route, names: Names): [number, Response][] {
         }
       : {};
   const rate = route.rate === undefined ? {} : rateHeaders;
+  const { status, ...answer } = route.answer;
   return [
-    ...[route.answer]
-      .filter((answer) => answer !== undefined)
-      .map(({ status, ...answer }): [number, Response] => [
-        status,
-        responseOf({ ...answer, headers: { ...answer.headers } }, names, { ...rate, ...replayed }),
-      ]),
+    [status, responseOf({ ...answer, headers: { ...answer.headers } }, names, { ...rate, ...replayed })] as [
+      number,
+      Response,
+    ],
     ...Object.entries(route.otherAnswers ?? {}).map(([other, response]): [number, Response] => [
       Number(other),
       responseOf(response, names),

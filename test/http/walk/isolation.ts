@@ -65,6 +65,11 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "list_delegations query.agent_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.connection_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.agent_id": { answers: "nothing", why: "a list" },
+  "get_published_platform path.platform_id": {
+    answers: "404",
+    own: "404",
+    why: "a draft is published nowhere",
+  },
   "list_organization_activity query.account_id": {
     answers: "nothing",
     own: "nothing",
