@@ -43,8 +43,8 @@ test("a domain is verified for one organization at most, whatever the code does"
     const claim = async (verified: string) => {
       const id = randomUUID();
       await client.query(
-        "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $1::text, 'profile', now())",
-        [id],
+        "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $2, 'profile', now())",
+        [id, `${id}@example.test`],
       );
       return client.query(
         `insert into organization_domains (organization_id, domain, token, created_at, verified_at)

@@ -100,13 +100,13 @@ describe("the OpenAPI document", () => {
       { name: "thing_id", in: "path", required: true, schema: { type: "string", format: "uuid" } },
       { name: "limit", in: "query", required: false, schema: { minimum: 1, maximum: 100, default: 25 } },
       { name: "kind", in: "query", required: true, schema: { type: "string" } },
-      { name: "X-Service-Account", in: "header", required: false },
+      { name: "X-Acme-Account", in: "header", required: false },
       { name: "X-Request-Id", in: "header", required: false },
     ]);
     expect(named("create_part").parameters).toMatchObject([
       { name: "thing_id", in: "path", required: true, schema: { type: "string" } },
       { name: "Idempotency-Key", in: "header", required: false },
-      { name: "X-Service-Account", in: "header", required: false },
+      { name: "X-Acme-Account", in: "header", required: false },
       { name: "X-Request-Id", in: "header", required: false },
     ]);
   });
