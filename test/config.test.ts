@@ -70,6 +70,20 @@ test.each([
   expect(() => read(bad)).toThrow(new RegExp(`${name}: `));
 });
 
+test("DOMAIN_RESOLVERS are addresses of DNS servers, perhaps with ports", () => {
+  const read = (value: string) =>
+    readApiConfig({ ...environment, BASE_URL: "https://a", DOMAIN_RESOLVERS: value }).DOMAIN_RESOLVERS;
+  expect(read("")).toEqual([]);
+  expect(read("192.0.2.1, 192.0.2.2:5353,[2001:db8::1]:53")).toEqual([
+    "192.0.2.1",
+    "192.0.2.2:5353",
+    "[2001:db8::1]:53",
+  ]);
+  for (const wrong of ["dns.example.com", "192.0.2.1:0x", "192.0.2", "https://192.0.2.1"]) {
+    expect(() => read(wrong)).toThrow(/DOMAIN_RESOLVERS: /);
+  }
+});
+
 describe("a secret in a file", () => {
   let folder: string;
   let file: string;

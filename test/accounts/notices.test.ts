@@ -18,6 +18,7 @@ import {
 } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
+import { addSeconds } from "../../src/clock.ts";
 import { openPool } from "../../src/db/database.ts";
 import type { AccountEvent } from "../../src/events/account_kinds.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
@@ -118,6 +119,30 @@ describe("a notice", () => {
     expect(raw).toContain(accountId);
     expect(await stateOf(event)).toMatchObject({ state: "sent", attempts: 1, settled_at: clock.now() });
     expect(lines.join("")).not.toContain(email);
+  });
+
+  test("goes to the longest owner of an organization whose own address has left it", async () => {
+    const { accountId, email } = await notified();
+    const owners = [await notified(), await notified(), await notified()];
+    const [longest] = owners;
+    for (const [n, { accountId: member }] of owners.entries()) {
+      await home.database("organization_members").insert({
+        organization_id: accountId,
+        account_id: member,
+        role: n === 1 ? "auditor" : "owner",
+        joined_at: addSeconds(clock.now(), n === 1 ? 0 : n + 1),
+      });
+    }
+    const told = async () => {
+      await home.database("notices").delete();
+      await take(busEvent(accountId));
+      return (await claimNotices(home.database, 8, clock.now())).map((notice) => notice.email);
+    };
+    expect(await told()).toEqual([email]);
+    await home.database("accounts").where({ account_id: accountId }).update({ own_role: null });
+    expect(await told()).toEqual([longest?.email]);
+    await home.database("accounts").where({ account_id: accountId }).update({ own_role: "auditor" });
+    expect(await told()).toEqual([longest?.email]);
   });
 
   test("is none again when its event comes once more after the inbox has forgotten it", async () => {

@@ -102,6 +102,19 @@ describe("4. Endpoints: platform and agents", () => {
     expect(errorOf(answer)).toBe("400 invalid_request");
   });
 
+  test("publishing, team members and the publisher's domain need an organization", async () => {
+    const { platform_id } = inject("ada").platform;
+    const organization = "/v1/service/organization";
+    const calls: [path: string, body?: object][] = [
+      [`/v1/service/platforms/${String(platform_id)}/publish`],
+      [`${organization}/members`, { email: "b@example.test", role: "approver" }],
+      [`${organization}/domains`, { domain: "shop.example.com" }],
+    ];
+    for (const [path, body] of calls) {
+      expect(errorOf(await ada.person.call("POST", path, body))).toBe("403 not_available");
+    }
+  });
+
   test("another account's connection is 404", async () => {
     const path = `/v1/service/connections/${actor("grace").connectionId}/agents`;
     const answer = await ada.application.call("POST", path, { name: "x", agent_type: "api_agent" });
