@@ -7,8 +7,10 @@ import type { Metrics } from "../metrics.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { Route } from "../route.ts";
 import { createArrivals } from "./exchange/arrivals.ts";
+import { createConclude, createObserve } from "./exchange/conclude.ts";
 import { createDrains } from "./exchange/drains.ts";
 import { createFinishExchange, openExchange } from "./exchange/finish_exchange.ts";
+import { createInProcess, type InProcess } from "./exchange/in_process.ts";
 import {
   createDirectPaths,
   createServePath,
@@ -18,7 +20,7 @@ import {
 } from "./exchange/path_routes.ts";
 import { createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
-import { createKoa } from "./koa.ts";
+import { createKoa, type Site } from "./koa.ts";
 import { createNames } from "./names.ts";
 import type { ApiKeyRates } from "./request/api_key_rates.ts";
 import type { Authenticators } from "./request/authenticate.ts";
@@ -33,6 +35,8 @@ export type AppDeps = {
   forOperator?: true;
   /** Middleware for everything that is not an operation of the contract: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
+  /** Makes pages that call operations. */
+  site?: (inProcess: InProcess) => Site;
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;
   idempotency: Idempotency;
@@ -80,15 +84,16 @@ export function createApp(deps: AppDeps): RequestListener {
     checkAnswers: deps.checkAnswers ?? false,
   };
   const commonHeaders = securityHeaders(config.BASE_URL);
+  const conclude = createConclude({ log, clock, metrics, deadlineMs: deps.deadlineMs ?? DEADLINE_MS });
+  const observe = createObserve(metrics);
   const finish = createFinishExchange({
+    conclude,
+    observe,
     log,
-    clock,
-    metrics,
     commonHeaders,
     drains: createDrains(),
     clientOf: ({ socket, headers }) =>
       networkOf(clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString())),
-    deadlineMs: deps.deadlineMs ?? DEADLINE_MS,
   });
   const mounted = deps.routes
     .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
@@ -97,8 +102,10 @@ export function createApp(deps: AppDeps): RequestListener {
   const routes = pathRoutesOf(mounted, names);
   const direct = createDirectPaths(routes);
   const servePath = createServePath(finish);
+  const inProcess = createInProcess({ mounted, conclude, observe, names });
   const koa = createKoa({
     routes,
+    site: deps.site?.(inProcess),
     servePath,
     finish,
     pages: deps.pages ?? [],

@@ -7,10 +7,19 @@ import type { Logger } from "../log.ts";
 import { createBreakLog } from "./exchange/fault_log.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange/finish_exchange.ts";
 import type { PathRoutes, ServePath } from "./exchange/path_routes.ts";
-import { bodyBeside } from "./exchange/replies.ts";
+import { bodyBeside, type Reply } from "./exchange/replies.ts";
+
+/** Pages that call operations. */
+export type Site = {
+  /** What their time and status are counted under. */
+  id: string;
+  serves(path: string): boolean;
+  answer(exchange: Exchange): Promise<Reply>;
+};
 
 type KoaDeps = {
   routes: readonly PathRoutes[];
+  site: Site | undefined;
   servePath: ServePath;
   finish: FinishExchange;
   pages: readonly Koa.Middleware[];
@@ -29,6 +38,7 @@ type State = { exchange: Exchange };
  */
 export function createKoa({
   routes,
+  site,
   servePath,
   finish,
   pages,
@@ -49,6 +59,13 @@ export function createKoa({
     if (typeof ctx.body === "string") ctx.body = bodyBeside(ctx.state.exchange.id.answered, ctx.body);
   });
   koa.use(router.routes() as unknown as Koa.Middleware<State>);
+  if (site !== undefined) {
+    koa.use(async (ctx, next) => {
+      if (!site.serves(ctx.path)) return next();
+      ctx.respond = false;
+      return finish(ctx.state.exchange, site.id, (exchange) => site.answer(exchange));
+    });
+  }
   for (const page of pages) koa.use(page);
   koa.use((ctx) => endOutside(ctx, finish, new ApiError("not_found")));
   return koa.callback();

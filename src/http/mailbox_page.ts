@@ -1,6 +1,7 @@
 import type Koa from "koa";
 import type { DeliveredMail, Mailbox } from "../accounts/mail/mailbox.ts";
 import { ApiError } from "../errors.ts";
+import { type Html, html, inlineStyle, renderDocument } from "../html/html.ts";
 
 const PATH = "/dev/mailbox";
 const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
@@ -30,41 +31,37 @@ export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   };
 }
 
-function page(mails: readonly DeliveredMail[]): string {
-  const list = mails.length === 0 ? "<p>No mail yet.</p>" : mails.map(article).join("\n");
-  return `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="5">
-<title>Development mailbox</title>
-<style>
+const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 44rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; background: #fff }
 article { border-top: 1px solid #ccc; padding: 1rem 0 }
 pre { font: inherit; white-space: pre-wrap; margin: .5rem 0 0 }
 time { color: #595959 }
 @media (prefers-color-scheme: dark) { body { color: #eee; background: #121212 } article { border-color: #444 } time { color: #aaa } }
-</style>
+`;
+
+function page(mails: readonly DeliveredMail[]): string {
+  const list = mails.length === 0 ? html`<p>No mail yet.</p>` : mails.map(article);
+  return renderDocument(html`<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width" />
+<meta http-equiv="refresh" content="5" />
+<title>Development mailbox</title>
+${inlineStyle(STYLE)}
 </head>
 <body>
 <h1>Development mailbox</h1>
 <p>Mail that was not sent, because no SMTP server is set. The page reloads by itself.</p>
 ${list}
 </body>
-</html>
-`;
+</html>`);
 }
 
-function article({ to, subject, text, sentAt }: DeliveredMail): string {
+function article({ to, subject, text, sentAt }: DeliveredMail): Html {
   const time = sentAt.toISOString();
-  return `<article>
-<h2>${escapeHtml(subject)}</h2>
-<div>to ${escapeHtml(to)}, <time datetime="${time}">${time}</time></div>
-<pre>${escapeHtml(text)}</pre>
+  return html`<article>
+<h2>${subject}</h2>
+<div>to ${to}, <time datetime="${time}">${time}</time></div>
+<pre>${text}</pre>
 </article>`;
-}
-
-function escapeHtml(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

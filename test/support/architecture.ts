@@ -27,6 +27,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "clock.ts",
     "config.ts",
     "errors.ts",
+    "html",
     "etag.ts",
     "describe_fault.ts",
     "ids.ts",

@@ -1,4 +1,4 @@
-import { type Html, html, prose } from "./html.ts";
+import { type Html, html, prose } from "../../html/html.ts";
 import { describe, membersOf, type Schema } from "./schema.ts";
 
 type Content = Record<string, { schema: Schema; example?: unknown }>;

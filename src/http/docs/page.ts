@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import type Koa from "koa";
+import { type Html, html, inlineStyle, prose, renderDocument } from "../../html/html.ts";
 import type { Json } from "../openapi/schema.ts";
-import { type Html, html, prose } from "./html.ts";
 import { type Operation, operationSection } from "./operation.ts";
 import { STYLE } from "./style.ts";
 
@@ -27,7 +27,7 @@ const POLICY = [
  * besides.
  */
 export function docsPage(document: Json): Koa.Middleware {
-  const page = pageOf(document as Document).html;
+  const page = renderDocument(pageOf(document as Document));
   return async (ctx, next) => {
     if (ctx.path !== "/docs" || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
     ctx.set("content-security-policy", POLICY);
@@ -47,13 +47,12 @@ function pageOf(document: Document): Html {
     ...tag,
     members: operations.filter(({ operation }) => operation.tags.includes(tag.name)),
   }));
-  return html`<!doctype html>
-<html lang="en">
+  return html`<html lang="en">
 <head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta charset="utf-8" />
+<meta name="viewport" content="width=device-width, initial-scale=1" />
 <title>${title} API</title>
-<style>${{ html: STYLE }}</style>
+${inlineStyle(STYLE)}
 </head>
 <body>
 <a class="skip" href="#content">To the operations</a>
@@ -69,7 +68,7 @@ ${groups.map(
 </nav>
 <main id="content">
 <h1>${title} API</h1>
-<p class="quiet">Version ${version} at <code>${document.servers[0]?.url}</code>, made from <a href="openapi.json">openapi.json</a>;
+<p class="quiet">Version ${version} at <code>${document.servers[0]?.url}</code>, made from <a href="openapi.json">openapi.json</a>;${" "}
 events are in <a href="asyncapi.json">asyncapi.json</a></p>
 <p>${description}</p>
 ${callersSection(document)}
@@ -90,7 +89,5 @@ function callersSection({ components }: Document): Html {
     (scheme) =>
       html`<dt><code>${scheme.name}</code> <span class="quiet">${scheme.in}</span></dt><dd>${scheme.description}</dd>`,
   )}</dl>
-<p>Bodies are JSON, at most 256 kB; members that are not known are ignored. Every answer carries <code>X-Request-Id</code>, the
-request's own when it has one. A call that is refused or fails is answered by one object, <code>error</code>, with a stable
-<code>code</code>, a <code>message</code> for people and the <code>status</code>.</p></section>`;
+<p>Bodies are JSON, at most 256 kB; members that are not known are ignored. Every answer carries <code>X-Request-Id</code>, the request's own when it has one. A call that is refused or fails is answered by one object, <code>error</code>, with a stable <code>code</code>, a <code>message</code> for people and the <code>status</code>.</p></section>`;
 }

@@ -1,4 +1,4 @@
-import { type Html, html, prose } from "./html.ts";
+import { type Html, html, prose } from "../../html/html.ts";
 
 /** A JSON Schema as the document carries it. */
 export type Schema = {

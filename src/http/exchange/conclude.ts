@@ -1,0 +1,87 @@
+import type { Clock } from "../../clock.ts";
+import { isAway } from "../../db/errors.ts";
+import { ApiError } from "../../errors.ts";
+import type { Logger } from "../../log.ts";
+import type { Metrics } from "../../metrics.ts";
+import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
+import { createFaultLog } from "./fault_log.ts";
+import type { Reply } from "./replies.ts";
+
+const LATE = "No answer in time; whether the call had an effect is not known";
+
+/**
+ * `work`'s answer to one call of `route`, or its refusal. A call that hangs, because a part it needs does,
+ * becomes `unavailable` at the deadline. Faults of ours are logged with the request's id, refusals and
+ * successes are not; refusals are counted by code. Rejects with nothing but an `ApiError`.
+ */
+export type Conclude = (
+  call: { requestId: string; route: string },
+  work: () => Promise<Reply>,
+) => Promise<Reply>;
+
+type ConcludeDeps = {
+  log: Logger;
+  clock: Clock;
+  metrics: Metrics;
+  /** Milliseconds after which a call that has no answer gets one. */
+  deadlineMs: number;
+};
+
+/** How calls come to their answer, whoever makes them. */
+export function createConclude({ log, clock, metrics, deadlineMs }: ConcludeDeps): Conclude {
+  const logFault = createFaultLog({ log, clock });
+  return (call, work) =>
+    withDeadline(work(), deadlineMs).catch((error: unknown) => {
+      const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
+      if (refusal !== error) logFault(call, refusal, error);
+      metrics.httpErrors.inc({ code: refusal.code });
+      throw refusal;
+    });
+}
+
+/** Tells how long a call of a route took, in milliseconds, and its status. */
+export type Observe = (route: string, status: number, milliseconds: number) => void;
+
+/** Observes without looking the labels up each time: there are few pairs of them. */
+export function createObserve({ httpRequests }: Metrics): Observe {
+  const known = new Map<string, Map<number, { observe(seconds: number): void }>>();
+  return (route, status, milliseconds) => {
+    const byStatus = known.get(route) ?? new Map<number, { observe(seconds: number): void }>();
+    const bound = byStatus.get(status) ?? httpRequests.labels(route, String(status));
+    known.set(route, byStatus.set(status, bound));
+    bound.observe(milliseconds / 1000);
+  };
+}
+
+class LateAnswer extends Error {
+  override readonly name = "LateAnswer";
+}
+
+/**
+ * `work`, or a rejection when it takes longer. The work itself goes on: what it still does is not known to
+ * the caller.
+ */
+function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new LateAnswer(`no answer in ${deadlineMs} ms`)), deadlineMs);
+    work.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
+}
+
+/**
+ * What a caller's answer says of anything thrown: an `ApiError` as it is, a vault that is away or will not
+ * sign as `vault_unavailable` (with the time to try again when it was asked too often), another part that is
+ * away as `unavailable`, all else as `internal`, without a word of what happened.
+ */
+function toApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  if (error instanceof VaultRefused) {
+    return new ApiError("vault_unavailable", undefined, retryHeaders(error.retryAfterSeconds));
+  }
+  if (error instanceof VaultUnavailable) return new ApiError("vault_unavailable");
+  return new ApiError(isAway(error) ? "unavailable" : "internal");
+}
+
+function retryHeaders(seconds: number | undefined): Record<string, string> {
+  return seconds === undefined ? {} : { "retry-after": String(seconds) };
+}

@@ -1,0 +1,97 @@
+import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
+import type { Names } from "../names.ts";
+import type { Conclude, Observe } from "./conclude.ts";
+import type { Exchange } from "./finish_exchange.ts";
+import type { MountedRoute } from "./path_routes.ts";
+
+/** What a call of an operation carries besides what its exchange says of the caller. */
+export type OperationInput = {
+  params?: Record<string, string>;
+  query?: Record<string, string | undefined>;
+  /** A JSON body. */
+  body?: unknown;
+  idempotencyKey?: string | undefined;
+  /** The CSRF token that a form carried. */
+  csrf?: string | undefined;
+  /** The account that is acted for; without it the caller's own. */
+  account?: string | undefined;
+};
+
+/** What an operation answered. Refusals are thrown, as `ApiError`. */
+export type OperationAnswer = {
+  status: number;
+  body: unknown;
+  headers: Record<string, string>;
+  /** `Set-Cookie` values that the caller's browser is to get. */
+  cookies: readonly string[];
+};
+
+/**
+ * Calls an operation in this process for the caller of an exchange: by its cookies, from its address, through
+ * all that a call over HTTP goes through. It is counted, bounded in time and logged like one.
+ */
+export type InProcess = (
+  exchange: Exchange,
+  operationId: string,
+  input?: OperationInput,
+) => Promise<OperationAnswer>;
+
+/** Headers of the exchange that say who calls, and from where. An API key is not among them. */
+const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
+
+type InProcessDeps = {
+  mounted: readonly MountedRoute[];
+  conclude: Conclude;
+  observe: Observe;
+  names: Names;
+};
+
+/** The operations that are mounted, to be called from here. */
+export function createInProcess({ mounted, conclude, observe, names }: InProcessDeps): InProcess {
+  const byId = new Map(mounted.map((entry) => [entry.route.id, entry]));
+  const nameOf = (name: string) => names.headers(name)[0] ?? name;
+  return async ({ request, id }, operationId, input = {}) => {
+    const found = byId.get(operationId);
+    if (found === undefined) throw new Error(`There is no operation ${operationId}`);
+    const { route, serve } = found;
+    const startedAt = performance.now();
+    const message = messageOf(request, input, { method: route.method, nameOf });
+    const call = { requestId: id.logged, route: operationId };
+    const settled = conclude(call, () =>
+      serve({ message, params: input.params ?? {}, requestId: id.logged }),
+    );
+    const status = await settled.then(
+      (reply) => reply.status,
+      (error) => error.status,
+    );
+    observe(operationId, status, performance.now() - startedAt);
+    const reply = await settled;
+    const body: unknown = reply.body === "" ? undefined : JSON.parse(reply.body);
+    return { status: reply.status, body, headers: reply.headers, cookies: reply.cookies ?? [] };
+  };
+}
+
+/** The request that a caller would have sent. */
+function messageOf(
+  request: IncomingMessage,
+  { query = {}, body, idempotencyKey, csrf, account }: OperationInput,
+  { method, nameOf }: { method: string; nameOf(name: string): string },
+): IncomingMessage {
+  const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const asked = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  const headers = {
+    ...Object.fromEntries(CARRIED.map((name) => [name, request.headers[name]])),
+    [nameOf("x-service-csrf")]: csrf,
+    [nameOf("x-service-account")]: account,
+    "idempotency-key": idempotencyKey,
+    ...(bytes && { "content-type": "application/json", "content-length": String(bytes.length) }),
+  };
+  const stream = Readable.from(bytes === undefined ? [] : [bytes]);
+  return Object.assign(stream, {
+    method,
+    url: `/?${new URLSearchParams(asked)}`,
+    headers,
+    socket: request.socket,
+  }) as unknown as IncomingMessage;
+}
