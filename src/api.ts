@@ -8,6 +8,10 @@ import { createCodeHashes } from "./accounts/sign_in/codes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
+import { readAssets } from "./console/core/assets.ts";
+import { createConsole } from "./console/core/console.ts";
+import { ENTER_CODE } from "./console/core/places.ts";
+import { consolePages } from "./console/pages.ts";
 import { openDatabase, openPool } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
 import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
@@ -113,7 +117,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
-    signInUrl: config.SIGN_IN_URL,
+    signInUrl: config.SIGN_IN_URL ?? `${config.BASE_URL.replace(/\/+$/, "")}${ENTER_CODE}`,
     alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
     accountCeiling: config.ACCOUNT_CEILING,
     callbacks,
@@ -127,7 +131,9 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     word: config.SERVICE_WORD,
   });
   const document = openApiDocument(routes, { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, version });
+  const { assets, serve } = readAssets(new URL(config.BASE_URL).pathname.replace(/\/+$/, ""));
   const pages = [
+    serve,
     openApiPage(document),
     asyncApiPage(asyncApiDocument({ word: config.SERVICE_WORD, version })),
     docsPage(document),
@@ -162,7 +168,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const vaultSync = keepVaultSynced(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
-  const servers = await startServers(app, pages, config);
+  const site = createConsole({ pages: consolePages, assets, clock });
+  const servers = await startServers(app, { pages, site }, config);
   const { host, port, operatorPort } = servers;
   log.info({ host, port, operator_port: operatorPort }, "api listens");
 
@@ -192,14 +199,14 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
 }
 
 /** Listens on the public port, and on the operator's own where there is an operator. */
-async function startServers(app: AppDeps, pages: NonNullable<AppDeps["pages"]>, config: ApiConfig) {
+async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "site">, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,
     perClient: config.CONNECTIONS_PER_IP,
     clientOf: createPeerClient(config.TRUSTED_PROXIES),
   };
   const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN, CLUSTERS_FILE } = config;
-  const server = await startServer(createApp({ ...app, pages }), { host: HOST, port: PORT, limits });
+  const server = await startServer(createApp({ ...app, ...forPeople }), { host: HOST, port: PORT, limits });
   const operator =
     OPERATOR_TOKEN === undefined && CLUSTERS_FILE === undefined
       ? undefined

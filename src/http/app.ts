@@ -1,4 +1,4 @@
-import type { RequestListener } from "node:http";
+import type { IncomingMessage, RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
@@ -10,7 +10,7 @@ import { createArrivals } from "./exchange/arrivals.ts";
 import { createConclude, createObserve } from "./exchange/conclude.ts";
 import { createDrains } from "./exchange/drains.ts";
 import { createFinishExchange, openExchange } from "./exchange/finish_exchange.ts";
-import { createInProcess, type InProcess } from "./exchange/in_process.ts";
+import { createInProcess } from "./exchange/in_process.ts";
 import {
   createDirectPaths,
   createServePath,
@@ -18,15 +18,16 @@ import {
   pathOf,
   pathRoutesOf,
 } from "./exchange/path_routes.ts";
-import { createRouteHandler } from "./exchange/route_handler.ts";
+import { createReadArriving, createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
-import { createKoa, type Site } from "./koa.ts";
+import { createKoa } from "./koa.ts";
 import { createNames } from "./names.ts";
 import type { ApiKeyRates } from "./request/api_key_rates.ts";
 import type { Authenticators } from "./request/authenticate.ts";
 import { createClientAddress, createNetworks } from "./request/client_address.ts";
 import { createCookies } from "./request/cookies.ts";
 import type { Idempotency } from "./request/idempotency.ts";
+import type { Site, SiteDeps } from "./site.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {
@@ -36,7 +37,7 @@ export type AppDeps = {
   /** Middleware for everything that is not an operation of the contract: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
   /** Makes pages that call operations. */
-  site?: (inProcess: InProcess) => Site;
+  site?: (deps: SiteDeps) => Site;
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;
   idempotency: Idempotency;
@@ -71,13 +72,17 @@ export function createApp(deps: AppDeps): RequestListener {
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
   const networkOf = createNetworks();
+  const arrivals = createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
+  const readArriving = createReadArriving(arrivals, networkOf);
+  const addressOf = ({ socket, headers }: IncomingMessage) =>
+    clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString());
+  const cookies = createCookies(names, config.BASE_URL);
   const handlerDeps = {
     authenticators: deps.authenticators,
     names,
-    cookies: createCookies(names, config.BASE_URL),
+    cookies,
     clientAddress,
-    networkOf,
-    arrivals: createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT }),
+    readArriving,
     idempotency: deps.idempotency,
     rates: deps.rates,
     activity: deps.activity,
@@ -92,8 +97,7 @@ export function createApp(deps: AppDeps): RequestListener {
     log,
     commonHeaders,
     drains: createDrains(),
-    clientOf: ({ socket, headers }) =>
-      networkOf(clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString())),
+    clientOf: (request) => networkOf(addressOf(request)),
   });
   const mounted = deps.routes
     .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
@@ -102,10 +106,16 @@ export function createApp(deps: AppDeps): RequestListener {
   const routes = pathRoutesOf(mounted, names);
   const direct = createDirectPaths(routes);
   const servePath = createServePath(finish);
-  const inProcess = createInProcess({ mounted, conclude, observe, names });
+  const siteDeps: SiteDeps = {
+    inProcess: createInProcess({ mounted, conclude, observe, names }),
+    conclude,
+    cookies,
+    readBody: ({ request }) => readArriving(request, () => addressOf(request)),
+    baseUrl: config.BASE_URL,
+  };
   const koa = createKoa({
     routes,
-    site: deps.site?.(inProcess),
+    site: deps.site?.(siteDeps),
     servePath,
     finish,
     pages: deps.pages ?? [],

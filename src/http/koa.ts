@@ -7,15 +7,8 @@ import type { Logger } from "../log.ts";
 import { createBreakLog } from "./exchange/fault_log.ts";
 import { type Exchange, type FinishExchange, openExchange } from "./exchange/finish_exchange.ts";
 import type { PathRoutes, ServePath } from "./exchange/path_routes.ts";
-import { bodyBeside, type Reply } from "./exchange/replies.ts";
-
-/** Pages that call operations. */
-export type Site = {
-  /** What their time and status are counted under. */
-  id: string;
-  serves(path: string): boolean;
-  answer(exchange: Exchange): Promise<Reply>;
-};
+import { bodyBeside } from "./exchange/replies.ts";
+import type { Site } from "./site.ts";
 
 type KoaDeps = {
   routes: readonly PathRoutes[];
@@ -59,6 +52,7 @@ export function createKoa({
     if (typeof ctx.body === "string") ctx.body = bodyBeside(ctx.state.exchange.id.answered, ctx.body);
   });
   koa.use(router.routes() as unknown as Koa.Middleware<State>);
+  for (const page of pages) koa.use(page);
   if (site !== undefined) {
     koa.use(async (ctx, next) => {
       if (!site.serves(ctx.path)) return next();
@@ -66,7 +60,6 @@ export function createKoa({
       return finish(ctx.state.exchange, site.id, (exchange) => site.answer(exchange));
     });
   }
-  for (const page of pages) koa.use(page);
   koa.use((ctx) => endOutside(ctx, finish, new ApiError("not_found")));
   return koa.callback();
 }

@@ -21,6 +21,8 @@ const answer = creditState.extend({
   items: z.array(posting).optional().describe("Postings, newest first; left out with an API key"),
   next_cursor: z.string().nullable().optional(),
 });
+/** What it answers. */
+export type CreditsAnswer = z.infer<typeof answer>;
 
 /** What the account of this id has. */
 export async function readCreditState(db: Database, accountId: string): Promise<z.infer<typeof creditState>> {

@@ -26,6 +26,8 @@ const answer = z.object({
       "Accounts that the person may act for: their own, then organizations that they are a member of",
     ),
 });
+/** What it answers. */
+export type SessionAnswer = z.infer<typeof answer>;
 
 /** `GET /v1/auth/session`: who is signed in, how far their onboarding is, what credit is left. */
 export function sessionRoute({ db }: { db: Database }): Route {

@@ -36,9 +36,7 @@ export type RouteHandlerDeps = {
   idempotency: Idempotency;
   rates: ApiKeyRates;
   activity: Activity;
-  arrivals: Arrivals;
-  /** The network of a client's address. */
-  networkOf(client: string): string;
+  readArriving: ReadArriving;
   /**
    * Holds every answer against its route's declaration. For tests: a difference is answered as `internal`.
    */
@@ -66,7 +64,7 @@ export function createRouteHandler(route: Route, deps: RouteHandlerDeps): Handle
     const call = new IncomingCall(request, deps);
     call.caller = await authenticate({ request: request.message, header: call.header });
     const key = readIdempotencyKey(route, call);
-    const bytes = await readArriving(call, deps);
+    const bytes = await deps.readArriving(call.message, () => call.ip);
     validateParts(route, call, bytes);
     const reply =
       key === undefined
@@ -81,13 +79,13 @@ export function createRouteHandler(route: Route, deps: RouteHandlerDeps): Handle
     );
 }
 
-/** The bytes of a call's body. Only a body that is announced is waited for. */
-async function readArriving(
-  call: IncomingCall,
-  { arrivals, networkOf }: Pick<RouteHandlerDeps, "arrivals" | "networkOf">,
-): Promise<Buffer> {
-  if (!hasBody(call.message)) return readBody(call.message);
-  return arrivals.wait(networkOf(call.ip), () => readBody(call.message));
+/** The bytes of a request's body, from a client at `ip`. Only a body that is announced is waited for. */
+export type ReadArriving = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
+
+/** Reads bodies, as many at a time as a network may have on their way. */
+export function createReadArriving(arrivals: Arrivals, networkOf: (ip: string) => string): ReadArriving {
+  return async (message, ip) =>
+    hasBody(message) ? arrivals.wait(networkOf(ip()), () => readBody(message)) : readBody(message);
 }
 
 function challenged(error: unknown, challenges: string | undefined): unknown {

@@ -6,6 +6,8 @@ import type { Names } from "../names.ts";
 export type Cookies = {
   /** The value of a cookie in a `Cookie` header; of two with one name, the first. */
   read(header: string | undefined, name: CookieName): string | undefined;
+  /** A cookie's name on the wire. */
+  nameOf(name: CookieName): string;
   /** The `Set-Cookie` value that makes a change. */
   write(change: CookieChange): string;
 };
@@ -26,6 +28,7 @@ export function createCookies(names: Names, baseUrl: string): Cookies {
     sign_in: `${root}/v1/auth/email`,
   };
   return {
+    nameOf: names.cookie,
     read: (header, name) => (header === undefined ? undefined : parseCookie(header)[names.cookie(name)]),
     write: ({ name, value, maxAgeSeconds }) =>
       stringifySetCookie({

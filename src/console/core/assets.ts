@@ -1,0 +1,69 @@
+import { hash } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import type Koa from "koa";
+import { CONSOLE } from "./places.ts";
+
+/** The addresses of what pages load. */
+export type Assets = { style: string; script: string; htmx: string; icon: string };
+
+type File = { type: string; plain: Buffer; br: Buffer; gzip: Buffer };
+
+const FOLDER = `${CONSOLE}/assets/`;
+const HERE = join(import.meta.dirname, "..");
+
+/**
+ * Reads what pages load, once. A file's address has the hash of its bytes in it, so that a browser may keep it
+ * for ever; an address of another version is not found.
+ */
+export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
+  const files = new Map<string, File>();
+  const add = (name: string, type: string, text: string): string => {
+    const [stem, ending] = name.split(".");
+    const plain = Buffer.from(text);
+    const path = `${FOLDER}${stem}-${hash("sha256", plain, "base64url").slice(0, 16)}.${ending}`;
+    files.set(path, { type, plain, br: brotliCompressSync(plain), gzip: gzipSync(plain) });
+    return `${root}${path}`;
+  };
+  const assets = {
+    style: add("style.css", "text/css; charset=utf-8", joined("style", ".css")),
+    script: add("console.js", "text/javascript; charset=utf-8", joined("scripts", ".js")),
+    htmx: add("htmx.js", "text/javascript; charset=utf-8", readPackage("htmx.org/dist/htmx.min.js")),
+    icon: add("icon.svg", "image/svg+xml", readFileSync(join(HERE, "style", "icon.svg"), "utf8")),
+  };
+  return {
+    assets,
+    async serve(ctx, next) {
+      const file = ctx.method === "GET" || ctx.method === "HEAD" ? files.get(ctx.path) : undefined;
+      if (file === undefined) return next();
+      const encoding = ctx.acceptsEncodings("br", "gzip", "identity");
+      ctx.set("cache-control", "public, max-age=31536000, immutable");
+      ctx.set("cross-origin-resource-policy", "same-origin");
+      ctx.vary("accept-encoding");
+      ctx.type = file.type;
+      if (encoding === "br" || encoding === "gzip") {
+        ctx.set("content-encoding", encoding);
+        ctx.body = file[encoding];
+      } else {
+        ctx.body = file.plain;
+      }
+    },
+  };
+}
+
+/** The files of a folder as one, in the order of their names. */
+function joined(folder: string, ending: string): string {
+  const names = readdirSync(join(HERE, folder)).filter((name) => name.endsWith(ending));
+  return names
+    .sort()
+    .map((name) => readFileSync(join(HERE, folder, name), "utf8"))
+    .join("\n");
+}
+
+function readPackage(path: string): string {
+  const [name = "", ...rest] = path.split("/");
+  const main = createRequire(import.meta.url).resolve(`${name}/package.json`);
+  return readFileSync(join(main, "..", ...rest), "utf8");
+}

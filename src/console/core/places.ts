@@ -1,0 +1,69 @@
+import type { Page } from "./page.ts";
+
+/** Where the console is, below the base URL. */
+export const CONSOLE = "/console";
+/** Pages that get the sign-in cookie and the refresh cookie, which browsers send nowhere else. */
+export const SIGN_IN = "/v1/auth/email/console";
+export const ENTER_CODE = `${SIGN_IN}/code`;
+export const RENEW = "/v1/auth/refresh/console";
+
+const FOR = /^\/console\/for\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/|$)/;
+
+/** The account that a path names, and the path without it. */
+export function splitAccount(path: string): { account: string | undefined; path: string } {
+  const account = FOR.exec(path)?.[1];
+  return account === undefined ? { account, path } : { account, path: path.replace(FOR, CONSOLE) };
+}
+
+/** A console page's path for whom is acted for. */
+export function consolePath(account: string | undefined, path: string): string {
+  const start = account === undefined ? CONSOLE : `${CONSOLE}/for/${account}`;
+  return path === "/" ? start : `${start}${path}`;
+}
+
+/** A path with its query; what is `undefined` is left out. */
+export function withQuery(path: string, query: Record<string, string | undefined> = {}): string {
+  const pairs = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
+  return pairs.length === 0 ? path : `${path}?${new URLSearchParams(pairs)}`;
+}
+
+/**
+ * A console path that a request names as its way back, or home. It must be one as it stands: nothing in it
+ * can lead to another host or out of the console.
+ */
+export function wayBack(asked: string | undefined): string {
+  return asked !== undefined && isConsolePath(asked) ? asked : CONSOLE;
+}
+
+/** Whether this is the path of a console page, perhaps with a query. */
+export function isConsolePath(path: string): boolean {
+  const form =
+    /^\/console(\/[A-Za-z0-9_~%@:+,=-][A-Za-z0-9._~%@:+,=-]*)*\/?(\?[A-Za-z0-9._~%@:+,=&/!*'()-]*)?$/;
+  return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
+}
+
+/** Finds the page of a path, with the path's parameters. */
+export function createFindPage(pages: readonly Page[]) {
+  const known = pages.map((page) => ({ page, form: formOf(page.path) }));
+  return (path: string): { page: Page; params: Record<string, string> } | undefined => {
+    for (const { page, form } of known) {
+      const found = form.exec(path);
+      if (found === null) continue;
+      const params = Object.entries(found.groups ?? {}).map(([name, value]) => [name, decode(value)]);
+      return { page, params: Object.fromEntries(params) };
+    }
+    return undefined;
+  };
+}
+
+function formOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, "(?<$1>[^/]+)")}/?$`);
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

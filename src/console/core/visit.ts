@@ -1,0 +1,106 @@
+import { parseSetCookie } from "cookie";
+import { codeClient, signInCookie } from "../../accounts/sign_in/sign_in_cookie.ts";
+import type { Clock } from "../../clock.ts";
+import { ApiError } from "../../errors.ts";
+import type { Exchange } from "../../http/exchange/finish_exchange.ts";
+import type { InProcess } from "../../http/exchange/in_process.ts";
+import type { Cookies } from "../../http/request/cookies.ts";
+import type { CookieName } from "../../route.ts";
+import { en } from "../texts/en.ts";
+import type { Call, OperationId } from "./calls.ts";
+import type { Fields } from "./fields.ts";
+import { browserToken } from "./form_token.ts";
+import type { Page, Visit } from "./page.ts";
+import { consolePath, withQuery } from "./places.ts";
+
+/** What visits are made with. */
+export type VisitDeps = {
+  inProcess: InProcess;
+  cookies: Cookies;
+  clock: Clock;
+  /** The path of the base URL, without a slash at its end. */
+  root: string;
+};
+
+/** A request for a page, found and taken apart. */
+export type Requested = {
+  exchange: Exchange;
+  page: Page;
+  params: Record<string, string>;
+  query: Record<string, string | undefined>;
+  account: string | undefined;
+  /** What a form carried; absent when a page is only looked at. */
+  sent: Fields | undefined;
+};
+
+/** A visit, and the cookies that its calls have set. */
+export type Begun = { visit: Visit; cookies: string[] };
+
+/** Begins a visit: finds out who is signed in. */
+export async function beginVisit(deps: VisitDeps, requested: Requested): Promise<Begun> {
+  const { exchange, page, params, query, account } = requested;
+  const cookies: string[] = [];
+  const fresh = new Map<string, string>();
+  const keep = (values: readonly string[]) => {
+    cookies.push(...values);
+    for (const { name, value } of values.map((each) => parseSetCookie(each))) fresh.set(name, value ?? "");
+  };
+  const cookie = (name: CookieName): string | undefined => {
+    const set = fresh.get(deps.cookies.nameOf(name));
+    return set === undefined ? deps.cookies.read(exchange.request.headers.cookie, name) : set || undefined;
+  };
+  const call = createCall(deps, requested, keep);
+  const path = new URL(exchange.request.url ?? "/", "http://console").pathname;
+  const own: Visit["own"] = (to, asked) => withQuery(`${deps.root}${to}`, asked);
+  const visit: Visit = {
+    params,
+    query,
+    call,
+    session: await whoIsSignedIn(deps, exchange),
+    account,
+    texts: en,
+    now: deps.clock.now(),
+    at: (to, asked) => own(consolePath(account, to), asked),
+    own,
+    here: own(path, query),
+    cookie,
+    formToken: "",
+    failure: undefined,
+  };
+  if (page.boundTo === "browser") {
+    if (cookie("sign_in") === undefined) keep([deps.cookies.write(signInCookie(codeClient(undefined)))]);
+    visit.formToken = browserToken(cookie("sign_in") ?? "");
+  } else {
+    visit.formToken = cookie("csrf") ?? "";
+  }
+  return { visit, cookies };
+}
+
+async function whoIsSignedIn({ inProcess }: VisitDeps, exchange: Exchange): Promise<Visit["session"]> {
+  try {
+    const { body } = await inProcess(exchange, "get_session");
+    return body as Visit["session"];
+  } catch (error) {
+    if (error instanceof ApiError && error.code === "auth_required") return undefined;
+    throw error;
+  }
+}
+
+function createCall(
+  { inProcess }: VisitDeps,
+  { exchange, page, account, sent }: Requested,
+  keep: (cookies: readonly string[]) => void,
+): Call {
+  const declared = new Set<OperationId>(page.operations);
+  return async (id, { once, ...input } = {}) => {
+    if (!declared.has(id)) throw new Error(`The page ${page.id} does not declare that it calls ${id}`);
+    const { body, cookies } = await inProcess(exchange, id, {
+      ...input,
+      account,
+      csrf: sent?.get("csrf"),
+      idempotencyKey: once === true ? sent?.get("key") : undefined,
+    });
+    keep(cookies);
+    return body as never;
+  };
+}

@@ -1,0 +1,92 @@
+import { FOREIGN } from "./en_errors.ts";
+
+/** The console's English. A translation is another value of the same type. */
+export const en = {
+  language: "en",
+  name: "Deputize",
+  skip: "To the content",
+  navigation: { label: "Main", home: "Home" },
+  notices: {
+    code_sent: "We sent you a code.",
+    signed_out: "You are signed out.",
+    renewed: "Your session goes on.",
+    welcome: "Your account is ready.",
+  },
+  signIn: {
+    title: "Sign in or sign up",
+    lead: "Give your e-mail address. We send you a code; there is no password.",
+    email: "E-mail address",
+    emailHint: "The first time, this opens your account.",
+    submit: "Send me a code",
+    haveCode: "I have a code",
+  },
+  code: {
+    title: "Enter your code",
+    lead: (email: string) => `We sent a code to ${email}. It can be used once, within 10 minutes.`,
+    leadUnknown: "The code is in the mail that we sent you.",
+    code: "Code",
+    codeHint: "Six digits, or the long code of a sign-in link.",
+    submit: "Sign in",
+    again: "Send another code",
+  },
+  renew: {
+    title: "Continue your session",
+    lead: "For your safety a session lasts 15 minutes. Continue where you were.",
+    submit: "Continue",
+    signIn: "Sign in as somebody else",
+  },
+  kept: {
+    endedTitle: "Your session has ended",
+    ended: "What you entered is kept. Continue, and send it again.",
+    renew: "Continue",
+    title: "Send it again?",
+    explain:
+      "Your session was renewed after you opened that page. What you entered is kept and was not sent yet.",
+    again: "Send it now",
+    discard: "Discard it",
+  },
+  sessionEnd: {
+    label: "Session",
+    soon: "Your session ends in less than two minutes.",
+    renew: "Stay signed in",
+    renewed: "Your session goes on for 15 minutes.",
+    over: "Your session has ended. What you have entered is kept when you send it.",
+  },
+  signOut: {
+    button: "Sign out",
+    title: "Sign out",
+    lead: "Sign out of this browser, or everywhere you are signed in.",
+    where: "Where",
+    here: "Here only",
+    everywhere: "Everywhere",
+  },
+  profile: {
+    title: "Your name",
+    lead: "Step 1 of 2. People see your name where you approve something.",
+    first: "First name",
+    last: "Last name",
+    submit: "Continue",
+  },
+  account: {
+    title: "Your account",
+    lead: "Step 2 of 2. For whom will you approve what agents may do? This cannot be changed later.",
+    type: "Account type",
+    individual: "For myself",
+    individualHint: "Your own agents and one platform.",
+    organization: "For an organization",
+    organizationHint: "An account that belongs to a company or a team.",
+    organizationName: "Name of the organization",
+    organizationNameHint: "Only for an organization.",
+    submit: "Open the account",
+  },
+  home: {
+    title: "Home",
+    hello: (name: string) => `Signed in as ${name}.`,
+    credit: "Credit",
+    balance: (usd: string) => `${usd} US dollars left`,
+  },
+  errors: FOREIGN,
+};
+
+/** The texts of the console in one language. */
+export type Texts = typeof en;

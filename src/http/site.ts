@@ -1,0 +1,23 @@
+import type { Conclude } from "./exchange/conclude.ts";
+import type { Exchange } from "./exchange/finish_exchange.ts";
+import type { InProcess } from "./exchange/in_process.ts";
+import type { Reply } from "./exchange/replies.ts";
+import type { Cookies } from "./request/cookies.ts";
+
+/** Pages that call operations. */
+export type Site = {
+  /** What their time and status are counted under. */
+  id: string;
+  serves(path: string): boolean;
+  answer(exchange: Exchange): Promise<Reply>;
+};
+
+/** What pages are made with. */
+export type SiteDeps = {
+  inProcess: InProcess;
+  conclude: Conclude;
+  cookies: Cookies;
+  /** The bytes of a form, within the bounds of every body. */
+  readBody(exchange: Exchange): Promise<Buffer>;
+  baseUrl: string;
+};
