@@ -49,6 +49,7 @@ export type ApiOptions = {
   findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
   config?: Partial<AppDeps["config"]>;
   pages?: AppDeps["pages"];
+  site?: AppDeps["site"];
   /** Default: one stopped at the time of the start. */
   clock?: SteeredClock;
   mailer?: Pick<Mailer, "send">;
@@ -148,7 +149,10 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   };
   const pages = [mailboxPage(mailbox), ...(options.pages ?? [])];
   const place = { host: "127.0.0.1", port: 0 };
-  const server = await startServer(createApp({ ...app, pages }), place);
+  const server = await startServer(
+    createApp({ ...app, pages, ...(options.site && { site: options.site }) }),
+    place,
+  );
   const operatorServer = await startServer(createApp({ ...app, forOperator: true }), place);
   const operatorUrl = `http://127.0.0.1:${operatorServer.port}`;
   const url = `http://127.0.0.1:${server.port}`;

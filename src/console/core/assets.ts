@@ -15,8 +15,8 @@ const FOLDER = `${CONSOLE}/assets/`;
 const HERE = join(import.meta.dirname, "..");
 
 /**
- * Reads what pages load, once. A file's address has the hash of its bytes in it, so that a browser may keep it
- * for ever; an address of another version is not found.
+ * Reads what pages load, once. A file's address has the hash of its bytes in it, so that a browser may keep
+ * it for ever; an address of another version is not found.
  */
 export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
   const files = new Map<string, File>();

@@ -13,7 +13,7 @@ export type PageAccess = "public" | "signed_in" | "onboarded";
 export type Page<D = unknown> = {
   /** Unique name, snake_case. */
   id: string;
-  /** Path below the base URL, with `{name}` parameters. Pages below `/console` exist for organizations too. */
+  /** Path below the base URL, with `{name}` parameters. Those below `/console` exist for organizations too. */
   path: string;
   access: PageAccess;
   /** Every operation that it calls; others are refused. */
@@ -40,6 +40,8 @@ export function page<D>(declaration: Page<D>): Page {
 export type Form = {
   /** The field that an error code is shown beside, where its message does not name one. */
   errorFields?: Partial<Record<ErrorCode, string>>;
+  /** What a page says of a field where the API's own message speaks to programs. */
+  faults?: (texts: Texts) => Record<string, string>;
   /** Changes nothing: shows the page with what was sent. It needs no token. */
   carries?: true;
   /** Does it, and says where to go, or shows an answer that must not be shown twice. Refusals: `ApiError`. */

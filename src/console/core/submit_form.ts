@@ -14,8 +14,8 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
   const name = sent.get("form");
   const form = Object.hasOwn(page.forms ?? {}, name) ? page.forms?.[name] : undefined;
   if (form === undefined) throw new ApiError("invalid_request", "form: this page has no such form");
-  if (form.carries)
-    return { failure: { form: name, message: "", fields: new Map(), typed: sent }, status: 200 };
+  const unchanged = { form: name, message: "", fields: new Map(), typed: sent };
+  if (form.carries) return { failure: unchanged, status: 200 };
   try {
     if (page.boundTo === "browser" && !isOfBrowser(sent.get("csrf"), visit.cookie("sign_in"))) {
       throw new ApiError("csrf_failed", visit.texts.errors.noCookie);
@@ -50,7 +50,10 @@ function failureOf(
   const faults = error.code === "invalid_request" ? faultsByField(error.message) : new Map<string, string>();
   const field = form.errorFields?.[error.code];
   const named = field === undefined ? faults : new Map([[field, said]]);
-  const fields = new Map([...named].map(([key, text]) => [key, sentence(text)]));
+  const own = form.faults?.(visit.texts) ?? {};
+  const fields = new Map(
+    [...named].map(([key, text]) => [key, sentence((faults.has(key) && own[key]) || text)]),
+  );
   const message = fields.size === 0 ? sentence(said) : visit.texts.errors.lookBelow;
   return { form: name, message, fields, typed: sent };
 }

@@ -26,6 +26,7 @@ export const enterCodePage = page<Known>({
   forms: {
     verify_code: {
       errorFields: { invalid_code: "code", rate_limited: "code" },
+      faults: ({ signIn, code }) => ({ email: signIn.notAnAddress, code: code.notACode }),
       async submit(visit, fields) {
         const code = fields.get("code").replaceAll(/[\s-]/g, "").toLowerCase();
         const { onboarding_step } = await visit.call("verify_code", {

@@ -40,6 +40,7 @@ export const signInPage = page({
     carry: { carries: true, submit: async (visit) => ({ to: visit.here }) },
     send_code: {
       errorFields: { rate_limited: "email" },
+      faults: ({ signIn }) => ({ email: signIn.notAnAddress }),
       async submit(visit, fields) {
         const email = fields.get("email").trim();
         await visit.call("send_code", { body: { email } });

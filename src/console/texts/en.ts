@@ -19,6 +19,7 @@ export const en = {
     emailHint: "The first time, this opens your account.",
     submit: "Send me a code",
     haveCode: "I have a code",
+    notAnAddress: "Check the address: it should look like name@example.com",
   },
   code: {
     title: "Enter your code",
@@ -28,6 +29,7 @@ export const en = {
     codeHint: "Six digits, or the long code of a sign-in link.",
     submit: "Sign in",
     again: "Send another code",
+    notACode: "A code has six digits, or the 32 characters of a sign-in link",
   },
   renew: {
     title: "Continue your session",

@@ -1,0 +1,259 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ENTER_CODE, RENEW, SIGN_IN } from "../../src/console/core/places.ts";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { XSS_CORPUS } from "../support/xss_corpus.ts";
+import { browserOf, formIn, markupOf, signIn, startConsole } from "./support/console.ts";
+
+let api: PlatformApi;
+let people = 0;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+function newEmail(): string {
+  people += 1;
+  return `person-${people}@example.test`;
+}
+
+async function onboarded() {
+  const person = await api.person();
+  return { ...person, browser: browserOf(api, person.client) };
+}
+
+describe("signing up", () => {
+  test("leads from the console to a code, a name, an account and home", async () => {
+    const browser = browserOf(api);
+    const email = newEmail();
+    const asked = await browser.open("/console");
+    expect(asked.path).toBe(`${SIGN_IN}?return_to=%2Fconsole`);
+    const code = await asked.send("send_code", { email });
+    expect(code.words).toContain(`We sent a code to ${email}`);
+    expect(code.text).toMatch(
+      /<input id="verify_code-code"[^>]* autocomplete="one-time-code" inputmode="numeric"/,
+    );
+    const name = await code.send("verify_code", { code: await browser.client.codeFor(email) });
+    expect(name.path).toBe("/console/welcome/name");
+    const account = await name.send("profile", { first_name: "Ada", last_name: "Lovelace" });
+    expect(account.path).toBe("/console/welcome/account");
+    const home = await account.send("account", { account_type: "individual" });
+    expect([home.path, home.status]).toEqual(["/console?notice=welcome", 200]);
+    expect(home.words).toContain("Your account is ready.");
+    const { body } = await browser.client.get("/v1/auth/session");
+    expect(body).toMatchObject({ email, first_name: "Ada", account_type: "individual" });
+  });
+
+  test("takes a code however it was pasted", async () => {
+    const browser = browserOf(api);
+    const email = newEmail();
+    const asked = await (await browser.open(SIGN_IN)).send("send_code", { email });
+    const code = await browser.client.codeFor(email);
+    const name = await asked.send("verify_code", { code: ` ${code.slice(0, 3)}-${code.slice(3)} ` });
+    expect(name.path).toBe("/console/welcome/name");
+  });
+
+  test("says beside the field what is wrong, and keeps what was typed", async () => {
+    const browser = browserOf(api);
+    const email = newEmail();
+    const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: "no address" });
+    expect([refused.status, formIn(refused.text, "send_code").fields.email]).toEqual([400, "no address"]);
+    expect(refused.text).toMatch(/<p class="fault" id="send_code-email-fault">[^<]+<\/p>/);
+    expect(refused.text).toMatch(/aria-invalid="true" aria-describedby="[^"]*send_code-email-fault"/);
+    const asked = await refused.send("send_code", { email });
+    const wrong = await asked.send("verify_code", { code: "000000" });
+    expect([wrong.status, formIn(wrong.text, "verify_code").fields.email]).toEqual([400, email]);
+    expect(wrong.words).toContain("The code is wrong");
+    const name = await wrong.send("verify_code", { code: await browser.client.codeFor(email) });
+    const nameless = await name.send("profile", { first_name: "Ada", last_name: " " });
+    expect(formIn(nameless.text, "profile").fields).toMatchObject({ first_name: "Ada", last_name: " " });
+    expect(nameless.text).toContain('id="profile-last_name-fault"');
+    expect(nameless.text).not.toContain('id="profile-first_name-fault"');
+  });
+
+  test("makes one thing of a form that is sent twice", async () => {
+    const browser = browserOf(api);
+    const name = await signIn(browser, newEmail());
+    const [one, two] = await Promise.all(
+      [1, 2].map(() => name.send("profile", { first_name: "A", last_name: "B" })),
+    );
+    expect([one?.path, two?.path]).toEqual(["/console/welcome/account", "/console/welcome/account"]);
+  });
+
+  test("gives the same limits as the API", async () => {
+    const limited = await startConsole({ perIp: 1 });
+    const browser = browserOf(limited);
+    await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
+    const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
+    expect(refused.status).toBe(429);
+    expect(refused.words).toMatch(/try again in \d+ s/);
+    await limited.stop();
+  });
+
+  test.each(XSS_CORPUS)("shows what was typed as text: %j", async (text) => {
+    const shown = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: text });
+    expect(formIn(shown.text, "send_code").fields.email).toBe(new URLSearchParams({ text }).get("text"));
+    const plain = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: "text" });
+    expect(markupOf(shown.text)).toEqual(markupOf(plain.text));
+    const [code, plainCode] = await Promise.all(
+      [text, "text"].map((email) =>
+        browserOf(api).open(`${ENTER_CODE}?${new URLSearchParams({ email, notice: email })}`),
+      ),
+    );
+    expect(markupOf(code?.text ?? "")).toEqual(markupOf(plainCode?.text ?? "no page"));
+    expect(code?.words).toContain(plainCode?.words.split("text")[0]);
+  });
+});
+
+describe("a form of the console", () => {
+  const elsewhere: Record<string, string>[] = [
+    { origin: "https://attacker.example" },
+    { origin: "null" },
+    { origin: "" },
+    { origin: "http://127.0.0.1", "sec-fetch-site": "cross-site" },
+    { origin: "http://127.0.0.1", "sec-fetch-site": "same-site" },
+  ];
+
+  test.each(elsewhere)("is refused when it comes from elsewhere: %j", async (headers) => {
+    const { browser, client } = await onboarded();
+    const home = await browser.open("/console");
+    const refused = await home.send("sign_out", {}, headers);
+    expect([refused.status, refused.words]).toEqual([
+      403,
+      expect.stringContaining("This was not sent from here"),
+    ]);
+    const asked = await (await browserOf(api).open(SIGN_IN)).send(
+      "send_code",
+      { email: newEmail() },
+      headers,
+    );
+    expect(asked.status).toBe(403);
+    expect((await client.get("/v1/auth/session")).status).toBe(200);
+  });
+
+  test("of a session is held back with another token, and sent again by the person's own doing", async () => {
+    const { browser, client } = await onboarded();
+    const page = await browser.open("/console/sign-out");
+    const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
+    expect(held.words).toContain("Send it again?");
+    expect((await client.get("/v1/auth/session")).status).toBe(200);
+    expect(formIn(held.text, "sign_out").fields).toMatchObject({ where: "everywhere" });
+    expect((await held.send("sign_out")).words).toContain("You are signed out.");
+    expect((await client.get("/v1/auth/session")).status).toBe(401);
+  });
+
+  test("of a sign-in is refused without the browser's own cookie: nobody is signed in by another's code", async () => {
+    const attacker = browserOf(api);
+    const email = newEmail();
+    const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
+    const { fields } = formIn(asked.text, "verify_code");
+    const victim = browserOf(api);
+    const page = await victim.open(ENTER_CODE);
+    const code = await attacker.client.codeFor(email);
+    const refused = await page.send("verify_code", { ...fields, code });
+    expect(refused.status).toBe(403);
+    expect(refused.words).toContain("Your browser did not send back the cookie of this page");
+    expect(victim.client.cookie("service_session")).toBeUndefined();
+  });
+
+  test("is refused as anything but a form", async () => {
+    const { client } = await onboarded();
+    for (const [type, body] of [
+      ["application/json", "{}"],
+      ["text/plain", "form=sign_out"],
+      ["application/x-www-form-urlencoded", "form=constructor"],
+      ["application/x-www-form-urlencoded", "form=sign_out&where=%00"],
+    ] as const) {
+      const headers = { "content-type": type, origin: "http://127.0.0.1" };
+      const answer = await client.call("POST", "/console/sign-out", { body, headers, csrf: false });
+      expect([type, body, answer.status]).toEqual([type, body, 400]);
+    }
+    const answer = await client.call("DELETE", "/console");
+    expect([answer.status, answer.headers.get("allow")]).toEqual([405, "GET, HEAD, POST"]);
+  });
+});
+
+describe("a session", () => {
+  test("is another one after a sign-in, whatever the browser brought along", async () => {
+    const browser = browserOf(api);
+    const planted = "p".repeat(43);
+    browser.client.setCookie("service_session", planted);
+    browser.client.setCookie("service_csrf", planted);
+    await signIn(browser, newEmail());
+    expect(browser.client.cookie("service_session")).not.toBe(planted);
+    expect(browser.client.cookie("service_csrf")).not.toBe(planted);
+    expect((await browser.client.get("/v1/auth/session")).status).toBe(200);
+  });
+
+  test("that has ended is renewed, and leads back to where the person was", async () => {
+    const { browser } = await onboarded();
+    api.clock.advance(900);
+    const ended = await browser.open("/console/sign-out?a=b");
+    expect(ended.path).toBe(`${RENEW}?return_to=%2Fconsole%2Fsign-out%3Fa%3Db`);
+    expect(ended.text).toMatch(/<form [^>]*data-at-once/);
+    const back = await ended.send("renew");
+    expect([back.path, back.status]).toEqual(["/console/sign-out?a=b&notice=renewed", 200]);
+  });
+
+  test("that ended under a form loses nothing of it", async () => {
+    const { browser, client } = await onboarded();
+    const page = await browser.open("/console/sign-out");
+    api.clock.advance(900);
+    const held = await page.send("sign_out", { where: "everywhere" });
+    expect(held.words).toContain("What you entered is kept");
+    const again = await held.send("renew");
+    expect(again.words).toContain("Send it again?");
+    expect((await client.get("/v1/auth/session")).status).toBe(200);
+    expect((await again.send("sign_out")).words).toContain("You are signed out.");
+    expect((await client.get("/v1/auth/session")).status).toBe(401);
+  });
+
+  test("that cannot be renewed loses nothing of a form over a new sign-in", async () => {
+    const { browser, client, email } = await onboarded();
+    const page = await browser.open("/console/sign-out");
+    api.clock.advance(31 * 24 * 60 * 60);
+    const held = await page.send("sign_out", { where: "everywhere" });
+    const over = await held.send("renew");
+    const ask = await over.send("carry");
+    expect(ask.status).toBe(200);
+    const code = await ask.send("send_code", { email });
+    const again = await code.send("verify_code", { code: await client.codeFor(email) });
+    expect(again.words).toContain("Send it again?");
+    expect(formIn(again.text, "sign_out").fields.where).toBe("everywhere");
+    expect((await again.send("sign_out")).words).toContain("You are signed out.");
+  });
+
+  test.each([
+    "https://attacker.example/",
+    "//attacker.example/",
+    "/\\attacker.example/",
+    "/console//attacker.example",
+    "/console/../v1/auth/session",
+    "/console/%2e%2e/v1/auth/session",
+    "/console/%2F%2Fattacker.example",
+    "/consolefake",
+    "/v1/auth/session",
+    "javascript:alert(1)",
+    "/console\r\nset-cookie: a=b",
+    "/console?a=b#c",
+    `/console/${"a".repeat(2_001)}`,
+  ])("leads back to pages of the console only, not to %j", async (asked) => {
+    const { browser } = await onboarded();
+    api.clock.advance(900);
+    const renew = await browser.open(`${RENEW}?${new URLSearchParams({ return_to: asked })}`);
+    expect((await renew.send("renew", { return_to: asked })).path).toBe("/console?notice=renewed");
+    expect((await browser.open(`${SIGN_IN}?${new URLSearchParams({ return_to: asked })}`)).path).toBe(
+      "/console",
+    );
+  });
+
+  test("sends nothing again to a page that is not the console's", async () => {
+    const { browser } = await onboarded();
+    api.clock.advance(900);
+    for (const path of ["https://attacker.example/", "/v1/auth/logout", "//attacker.example"]) {
+      const renew = await browser.open(RENEW);
+      const kept = JSON.stringify({ path, fields: [["a", "b"]] });
+      expect((await renew.send("renew", { kept })).path).toBe("/console?notice=renewed");
+      api.clock.advance(900);
+    }
+  });
+});
