@@ -148,7 +148,7 @@ export function stackParts(
       env: {
         API_URL: baseUrl,
         OPERATOR_API_URL: `http://127.0.0.1:${ports.apiOperator}`,
-        CONSOLE_URL: baseUrl,
+        CONSOLE_URL: `${baseUrl}/console`,
         OPERATOR_TOKEN_FILE: paths.operatorTokenFile,
         MANIFESTS_DIR: paths.manifests,
         STATUS_DIR: paths.status,

@@ -153,7 +153,7 @@ OPERATOR_PORT: "8081"
 {{ include "deputize.settings.role" . }}
 {{- with .Values.operator }}
 API_URL: {{ .apiUrl | default (printf "http://%s-api.%s.svc:8080" (include "deputize.fullname" $) $.Release.Namespace) | quote }}
-CONSOLE_URL: {{ .consoleUrl | default (include "deputize.baseUrl" $) | quote }}
+CONSOLE_URL: {{ .consoleUrl | default (printf "%s/console" (include "deputize.baseUrl" $ | trimSuffix "/")) | quote }}
 OPERATOR_API_URL: {{ printf "http://%s-api-operator.%s.svc:8081" (include "deputize.fullname" $) $.Release.Namespace | quote }}
 OPERATOR_TOKEN_FILE: /run/secrets/deputize/api-token/token
 OPERATOR_NAMESPACE: {{ $.Release.Namespace | quote }}

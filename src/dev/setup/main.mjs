@@ -27,6 +27,7 @@ const TARGETS = {
   schemas: { command: ["test/schemas.ts"], token: false },
   chart: { command: ["src/dev/chart/main.ts"], token: false },
   images: { command: ["src/dev/images/main.ts"], token: false, builder: true },
+  screenshots: { command: [...VITEST, "test/vitest.screenshots.config.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false },
   keyvault: { command: ["keyvault/main.ts"], token: true },
 };

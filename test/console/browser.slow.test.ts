@@ -1,0 +1,158 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { RENEW } from "../../src/console/core/places.ts";
+import { consolePages } from "../../src/console/pages.ts";
+import { findChromium, startChromium } from "../support/chromium.ts";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { startConsole } from "./support/console.ts";
+import { pathOf, viewerOf, visits } from "./support/visits.ts";
+import { LOOKS, type Look, openWindow, WIDTHS, type Window } from "./support/window.ts";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const program = await findChromium();
+
+/** What axe finds on a page by the rules of WCAG 2.2 AA and of good practice. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(`if (globalThis.axe === undefined) { ${AXE} }`);
+  const found = await page.evaluate<{ id: string; nodes: { html: string }[] }[]>(
+    "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations)",
+  );
+  return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}`));
+}
+
+describe.skipIf(program === undefined)("the console in Chromium (needs Debian's chromium)", () => {
+  let api: PlatformApi;
+  let browser: Browser;
+  beforeAll(async () => {
+    api = await startConsole();
+    browser = await startChromium(program ?? "");
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await api?.stop();
+  });
+
+  const open = async (look: Look, viewer: "nobody" | "complete" = "nobody"): Promise<Window> =>
+    openWindow(browser, api, { client: (await viewerOf(api, viewer)).client, look });
+
+  test.each(consolePages)(
+    "$id is without a fault for axe, quiet, and as wide as its window",
+    async ({ id }) => {
+      const { client } = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const path = await pathOf(api, id);
+      for (const look of LOOKS) {
+        const window = await openWindow(browser, api, { client, look });
+        await window.page.goto(`${api.url}${path}`);
+        expect([look, await violations(window.page)]).toEqual([look, []]);
+        expect([look, window.complaints]).toEqual([look, []]);
+        const wide = await window.page.evaluate<number>("document.documentElement.scrollWidth");
+        expect([look, wide]).toEqual([look, look.width]);
+        await window.close();
+      }
+    },
+  );
+
+  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
+    "a person signs up with the keyboard alone: $width px, scripts $scripts",
+    async ({ width, scripts }) => {
+      const window = await open({ width, theme: "light", scripts });
+      const { page } = window;
+      const email = `keyboard-${width}-${scripts}@example.test`;
+      await page.goto(`${api.url}/console`);
+      await page.getByLabel("E-mail address").focus();
+      await page.keyboard.type(email);
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/code\?/);
+      expect(await page.evaluate("document.activeElement.name")).toBe("code");
+      await page.keyboard.type(await api.client().codeFor(email));
+      await page.keyboard.press("Enter");
+      await page.getByLabel("First name").focus();
+      await page.keyboard.type("Ada");
+      await page.keyboard.press("Tab");
+      await page.keyboard.type("Lovelace");
+      await page.keyboard.press("Enter");
+      await page.getByRole("radio", { name: /For myself/ }).focus();
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/\/console\?notice=welcome/);
+      expect(await page.getByRole("status").first().textContent()).toContain("Your account is ready");
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.waitForURL(/signed_out/);
+      expect(window.complaints).toEqual([]);
+      await window.close();
+    },
+  );
+
+  test("a wrong field is named to a screen reader, and has the focus", async () => {
+    const window = await open({ width: 1440, theme: "light" });
+    await window.page.goto(`${api.url}/v1/auth/email/console`);
+    await window.page.getByLabel("E-mail address").fill("ada@nowhere");
+    await window.page.getByRole("button", { name: "Send me a code" }).click();
+    const field = window.page.locator("[aria-invalid=true]");
+    await field.waitFor();
+    expect(await window.page.evaluate("document.activeElement.name")).toBe("email");
+    const described = (await field.getAttribute("aria-describedby")) ?? "";
+    const said = await window.page.evaluate<string>(
+      `${JSON.stringify(described)}.split(" ").map((id) => document.getElementById(id).textContent).join(" ")`,
+    );
+    expect(said).toContain("Check the address");
+    expect(await violations(window.page)).toEqual([]);
+    await window.close();
+  });
+
+  test("a link in a mail puts its code into the field, and signs nobody in by itself", async () => {
+    const window = await open({ width: 1440, theme: "light" });
+    const code = "0123456789abcdef".repeat(2);
+    await window.page.goto(`${api.url}/v1/auth/email/console/code#code=${code}`);
+    expect(await window.page.getByLabel("Code", { exact: true }).inputValue()).toBe(code);
+    expect(window.page.url()).not.toContain(code);
+    await window.close();
+  });
+
+  test("a session is announced two minutes before its end, and renewed without losing a form", async () => {
+    const window = await open({ width: 1440, theme: "light" }, "complete");
+    const { page } = window;
+    await page.clock.install();
+    await page.goto(`${api.url}/console/sign-out`);
+    const renew = page.getByRole("link", { name: "Stay signed in" });
+    expect(await renew.isVisible()).toBe(false);
+    await page.getByLabel("Everywhere").check();
+    await page.clock.fastForward((13 * 60 + 1) * 1000);
+    await renew.waitFor();
+    expect(await violations(page)).toEqual([]);
+    const before = await page.locator('main input[name="csrf"]').inputValue();
+    await renew.click();
+    await page.getByText("Your session goes on for 15 minutes.").waitFor();
+    expect(await page.locator('main input[name="csrf"]').inputValue()).not.toBe(before);
+    expect(await page.getByLabel("Everywhere").isChecked()).toBe(true);
+    await page.clock.fastForward(6_000);
+    expect(await renew.isVisible()).toBe(false);
+    await page.locator("main").getByRole("button", { name: "Sign out" }).click();
+    await page.waitForURL(/signed_out/);
+    expect(window.complaints).toEqual([]);
+    await window.close();
+  });
+
+  test("an ended session is renewed by itself where scripts run, and by a button where they do not", async () => {
+    for (const scripts of [true, false]) {
+      const window = await open({ width: 1440, theme: "light", scripts }, "complete");
+      await window.context.clearCookies({ name: "service_session" });
+      await window.page.goto(`${api.url}/console/sign-out`);
+      if (!scripts) {
+        expect(window.page.url()).toContain(RENEW);
+        await window.page.getByRole("button", { name: "Continue" }).click();
+      }
+      await window.page.waitForURL(/\/console\/sign-out\?notice=renewed/);
+      await window.close();
+    }
+  });
+
+  test("no other site can frame a page", async () => {
+    const window = await open({ width: 1440, theme: "light" });
+    await window.page.setContent(`<iframe src="${api.url}/v1/auth/email/console"></iframe>`);
+    await window.page.waitForTimeout(500);
+    expect(window.complaints.join(" ")).toMatch(/frame-ancestors|ERR_BLOCKED_BY_RESPONSE/);
+    await window.close();
+  });
+});

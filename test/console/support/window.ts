@@ -1,0 +1,48 @@
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { HttpClient } from "../../support/http.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+
+/** How a page is looked at. */
+export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean };
+
+export const WIDTHS = [360, 1440];
+export const THEMES = ["light", "dark"] as const;
+/** Each width in each theme. */
+export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
+
+/** A window of Chromium, and all that it complained of: messages, refused policies, errors. */
+export type Window = { page: Page; context: BrowserContext; complaints: string[]; close(): Promise<void> };
+
+const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in: "/v1/auth/email" };
+
+/** Opens a window with the cookies of a client. */
+export async function openWindow(
+  browser: Browser,
+  api: PlatformApi,
+  { client, look }: { client?: HttpClient | undefined; look: Look },
+): Promise<Window> {
+  const context = await browser.newContext({
+    viewport: { width: look.width, height: 800 },
+    colorScheme: look.theme,
+    javaScriptEnabled: look.scripts ?? true,
+    timezoneId: "Asia/Kolkata",
+    locale: "en-GB",
+    serviceWorkers: "block",
+  });
+  const cookies = Object.entries(COOKIES).flatMap(([name, path]) => {
+    const value = client?.cookie(`service_${name}`);
+    return value === undefined ? [] : [{ name: `service_${name}`, value, domain: "127.0.0.1", path }];
+  });
+  await context.addCookies(cookies);
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("requestfailed", (request) => complaints.push(`${request.url()} ${request.failure()?.errorText}`));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(`${api.url}/`)) complaints.push(`asks ${request.url()}`);
+  });
+  return { page, context, complaints, close: () => context.close() };
+}
