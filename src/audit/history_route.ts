@@ -22,6 +22,8 @@ const query = pageQuery.extend({
 });
 
 const answer = z.object({ events: z.array(historyEntry), next_cursor: z.string().nullable() });
+/** What it answers. */
+export type HistoryAnswer = z.infer<typeof answer>;
 
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 

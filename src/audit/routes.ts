@@ -1,9 +1,11 @@
+import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
+import { dailyCountsRoute } from "./daily_counts_route.ts";
 import { historyRoute } from "./history_route.ts";
 import { receiptRoute } from "./receipt_route.ts";
 
 /** The calls of specification §4 "Audit". */
-export function auditRoutes(deps: { db: Database }): Route[] {
-  return [historyRoute(deps), receiptRoute(deps)];
+export function auditRoutes(deps: { db: Database; clock: Clock }): Route[] {
+  return [historyRoute(deps), dailyCountsRoute(deps), receiptRoute(deps)];
 }

@@ -32,6 +32,9 @@ export const requestAnswer = z.object({
     .describe("Who published the platform, and the domain that they verified; null when it is not published"),
 });
 
+/** A delegation request in an answer. */
+export type RequestAnswer = z.infer<typeof requestAnswer>;
+
 /** A certificate as answers show it. */
 export const certificateAnswer = z.object({
   cert_id: z.string(),
@@ -49,6 +52,9 @@ export const certificateAnswer = z.object({
   revoked_by: z.string().nullable().describe("E-mail of the person who revoked it with a session"),
   cert_json: z.record(z.string(), z.unknown()).describe("The signed certificate (wire format §4)"),
 });
+
+/** A certificate in an answer. */
+export type CertificateAnswer = z.infer<typeof certificateAnswer>;
 
 /** Shows a request. */
 export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {

@@ -1,10 +1,19 @@
 import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
 import type { SessionAnswer } from "../../accounts/sessions/session_route.ts";
+import type { DailyCounts } from "../../audit/daily_counts_route.ts";
+import type { HistoryAnswer } from "../../audit/history_route.ts";
+import type { CertificateAnswer, RequestAnswer } from "../../delegations/answers.ts";
+
+type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 
 /** What the operations answer that pages call, by operation id. A page's own operations come in here. */
 export type Answers = {
   get_session: SessionAnswer;
   get_credits: CreditsAnswer;
+  list_delegation_requests: PageOf<RequestAnswer>;
+  list_delegations: PageOf<CertificateAnswer>;
+  list_audit_events: HistoryAnswer;
+  count_decisions: DailyCounts;
   send_code: { status: string };
   verify_code: { onboarding_step: string };
   refresh_session: { expires_at: string };

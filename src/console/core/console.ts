@@ -59,6 +59,8 @@ export function createConsole({ pages, assets, clock }: ConsoleParts) {
       const { page, sent } = requested;
       const frame = { visit, assets, pages, page };
       const early = refuseEarly(visit, requested);
+      // A part of a page that brings itself up to date is left as it is.
+      if (early !== undefined && isPart(requested)) return { status: 204, headers: {}, body: "" };
       if (early !== undefined) return outcomeReply(frame, early, 403);
       const outcome = sent === undefined ? undefined : await submitForm(page, visit, sent);
       if (outcome !== undefined && !("failure" in outcome)) return outcomeReply(frame, outcome, 200);
@@ -104,4 +106,9 @@ export function createConsole({ pages, assets, clock }: ConsoleParts) {
 
 function outcomeReply(frame: Omit<Frame, "title" | "content">, outcome: Outcome, status: number): Reply {
   return "to" in outcome ? redirectReply(outcome.to) : pageReply({ ...frame, ...outcome }, status);
+}
+
+/** Whether htmx asks, for a part of the page that is open. */
+function isPart({ exchange, sent }: Requested): boolean {
+  return sent === undefined && exchange.request.headers["hx-request"] !== undefined;
 }

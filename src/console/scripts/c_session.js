@@ -39,6 +39,7 @@ addEventListener("DOMContentLoaded", () => {
       open(button.href, "_blank", "noopener");
       return;
     }
+    await answer.json();
     const [, , renewed = ""] = csrfCookie() ?? [];
     for (const field of document.querySelectorAll('input[name="csrf"]')) {
       if (field.value === token) field.value = renewed;

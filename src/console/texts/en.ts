@@ -82,10 +82,42 @@ export const en = {
     submit: "Open the account",
   },
   home: {
-    title: "Home",
-    hello: (name: string) => `Signed in as ${name}.`,
+    title: (name: string) => (name === "" ? "Home" : `Hello, ${name}`),
+    waiting: (number: number, more: boolean) =>
+      number === 0
+        ? "Nothing waits for you"
+        : `${number}${more ? " or more" : ""} ${number === 1 ? "request waits" : "requests wait"} for you`,
+    nothingWaits: "Requests of your agents come up here. You approve, narrow or deny each of them.",
+    asks: (scopes: number) => `An agent asks for ${scopes === 1 ? "one scope" : `${scopes} scopes`}`,
+    since: "since",
+    active: (number: number) =>
+      number === 100 ? "100 active delegations or more" : `Active delegations: ${number}`,
+    nothingActive: "No agent may do anything for you at the moment.",
+    forever: "without an end",
+    until: "until",
+    denied: "Denied lately",
+    nothingDenied: "Nothing was denied.",
     credit: "Credit",
-    balance: (usd: string) => `${usd} US dollars left`,
+    balance: (usd: string) => `${usd} US dollars`,
+    decisionsLeft: (number: number) =>
+      `Enough for ${number.toLocaleString("en")} ${number === 1 ? "decision" : "decisions"}.`,
+    lasts(days: number) {
+      if (days === Number.POSITIVE_INFINITY) return "Nothing was used in the last 7 days.";
+      if (days < 1) return "At the rate of the last 7 days it lasts less than a day.";
+      const whole = Math.floor(days);
+      return `At the rate of the last 7 days it lasts ${whole > 999 ? "more than 999" : whole} ${whole === 1 ? "day" : "days"}.`;
+    },
+    low: "Your credit runs low. Ask who runs this service for more: decisions end when it is used up.",
+    decisions: "Decisions of the last two weeks",
+    notCounted: "There are too many to be counted just now.",
+  },
+  decisions: {
+    chart: "Decisions by day and result; days in UTC",
+    asTable: "As a table",
+    day: "Day",
+    allow: "Allowed",
+    deny: "Denied",
+    indeterminate: "Not decided",
   },
   errors: FOREIGN,
 };

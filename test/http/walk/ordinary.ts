@@ -302,6 +302,10 @@ export const ordinaryCalls: Record<string, Calls> = {
     await person.client.get("/v1/service/audit/personal?limit=25"),
     await person.client.get("/v1/service/audit/personal?event_type=proof.presented"),
   ],
+  count_decisions: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal/days"),
+    await person.client.get("/v1/service/audit/personal/days?days=90"),
+  ],
   get_receipt: async (_, scene) => [
     await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`),
     await scene.keyed("GET", `/v1/service/receipts/${scene.receiptId}`),
