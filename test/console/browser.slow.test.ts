@@ -40,10 +40,10 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
   test.each(consolePages)(
     "$id is without a fault for axe, quiet, and as wide as its window",
     async ({ id }) => {
-      const { client } = await viewerOf(api, visits[id]?.viewer ?? "nobody");
-      const path = await pathOf(api, id);
+      const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const path = pathOf(id, viewer);
       for (const look of LOOKS) {
-        const window = await openWindow(browser, api, { client, look });
+        const window = await openWindow(browser, api, { client: viewer.client, look });
         await window.page.goto(`${api.url}${path}`);
         expect([look, await violations(window.page)]).toEqual([look, []]);
         expect([look, window.complaints]).toEqual([look, []]);

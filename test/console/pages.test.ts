@@ -38,7 +38,7 @@ describe("every page", () => {
     "$id runs nothing of its own, is kept nowhere and framed nowhere",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
-      const path = await pathOf(api, id);
+      const path = pathOf(id, browser);
       const shown = await browser.open(path);
       expect([shown.status, shown.path]).toEqual([200, path]);
       const header = (name: string) => shown.headers.get(name);

@@ -17,10 +17,10 @@ test("every page of the console, as it looks", async () => {
   const api = await startConsole();
   const browser = await startChromium(program);
   for (const { id } of consolePages) {
-    const { client } = await viewerOf(api, visits[id]?.viewer ?? "nobody");
-    const path = await pathOf(api, id);
+    const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    const path = pathOf(id, viewer);
     for (const look of LOOKS) {
-      const window = await openWindow(browser, api, { client, look });
+      const window = await openWindow(browser, api, { client: viewer.client, look });
       const answer = await window.page.goto(`${api.url}${path}`);
       expect([id, answer?.status()]).toEqual([id, 200]);
       const file = join(FOLDER, `${id}-${look.theme}-${look.width}.png`);

@@ -11,6 +11,9 @@ export type Answers = {
   get_session: SessionAnswer;
   get_credits: CreditsAnswer;
   list_delegation_requests: PageOf<RequestAnswer>;
+  get_delegation_request: RequestAnswer;
+  approve_delegation_request: { cert_id: string };
+  deny_delegation_request: { status: string };
   list_delegations: PageOf<CertificateAnswer>;
   list_audit_events: HistoryAnswer;
   count_decisions: DailyCounts;

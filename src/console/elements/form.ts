@@ -75,18 +75,35 @@ export function textField(visit: Visit, { attributes = {}, ...field }: Field): H
 /** One of several choices, as radio buttons. */
 export type Choice = { value: string; label: string; hint?: Piece };
 
+type ChoiceField = Field & { choices: readonly Choice[] };
+
 /** Choices of which one is taken. */
-export function choiceField(visit: Visit, field: Field & { choices: readonly Choice[] }): Html {
-  const { id, value, described, isWrong } = stateOf(visit, field);
-  return html`<fieldset class="field choices" aria-describedby=${described} aria-invalid=${isWrong && "true"}>
+export function choiceField(visit: Visit, field: ChoiceField): Html {
+  const { value } = stateOf(visit, field);
+  return choices(visit, field, { type: "radio", required: true, isChosen: (choice) => choice === value });
+}
+
+/** Choices of which any are taken; all of them until the person has unticked some. */
+export function boxField(visit: Visit, field: ChoiceField): Html {
+  const failure = visit.failure?.form === field.form ? visit.failure : undefined;
+  const chosen = failure?.typed.all(field.name);
+  const isChosen = (choice: string) => chosen === undefined || chosen.includes(choice);
+  return choices(visit, field, { type: "checkbox", required: false, isChosen });
+}
+
+type Boxes = { type: "radio" | "checkbox"; required: boolean; isChosen(value: string): boolean };
+
+function choices(visit: Visit, field: ChoiceField, { type, required, isChosen }: Boxes): Html {
+  const { id, described } = stateOf(visit, field);
+  return html`<fieldset class="field choices" aria-describedby=${described}>
     <legend>${field.label}</legend>
     ${field.hint && html`<p class="hint" id=${`${id}-hint`}>${field.hint}</p>`}
     ${faultOf(visit, field)}
     ${field.choices.map(
       (choice, place) => html`<div class="choice">
-        <input type="radio" id=${`${id}-${place}`} name=${field.name} value=${choice.value} checked=${
-          choice.value === value
-        } required />
+        <input type=${type} id=${`${id}-${place}`} name=${field.name} value=${choice.value} checked=${isChosen(
+          choice.value,
+        )} required=${required} />
         <label for=${`${id}-${place}`}>${choice.label}${choice.hint && html`<span class="hint">${choice.hint}</span>`}</label>
       </div>`,
     )}

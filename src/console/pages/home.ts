@@ -72,7 +72,6 @@ function requestItem(visit: Visit, request: RequestAnswer): Html {
   return html`<li>
     <p><a href=${visit.at(`/requests/${encodeURIComponent(request.request_id)}`)}>${home.asks(request.requested_scope.length)}</a>
     ${" "}<span class="quiet">${home.since} ${time(request.created_at)}</span></p>
-    ${request.reason && html`<p>${request.reason}</p>`}
     ${scopeList(request.requested_scope)}
   </li>`;
 }
