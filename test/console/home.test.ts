@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { en } from "../../src/console/texts/en.ts";
+import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
 import { XSS_CORPUS } from "../support/xss_corpus.ts";
 import { markupOf, startConsole } from "./support/console.ts";
@@ -11,13 +13,17 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("home", () => {
+  test("has words for every reason of a denial", () => {
+    expect(Object.keys(en.decisions.reasons).sort()).toEqual([...decisionReasons.deny].sort());
+  });
+
   test("shows what waits, is active, was denied, and what credit is left", async () => {
     const { words, text } = await (await viewerOf(api, "busy")).open("/console");
     expect(words).toContain("Hello, Ada");
     expect(words).toContain("1 request waits for you");
     expect(words).toContain("An agent asks for 2 scopes");
     expect(words).toContain("Active delegations: 1");
-    expect(words).toContain("custom:orders:refund not_delegated");
+    expect(words).toContain("custom:orders:refund : The delegation does not have this scope");
     expect(words).toContain("10.00 US dollars");
     expect(words).toContain("Enough for 5,000 decisions.");
     expect(words).toMatch(/At the rate of the last 7 days it lasts more than 999 days\./);
@@ -72,7 +78,7 @@ describe("a request", () => {
     const seen = await viewerOf(api, "busy");
     const path = `/console/requests/${seen.ids.request}`;
     const asked = await seen.open(path);
-    expect(asked.words).toContain("1440 minutes after you approve");
+    expect(asked.words).toContain("1 day after you approve");
     const none = await asked.send("approve", { approved_scope: "" });
     expect(none.status).toBe(400);
     const home = await asked.send("approve", { approved_scope: "data:read" });

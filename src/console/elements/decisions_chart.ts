@@ -4,7 +4,7 @@ import type { Texts } from "../texts/en.ts";
 
 const WIDTH = 640;
 const HEIGHT = 180;
-const BASE = HEIGHT - 24;
+const BASE = HEIGHT - 1;
 const RESULTS = ["allow", "deny", "indeterminate"] as const;
 
 /** Decisions by day and result: bars for who sees them, and the same figures as a table. */
@@ -16,10 +16,9 @@ export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${words.chart}>
       <line class="axis" x1="0" x2=${WIDTH} y1=${BASE + 0.5} y2=${BASE + 0.5} />
       ${days.map((day, place) => bar(day, { x: place * step, width: step, most }))}
-      <text class="label" x="0" y=${HEIGHT - 6}>${days[0]?.day}</text>
-      <text class="label end" x=${WIDTH} y=${HEIGHT - 6}>${days.at(-1)?.day}</text>
     </svg>
     <figcaption>
+      <p class="ends"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></p>
       <ul class="legend">${RESULTS.map((result) => html`<li class=${result}>${words[result]}</li>`)}</ul>
     </figcaption>
   </figure>

@@ -6,6 +6,7 @@ import { page, signedIn, type Visit } from "../core/page.ts";
 import { decisionsChart } from "../elements/decisions_chart.ts";
 import { scopeList } from "../elements/scopes.ts";
 import { time } from "../elements/time.ts";
+import type { Texts } from "../texts/en.ts";
 
 const SHOWN = 5;
 /** Days whose decisions tell how fast credit is used. */
@@ -94,9 +95,13 @@ function denied({ texts }: Visit, { denials }: Home): Html {
       ({
         occurred_at,
         details,
-      }) => html`<li><p><code>${details.required_scope}</code> ${details.decision_reason}</p>
+      }) => html`<li><p><code>${details.required_scope}</code>: ${reasonOf(texts, details.decision_reason ?? "")}</p>
         <p class="quiet">${time(occurred_at)}</p></li>`,
     )}</ul></section>`;
+}
+
+function reasonOf({ decisions }: Texts, reason: string): string {
+  return (Object.hasOwn(decisions.reasons, reason) && decisions.reasons[reason]) || reason;
 }
 
 function credit({ texts }: Visit, { credits, counts }: Home): Html {

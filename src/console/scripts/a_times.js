@@ -1,6 +1,8 @@
 // Shows times in the reader's zone; the machine-readable time, and UTC on hovering, stay.
 (() => {
-  const format = new Intl.DateTimeFormat(document.documentElement.lang, {
+  const { lang } = document.documentElement;
+  const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));
+  const format = new Intl.DateTimeFormat(own ?? (lang === "en" ? "en-GB" : lang), {
     day: "numeric",
     month: "short",
     year: "numeric",

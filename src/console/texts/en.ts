@@ -1,3 +1,4 @@
+import { REASONS, span } from "./en_decisions.ts";
 import { FOREIGN } from "./en_errors.ts";
 
 /** The console's English. A translation is another value of the same type. */
@@ -126,7 +127,7 @@ export const en = {
     asked: "Asked",
     ends: "Ends",
     lasting: (seconds: number | null) =>
-      seconds === null ? "without an end" : `${Math.ceil(seconds / 60)} minutes after you approve`,
+      seconds === null ? "without an end" : `${span(seconds)} after you approve`,
     constraints: "Constraints",
     decided: "Decided",
     approveTitle: "Approve",
@@ -145,6 +146,7 @@ export const en = {
     allow: "Allowed",
     deny: "Denied",
     indeterminate: "Not decided",
+    reasons: REASONS,
   },
   errors: FOREIGN,
 };
