@@ -16,6 +16,7 @@ const BENCHES = {
   vault: "Signatures over mutual TLS, audited, against signing in process",
   vault_start: "Starts of a vault behind a long audit, against one behind a short one",
   operator: "The operator in a cluster with 10,000 delegations: starts, writes, memory, waits",
+  console: "The console's home page in Chromium: the first content, and bytes over the wire",
   revocation_list: "Long revocation lists, and challenges signed beside them",
 } as const;
 

@@ -4,15 +4,13 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { processPart } from "../../src/dev/process/part.ts";
-import { freePort } from "../../src/dev/process/ports.ts";
-import { untilAnswers } from "../../src/dev/stack_parts.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { createSecretBox } from "../../src/secret_box.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
+import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { median } from "./median.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
@@ -39,8 +37,6 @@ const CASES = [
 ] as const;
 type Case = (typeof CASES)[number];
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-
 let folder: string;
 let postgresPid: number;
 await withBenchDatabase({}, async (database) => {
@@ -52,7 +48,7 @@ await withBenchDatabase({}, async (database) => {
   for (const [n, world] of worlds.entries()) {
     await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
   }
-  const api = await startApiProcess(url, sealingKey);
+  const api = await startApiProcess(folder, url, sealingKey);
   try {
     await measureRound(worlds, api);
     const rounds: Round[] = [];
@@ -186,35 +182,3 @@ function requestOf({ world, bundle }: Proven): Buffer {
 }
 
 type RunningApi = Awaited<ReturnType<typeof startApiProcess>>;
-
-async function startApiProcess(databaseUrl: string, sealingKey: Buffer) {
-  const [port, health] = [await freePort(), await freePort()];
-  const none = join(folder, "none.pem");
-  await writeFile(none, "");
-  const baseUrl = `http://127.0.0.1:${port}`;
-  const part = processPart({
-    name: "api",
-    title: "API",
-    command: process.execPath,
-    args: [join(root, "src", "main.ts"), "api"],
-    env: {
-      DATABASE_URL: databaseUrl,
-      SEALING_KEY: sealingKey.toString("base64"),
-      DEVELOPMENT: "true",
-      PORT: String(port),
-      BASE_URL: baseUrl,
-      HEALTH_PORT: String(health),
-      VAULT_URL: "https://127.0.0.1:1",
-      VAULT_CA_FILE: none,
-      VAULT_CERT_FILE: none,
-      VAULT_KEY_FILE: none,
-    },
-    ready: (signal) => untilAnswers(`http://127.0.0.1:${health}/readyz`, signal),
-  });
-  const running = await part.start({
-    logFile: join(folder, "api.log"),
-    signal: new AbortController().signal,
-    spawned: () => {},
-  });
-  return { port, pid: running.pid, stop: () => running.stop() };
-}
