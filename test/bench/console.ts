@@ -7,6 +7,7 @@ import { createProofWorld } from "../support/proof_world.ts";
 import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { median } from "./median.ts";
+import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 
 /**
  * How soon a person sees the console's home page, and what goes over the wire: 40 loads in Chromium, each with
@@ -19,7 +20,7 @@ const DECISIONS = 20_000;
 const program = await findChromium();
 if (program === undefined) throw new Error("Chromium is needed: apt-get install chromium");
 const browser = await startChromium(program);
-await withBenchDatabase({}, async ({ db, url, folder }) => {
+await withBenchDatabase({}, async ({ db, url, folder, postgresPid }) => {
   const sealingKey = randomBytes(32);
   const world = await createProofWorld(db, createSecretBox(sealingKey));
   await fillHistory(db, world.accountId);
@@ -30,12 +31,21 @@ await withBenchDatabase({}, async ({ db, url, folder }) => {
     const cookies = await signIn(baseUrl, account?.email ?? "");
     const seen: Load[] = [];
     for (let load = 0; load <= LOADS; load += 1) seen.push(await loadHome(browser, baseUrl, cookies));
+    const used = () => Promise.all([processorTime(api.pid), processorTimeWithChildren(postgresPid)]);
+    const before = await used();
+    const header = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
+    for (let load = 0; load < LOADS; load += 1) {
+      await (await fetch(`${baseUrl}/console`, { headers: { cookie: header } })).text();
+    }
+    const spent = (await used()).map((time, part) => (time - (before[part] ?? 0)) / LOADS / 1000);
     const warm = seen.slice(1);
     const by = (key: keyof Load) => warm.map((load) => load[key]).sort((a, b) => a - b);
     const figures = {
       first_content_ms_median: Math.round(median(by("firstContentMs"))),
       first_content_ms_p95: Math.round(by("firstContentMs")[Math.ceil(LOADS * 0.95) - 1] ?? 0),
       answer_ms_median: Math.round(median(by("answerMs"))),
+      api_cpu_ms: Number((spent[0] ?? 0).toFixed(1)),
+      postgres_cpu_ms: Number((spent[1] ?? 0).toFixed(1)),
       kilobytes: Number(((by("bytes").at(-1) ?? 0) / 1000).toFixed(1)),
     };
     if (process.argv.includes("--json")) {

@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
+import { ApiError } from "../../../src/errors.ts";
+import type { OperationInput } from "../../../src/http/exchange/in_process.ts";
+import type { SiteDeps } from "../../../src/http/site.ts";
+import { type Call, route } from "../../../src/route.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+
+const seen: Call<"session", unknown, unknown, unknown>[] = [];
+const see = route({
+  id: "see",
+  method: "POST",
+  path: "/v1/see/{name}",
+  summary: "See what arrives",
+  access: "account",
+  onboarding: "any",
+  idempotent: true,
+  params: z.object({ name: z.string() }),
+  query: z.object({ a: z.string().optional() }),
+  body: z.object({ number: z.int() }).optional(),
+  answer: { status: 200, schema: z.object({ seen: z.int() }), description: "How many were seen" },
+  errors: [],
+  async handle(call) {
+    seen.push(call as never);
+    return { body: { seen: seen.length } };
+  },
+});
+const fail = route({
+  id: "fail",
+  method: "GET",
+  path: "/v1/fail",
+  summary: "Fail",
+  access: "public",
+  answer: { status: 200, schema: z.object({}), description: "Never" },
+  errors: [],
+  handle: async () => Promise.reject(new Error("a secret of the house")),
+});
+
+let api: TestApi;
+let next: { id: string; input?: OperationInput } = { id: "see" };
+beforeAll(async () => {
+  const site = ({ inProcess }: SiteDeps) => ({
+    id: "site",
+    serves: (path: string) => path === "/site",
+    answer: async (exchange: Parameters<typeof inProcess>[0]) => {
+      const told = await inProcess(exchange, next.id, next.input).then(
+        ({ status, body, cookies }) => ({ status, body, cookies: cookies.length }),
+        (error: unknown) =>
+          error instanceof ApiError ? { status: error.status, code: error.code } : String(error),
+      );
+      return { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(told) };
+    },
+  });
+  api = await startApi({ site, routes: () => [see, fail] });
+});
+afterAll(() => api.stop());
+
+async function person() {
+  const client = api.client();
+  await client.signIn(`person-${crypto.randomUUID()}@example.test`);
+  const ask = async (id: string, input?: OperationInput, headers: Record<string, string> = {}) => {
+    next = input === undefined ? { id } : { id, input };
+    return (await client.get("/site", { headers })).body;
+  };
+  return { ask, csrf: client.cookie("service_csrf") ?? "" };
+}
+
+describe("an operation that is called in process", () => {
+  const params = { name: "a/b" };
+
+  test("knows its caller, and gets what it is given", async () => {
+    const { ask, csrf } = await person();
+    const answer = await ask("see", {
+      params,
+      query: { a: "1 & 2", b: undefined },
+      body: { number: 7 },
+      csrf,
+    });
+    expect(answer).toMatchObject({ status: 200, cookies: 0 });
+    expect(seen.at(-1)).toMatchObject({
+      params,
+      query: { a: "1 & 2" },
+      body: { number: 7 },
+      ip: "127.0.0.1",
+    });
+  });
+
+  test("is refused without the CSRF token, without a session and with a wrong body", async () => {
+    const { ask, csrf } = await person();
+    expect(await ask("see", { params })).toEqual({ status: 403, code: "csrf_failed" });
+    expect(await ask("see", { params, csrf, body: { number: "7" } })).toEqual({
+      status: 400,
+      code: "invalid_request",
+    });
+    next = { id: "see", input: { params, csrf } };
+    expect((await api.client().get("/site")).body).toEqual({ status: 401, code: "auth_required" });
+  });
+
+  test("is never called by an API key that the request brings along", async () => {
+    const { ask } = await person();
+    expect(await ask("see", { params }, { "x-service-api-key": "dpz_any" })).toEqual({
+      status: 403,
+      code: "csrf_failed",
+    });
+  });
+
+  test("happens once under an idempotency key", async () => {
+    const { ask, csrf } = await person();
+    const input = { params, csrf, body: { number: 1 }, idempotencyKey: "once" };
+    const [one, two] = [await ask("see", input), await ask("see", input)];
+    expect(two).toEqual(one);
+    expect(await ask("see", { ...input, body: { number: 2 } })).toEqual({
+      status: 409,
+      code: "idempotency_conflict",
+    });
+  });
+
+  test("says nothing of what broke, and has it logged and counted under its own name", async () => {
+    const { ask } = await person();
+    expect(await ask("fail")).toEqual({ status: 500, code: "internal" });
+    expect(api.lines.find((line) => line.includes('"route":"fail"'))).toBeDefined();
+    expect(await api.metrics.registry.metrics()).toMatch(/route="fail",status="500"\} 1/);
+    const log = api.lines.filter((line) => line.includes('"route":"site"'));
+    expect(log).toEqual([]);
+  });
+});
