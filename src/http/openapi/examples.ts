@@ -149,6 +149,7 @@ function ofType(schema: Json, name: string): unknown {
   if (type === "integer" || type === "number") return minimum ?? 0;
   if (type === "boolean") return true;
   if (type === "null") return null;
+  if (format === "date") return TIME.slice(0, 10);
   return format === "date-time" ? TIME : "text";
 }
 
