@@ -28,9 +28,10 @@ test("names are found where pages have them", () => {
 describe("docs/architecture.md", () => {
   const walks = read("docs/architecture.md").split(/^### /m).slice(1);
 
-  test("walks through the four main journeys", () => {
+  test("walks through the five main journeys", () => {
     expect(walks.map((walk) => walk.split("\n")[0])).toEqual([
       "Sign-in",
+      "A page",
       "YAML to certificate",
       "Proof to decision",
       "Change to webhook",

@@ -10,9 +10,9 @@ import { median } from "./median.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 
 /**
- * How soon a person sees the console's home page, and what goes over the wire: 40 loads in Chromium, each with
- * an empty cache, of an account with 20,000 decisions in two weeks. The aim: the first content within 100 ms
- * for 95 of 100, and 60 kB. `node test/bench/console.ts [--json]`.
+ * How soon a person sees the console's home page, and what goes over the wire: 40 loads in Chromium, each
+ * with an empty cache, of an account with 20,000 decisions in two weeks. The aim: the first content within
+ * 100 ms for 95 of 100, and 60 kB. `node test/bench/console.ts [--json]`.
  */
 const LOADS = 40;
 const DECISIONS = 20_000;

@@ -149,10 +149,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   };
   const pages = [mailboxPage(mailbox), ...(options.pages ?? [])];
   const place = { host: "127.0.0.1", port: 0 };
-  const server = await startServer(
-    createApp({ ...app, pages, ...(options.site && { site: options.site }) }),
-    place,
-  );
+  const server = await startServer(createApp({ ...app, pages, ...siteOf(options) }), place);
   const operatorServer = await startServer(createApp({ ...app, forOperator: true }), place);
   const operatorUrl = `http://127.0.0.1:${operatorServer.port}`;
   const url = `http://127.0.0.1:${server.port}`;
@@ -173,6 +170,10 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       await database?.drop();
     },
   };
+}
+
+function siteOf({ site }: ApiOptions): Pick<AppDeps, "site"> {
+  return site === undefined ? {} : { site };
 }
 
 function memory(lines: string[]): Writable {

@@ -13,7 +13,7 @@ export type PageAccess = "public" | "signed_in" | "onboarded";
 export type Page<D = unknown> = {
   /** Unique name, snake_case. */
   id: string;
-  /** Path below the base URL, with `{name}` parameters. Those below `/console` exist for organizations too. */
+  /** Path below the base URL, with `{name}` parameters. Below `/console` it is an organization's page too. */
   path: string;
   access: PageAccess;
   /** Every operation that it calls; others are refused. */
