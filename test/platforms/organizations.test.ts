@@ -4,14 +4,14 @@ import { errorCode, platformApi, registerPlatform } from "../support/platform_wo
 
 const api = platformApi();
 const ORGANIZATION = "/v1/service/platforms";
+
 test("who is not signed in, repeats no CSRF token or has no complete account is told that first", async () => {
-  const path = "/v1/service/organization/members";
   const { client } = await api.person();
-  expect(errorCode(await api.client().post(path))).toBe("auth_required");
-  expect(errorCode(await client.post(path, undefined, { csrf: false }))).toBe("csrf_failed");
+  expect(errorCode(await api.client().post(ORGANIZATION))).toBe("auth_required");
+  expect(errorCode(await client.post(ORGANIZATION, undefined, { csrf: false }))).toBe("csrf_failed");
   const beginner = api.client();
   await beginner.signIn(`${randomUUID()}@example.test`);
-  expect(errorCode(await beginner.post(path))).toBe("onboarding_incomplete");
+  expect(errorCode(await beginner.post(ORGANIZATION))).toBe("onboarding_incomplete");
 });
 
 test("an organization registers as many platforms as it likes, each with keys and agents of its own", async () => {

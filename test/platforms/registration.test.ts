@@ -30,6 +30,7 @@ describe("registering a personal platform", () => {
       name: "Shop",
       platform_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       publish_state: "draft",
+      published_domain: null,
       signing_secret: expect.stringMatching(/^dps_[\w-]{43}$/),
       surface_type: "agentic_api",
       webhook_signing_secret: expect.stringMatching(/^whsec_[A-Za-z0-9+/]{43}=$/),
