@@ -134,6 +134,39 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
+  test("a session's end is announced without scripts too, and not before it is near", async () => {
+    const window = await open({ width: 360, theme: "dark", scripts: false }, "complete");
+    const renew = window.page.getByRole("link", { name: "Stay signed in" });
+    await window.page.goto(`${api.url}/console`);
+    expect(await renew.isVisible()).toBe(false);
+    api.clock.advance(13 * 60);
+    await window.page.goto(`${api.url}/console`);
+    await renew.waitFor();
+    await window.close();
+  });
+
+  test("home brings what waits up to date by itself", async () => {
+    const seen = await viewerOf(api, "busy");
+    const window = await openWindow(browser, api, {
+      client: seen.client,
+      look: { width: 1440, theme: "light" },
+    });
+    const { page } = window;
+    await page.clock.install();
+    await page.goto(`${api.url}/console`);
+    await page.getByText("1 request waits for you").waitFor();
+    await (await seen.open(`/console/requests/${seen.ids.request}`)).send("deny");
+    await page.clock.fastForward(31_000);
+    await page.getByText("Nothing waits for you").waitFor();
+    await page.getByText("Denied lately").waitFor();
+    await seen.client.post("/v1/auth/logout");
+    await page.clock.fastForward(31_000);
+    await page.waitForTimeout(300);
+    expect(await page.getByText("Nothing waits for you").isVisible()).toBe(true);
+    expect(window.complaints).toEqual([]);
+    await window.close();
+  });
+
   test("an ended session is renewed by itself where scripts run, and by a button where they do not", async () => {
     for (const scripts of [true, false]) {
       const window = await open({ width: 1440, theme: "light", scripts }, "complete");
