@@ -38,6 +38,7 @@ export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }):
     path: "/v1/service/audit/personal/days",
     summary: "Count the account's decisions by day",
     access: "session",
+    roles: ["approver", "developer", "auditor"],
     query,
     answer: { status: 200, schema: answer, description: "The counts" },
     errors: [],
