@@ -46,6 +46,8 @@ describe("the table of docs/organizations.md", () => {
     );
     const changing = ofAuditors.map((row) => row.operation).filter((id) => !reading.includes(id));
     expect(changing).toEqual(["leave_organization"]);
+    const shut = documentedRows().filter((row) => row.roles !== "person" && !row.roles.includes("auditor"));
+    expect(shut.map((row) => row.operation).filter((id) => reading.includes(id))).toEqual([]);
   });
 });
 
