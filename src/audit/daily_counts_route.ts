@@ -48,11 +48,11 @@ export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }):
         addSeconds(today, -ago * DAY_SECONDS),
       ).reverse();
       const { rows } = await db.raw<{ rows: Row[] }>(
-        `select to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD') as day, decision, count(*)::int as number,
+        `select (occurred_at at time zone 'UTC')::date::text as day, decision, count(*)::int as number,
            (count(*) filter (where decision <> 'indeterminate' and verifier_account_id is null))::int as charged
          from audit_events
          where account_id = ? and occurred_at >= ? and decision is not null
-         group by 1, 2`,
+         group by (occurred_at at time zone 'UTC')::date, decision`,
         [accountId, listed[0] ?? today],
       );
       return { body: { days: listed.map((start) => countsOf(dayOf(start), rows)) } };
