@@ -71,7 +71,7 @@ describe("the Dockerfile", () => {
   });
 });
 
-/** What files import when they run, by package. */
+/** What files import, or read by `import.meta.resolve`, when they run: by package. */
 function packagesOf(globs: string[], exclude: RegExp): string[] {
   const found = new Set<string>();
   for (const path of globSync(globs, { cwd: ROOT }).filter((each) => !exclude.test(each))) {
@@ -84,11 +84,20 @@ function packagesOf(globs: string[], exclude: RegExp): string[] {
 }
 
 function packageIn(node: Node): string | undefined {
-  const loads = /^(Import|Export(Named|All))(Declaration|Expression)$/.test(node.type);
   const isType = node.importKind === "type" || node.exportKind === "type";
-  const source = (node.source as { value?: unknown } | null | undefined)?.value;
-  if (!loads || isType || typeof source !== "string" || /^(\.|node:)/.test(source)) return undefined;
+  const source = sourceOf(node)?.value;
+  if (isType || typeof source !== "string" || /^(\.|node:)/.test(source)) return undefined;
   return /^(?:@[^/]+\/)?[^/]+/.exec(source)?.[0];
+}
+
+type Literal = { value?: unknown } | null | undefined;
+
+function sourceOf(node: Node): Literal {
+  if (/^(Import|Export(Named|All))(Declaration|Expression)$/.test(node.type)) return node.source as Literal;
+  if (node.type !== "CallExpression") return undefined;
+  const callee = node.callee as { object?: { type: string }; property?: { name: string } };
+  const isResolve = callee.object?.type === "MetaProperty" && callee.property?.name === "resolve";
+  return isResolve ? (node.arguments as Literal[])[0] : undefined;
 }
 
 test.each([

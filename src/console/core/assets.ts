@@ -1,6 +1,5 @@
 import { hash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
 import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import type Koa from "koa";
@@ -30,7 +29,11 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
   const assets = {
     style: add("style.css", "text/css; charset=utf-8", joined("style", ".css")),
     script: add("console.js", "text/javascript; charset=utf-8", joined("scripts", ".js")),
-    htmx: add("htmx.js", "text/javascript; charset=utf-8", readPackage("htmx.org/dist/htmx.min.js")),
+    htmx: add(
+      "htmx.js",
+      "text/javascript; charset=utf-8",
+      readFileSync(new URL(import.meta.resolve("htmx.org/dist/htmx.min.js")), "utf8"),
+    ),
     icon: add("icon.svg", "image/svg+xml", readFileSync(join(HERE, "style", "icon.svg"), "utf8")),
   };
   return {
@@ -60,10 +63,4 @@ function joined(folder: string, ending: string): string {
     .sort()
     .map((name) => readFileSync(join(HERE, folder, name), "utf8"))
     .join("\n");
-}
-
-function readPackage(path: string): string {
-  const [name = "", ...rest] = path.split("/");
-  const main = createRequire(import.meta.url).resolve(`${name}/package.json`);
-  return readFileSync(join(main, "..", ...rest), "utf8");
 }
