@@ -115,7 +115,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
   });
 
   test("are one in a cluster also without policies and roles, unless it has no operator", async () => {
-    const args = ["install", "second", CHART, "--namespace", "desk", "--no-hooks", "--dry-run=server"];
+    const args = ["install", "second", CHART, "--namespace", "apart", "--no-hooks", "--dry-run=server"];
     const second = (operator: Values) => {
       const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };
       return helmWithValues(path, args, mergeValues(PRODUCTION, bare), { KUBECONFIG: cluster.kubeconfig });

@@ -87,6 +87,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
   }
 
   const approval = async () => (await world.get("delegations", "help")).status?.approval;
+  /** A call is answered before the log has it: ask with `expect.poll`. */
   const audited = async (user: string) =>
     ((await kubernetes.audited()) as AuditLine[]).filter(
       (line) => line.user.username === user && line.objectRef.namespace === world.namespace,
@@ -129,12 +130,14 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
     test("an approver, and may, approve as that person; the audit log names both", async () => {
       const asAnn = kubernetes.withToken("token-of-ivy", { name: PEOPLE.approver.name });
       expect((await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE)).status).toBe(200);
-      expect(await audited(TOKENS["token-of-ivy"].name)).toContainEqual(
-        expect.objectContaining({
-          impersonatedUser: expect.objectContaining({ username: PEOPLE.approver.name }),
-          objectRef: expect.objectContaining({ subresource: "status" }),
-        }),
-      );
+      await expect
+        .poll(() => audited(TOKENS["token-of-ivy"].name))
+        .toContainEqual(
+          expect.objectContaining({
+            impersonatedUser: expect.objectContaining({ username: PEOPLE.approver.name }),
+            objectRef: expect.objectContaining({ subresource: "status" }),
+          }),
+        );
     });
 
     test("an approver have not the approver's uid", async () => {
@@ -185,19 +188,26 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       const path = world.path("delegations", "help");
       const forced = await wil("PATCH", path, { metadata: { finalizers: null, annotations } }, MERGE);
       expect(forced.status).toBe(200);
-      const notes = (await audited(PEOPLE.wildcard.name)).map(({ annotations: of }) => of);
-      expect(notes).toContainEqual(
-        expect.objectContaining({ "deputize-objects/forced-delete": "the authority of the object goes on" }),
-      );
+      const notes = async () => (await audited(PEOPLE.wildcard.name)).map(({ annotations: of }) => of);
+      await expect
+        .poll(notes)
+        .toContainEqual(
+          expect.objectContaining({
+            "deputize-objects/forced-delete": "the authority of the object goes on",
+          }),
+        );
     });
 
     test("are noted when a policy refused them, with its words", async () => {
       const wil = kubernetes.withToken("token-of-wil");
       await wil("PATCH", statusPath, { status: { certID: "forged" } }, MERGE);
-      const [line] = await audited(PEOPLE.wildcard.name);
-      expect(line?.annotations["validation.policy.admission.k8s.io/validation_failure"]).toContain(
-        "only the operator writes the status",
-      );
+      const failures = async () =>
+        (await audited(PEOPLE.wildcard.name)).map(
+          ({ annotations: of }) => of["validation.policy.admission.k8s.io/validation_failure"],
+        );
+      await expect
+        .poll(failures)
+        .toContainEqual(expect.stringContaining("only the operator writes the status"));
     });
   });
 });
