@@ -1,18 +1,13 @@
 import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
+import { numberOf } from "../input/pagination.ts";
 import { type Route, route } from "../route.ts";
 
 const DAY_SECONDS = 24 * 60 * 60;
 
 const query = z.object({
-  days: z
-    .string()
-    .regex(/^[1-9]\d?$/, "must be a whole number from 1 to 90")
-    .transform(Number)
-    .refine((days) => days <= 90, "must be a whole number from 1 to 90")
-    .default(14)
-    .describe("How many days, today included"),
+  days: z.preprocess(numberOf, z.int().min(1).max(90)).default(14).describe("How many days, today included"),
 });
 
 const count = z.int().min(0);

@@ -6,7 +6,7 @@ import { ApiError } from "../errors.ts";
  * A number as a query says it: decimal digits and nothing else. Anything else stays text, which its schema
  * refuses.
  */
-function numberOf(text: unknown): unknown {
+export function numberOf(text: unknown): unknown {
   return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
 }
 
