@@ -189,13 +189,11 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       const forced = await wil("PATCH", path, { metadata: { finalizers: null, annotations } }, MERGE);
       expect(forced.status).toBe(200);
       const notes = async () => (await audited(PEOPLE.wildcard.name)).map(({ annotations: of }) => of);
-      await expect
-        .poll(notes)
-        .toContainEqual(
-          expect.objectContaining({
-            "deputize-objects/forced-delete": "the authority of the object goes on",
-          }),
-        );
+      await expect.poll(notes).toContainEqual(
+        expect.objectContaining({
+          "deputize-objects/forced-delete": "the authority of the object goes on",
+        }),
+      );
     });
 
     test("are noted when a policy refused them, with its words", async () => {

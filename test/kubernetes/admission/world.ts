@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { OPERATOR } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes, KubernetesAnswer, KubernetesUser } from "../../support/kubernetes/server.ts";
+import { until } from "../../support/process.ts";
 
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const MERGE_PATCH = "application/merge-patch+json";
@@ -100,6 +101,11 @@ export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionW
   await role("both", [edits, writesStatus, approves("shop")]);
   await role("wildcard", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
   await role("operator", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
+  // The API server hears of roles a moment after it has stored them, and of the last one last.
+  await until(
+    "the roles count",
+    async () => (await call("operator", "GET", path("platforms"))).status === 200,
+  );
 
   const declare: AdmissionWorld["declare"] = (who, name, spec = {}) =>
     call(who, "POST", path("delegations"), {
