@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { startReceiver } from "../events/support/receiver.ts";
-import { type Load, type LoadReport, linesOf, startLoad } from "./load/load.ts";
+import { type Load, type LoadOptions, type LoadReport, linesOf, startLoad } from "./load/load.ts";
 import { arrowLines } from "./phases/arrow_table.ts";
 import { tryArrows } from "./phases/arrows.ts";
 import {
@@ -99,7 +99,7 @@ const atApi = <T>(work: (apiUrl: string) => Promise<T>) => withReach(({ apiUrl }
 /** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
 function underLoad<T>(
   name: string,
-  load: { perSecond: number; proven?: number },
+  load: Omit<LoadOptions, "folder">,
   work: (load: Load) => Promise<T>,
 ): Promise<{ result: T; report: LoadReport }> {
   return withReach(async (way) => {

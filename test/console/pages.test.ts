@@ -129,3 +129,16 @@ describe("the console", () => {
     }
   });
 });
+
+test("when not even the session can be read, people get a page that says so, and no JSON", async () => {
+  const browser = await viewerOf(api, visits.home?.viewer ?? "nobody");
+  await api.db.raw("alter table sessions rename to sessions_away");
+  try {
+    const shown = await browser.open("/console");
+    expect(shown.status).toBe(500);
+    expect(shown.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(shown.text).toContain("<h1>");
+  } finally {
+    await api.db.raw("alter table sessions_away rename to sessions");
+  }
+});

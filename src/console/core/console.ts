@@ -13,7 +13,7 @@ import { type Outcome, type Page, Redirect } from "./page.ts";
 import { CONSOLE, createFindPage, splitAccount } from "./places.ts";
 import { refuseEarly } from "./session_guard.ts";
 import { submitForm } from "./submit_form.ts";
-import { type Begun, beginVisit, type Requested } from "./visit.ts";
+import { type Begun, beginVisit, type Requested, whoIsSignedIn } from "./visit.ts";
 
 /** What the console is made of. */
 export type ConsoleParts = { pages: readonly Page[]; assets: Assets; clock: Clock };
@@ -36,6 +36,7 @@ export function createConsole({ pages, assets, clock }: ConsoleParts) {
   return (deps: SiteDeps): Site => {
     const { inProcess, cookies, conclude, readBody, baseUrl } = deps;
     const root = new URL(baseUrl).pathname.replace(/\/+$/, "");
+    const visitDeps = { inProcess, cookies, clock, root };
     const findPage = createFindPage(pages);
     const others = new Set(pages.map(({ path }) => path).filter((path) => !path.startsWith(CONSOLE)));
 
@@ -73,7 +74,7 @@ export function createConsole({ pages, assets, clock }: ConsoleParts) {
     async function answer(exchange: Exchange): Promise<Reply> {
       const work = async () => {
         const requested = await requestOf(exchange);
-        const begun = await beginVisit({ inProcess, cookies, clock, root }, requested);
+        const begun = beginVisit(visitDeps, requested, await whoIsSignedIn(inProcess, exchange));
         const reply = await show(begun, requested).catch((error: unknown) => {
           if (error instanceof Redirect) return redirectReply(error.to);
           if (error instanceof ApiError) return errorReply({ ...begun, assets, pages }, error);
@@ -91,7 +92,9 @@ export function createConsole({ pages, assets, clock }: ConsoleParts) {
           account: undefined,
           sent: undefined,
         };
-        const { visit } = await beginVisit({ inProcess, cookies, clock, root }, requested);
+        // What failed may be finding out who is signed in.
+        const session = await whoIsSignedIn(inProcess, exchange).catch(() => undefined);
+        const { visit } = beginVisit(visitDeps, requested, session);
         return errorReply({ visit, assets, pages }, error);
       });
     }

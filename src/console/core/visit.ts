@@ -36,8 +36,8 @@ export type Requested = {
 /** A visit, and the cookies that its calls have set. */
 export type Begun = { visit: Visit; cookies: string[] };
 
-/** Begins a visit: finds out who is signed in. */
-export async function beginVisit(deps: VisitDeps, requested: Requested): Promise<Begun> {
+/** Begins the visit of who is signed in, or of somebody who is not. */
+export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit["session"]): Begun {
   const { exchange, page, params, query, account } = requested;
   const cookies: string[] = [];
   const fresh = new Map<string, string>();
@@ -56,7 +56,7 @@ export async function beginVisit(deps: VisitDeps, requested: Requested): Promise
     params,
     query,
     call,
-    session: await whoIsSignedIn(deps, exchange),
+    session,
     account,
     texts: en,
     now: deps.clock.now(),
@@ -76,7 +76,8 @@ export async function beginVisit(deps: VisitDeps, requested: Requested): Promise
   return { visit, cookies };
 }
 
-async function whoIsSignedIn({ inProcess }: VisitDeps, exchange: Exchange): Promise<Visit["session"]> {
+/** The session of who sent a request; `undefined` when nobody is signed in. */
+export async function whoIsSignedIn(inProcess: InProcess, exchange: Exchange): Promise<Visit["session"]> {
   try {
     const { body } = await inProcess(exchange, "get_session");
     return body as Visit["session"];

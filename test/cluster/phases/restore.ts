@@ -9,7 +9,8 @@ import type { Tools } from "../support/tools.ts";
 import { STATEFUL_SET, vaultStatus } from "./vault.ts";
 
 const VAULT = `${RELEASE}-keyvault`;
-const INIT_PIN = `${VAULT}-init-pin`;
+/** The Secret of the PIN that initializing and restoring read. */
+export const INIT_PIN = `${VAULT}-init-pin`;
 const HEADS = `${VAULT}-heads`;
 const EXAMPLES = join(ROOT, "docs/examples/keyvault");
 const JOB_MS = 300_000;

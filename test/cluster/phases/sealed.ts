@@ -2,13 +2,12 @@ import { randomBytes } from "node:crypto";
 import { until } from "../../support/process.ts";
 import { podOf, RECOVERY } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
-import { secretFor } from "./restore.ts";
+import { INIT_PIN, secretFor } from "./restore.ts";
 
 /** Where a release is that is none of a trial, beside the one under test. */
 export const APART = "deputize-apart";
 const DATABASE = "database";
 const VAULT_POD = "deputize-keyvault-0";
-const INIT_PIN = "deputize-keyvault-init-pin";
 const everywhere = [{ ipBlock: { cidr: "0.0.0.0/0" } }];
 const isDatabase = { to: [{ podSelector: { matchLabels: { app: DATABASE } } }] };
 
