@@ -75,6 +75,21 @@ describe.skipIf(missing !== undefined)("over Kafka", { timeout: 60_000 }, () => 
       expect(world.fatal).toEqual([]);
     });
 
+    /* Whoever goes unsaid keeps its partitions for a minute, and nobody handles what comes to them. */
+    test("leave their group when they end while it takes them in", async () => {
+      const consumer = { name: `test-${randomUUID()}`, handle: async () => undefined };
+      const staying = world.join();
+      await staying.subscribe(consumer);
+      await until("one is in", async () => (await membersOf(world, consumer)).length === 1);
+      for (const afterMs of [0, 5, 50, 500]) {
+        const bus = world.join();
+        await bus.subscribe(consumer);
+        await sleep(afterMs);
+        await bus.close();
+        expect(await membersOf(world, consumer), `it ended after ${afterMs} ms`).toHaveLength(1);
+      }
+    });
+
     test("stay in their group however long it takes to handle what was read", async () => {
       const slow = await kafkaWorld(home, kafka.brokers, {}, { leaseSeconds: 2 });
       const consumer = { name: `test-${randomUUID()}` };

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Consumer as Client, EachBatchPayload, Kafka, KafkaMessage } from "kafkajs";
 import { v5 as uuidv5 } from "uuid";
 import { isAway } from "../../../db/errors.ts";
@@ -29,6 +30,8 @@ export type KafkaConsumer = { close(): Promise<void> };
 /** Brokers take no shorter one. */
 const SHORTEST_SESSION_MS = 6_000;
 const HEARTBEATS = 10;
+/** The others of a group notice at their next sign of life that somebody wants in. */
+const BEATS_TO_JOIN = 2;
 /** Events of one transaction at most. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
@@ -106,7 +109,7 @@ export async function startKafkaConsumer(
         });
     },
   });
-  running.catch((error: Error) => {
+  const joined = running.catch((error: Error) => {
     if (!state.isClosed) deps.fatal(error);
   });
   return {
@@ -116,6 +119,8 @@ export async function startKafkaConsumer(
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await handling.offsets.close();
+      // Who has not been let in yet cannot leave, and would keep its partitions until its session ends.
+      await Promise.race([joined, sleep(BEATS_TO_JOIN * beatMs, undefined, { ref: false })]);
       await reader.disconnect();
     },
   };
