@@ -7,35 +7,43 @@ import { untilAnswers } from "../../src/dev/stack_parts.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Starts the API as a process on a bench's database, without a vault; its log goes into `folder`. */
-export async function startApiProcess(folder: string, databaseUrl: string, sealingKey: Buffer) {
+/**
+ * What an API process on a bench's database has in its environment: a port that is free, another one for its
+ * health, and no vault.
+ */
+export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];
   const none = join(folder, "none.pem");
   await writeFile(none, "");
-  const baseUrl = `http://127.0.0.1:${port}`;
+  return {
+    DATABASE_URL: databaseUrl,
+    SEALING_KEY: sealingKey.toString("base64"),
+    DEVELOPMENT: "true",
+    PORT: String(port),
+    BASE_URL: `http://127.0.0.1:${port}`,
+    HEALTH_PORT: String(health),
+    VAULT_URL: "https://127.0.0.1:1",
+    VAULT_CA_FILE: none,
+    VAULT_CERT_FILE: none,
+    VAULT_KEY_FILE: none,
+  };
+}
+
+/** Starts the API as a process on a bench's database, without a vault; its log goes into `folder`. */
+export async function startApiProcess(folder: string, databaseUrl: string, sealingKey: Buffer) {
+  const env = await apiEnvironment(folder, databaseUrl, sealingKey);
   const part = processPart({
     name: "api",
     title: "API",
     command: process.execPath,
     args: [join(root, "src", "main.ts"), "api"],
-    env: {
-      DATABASE_URL: databaseUrl,
-      SEALING_KEY: sealingKey.toString("base64"),
-      DEVELOPMENT: "true",
-      PORT: String(port),
-      BASE_URL: baseUrl,
-      HEALTH_PORT: String(health),
-      VAULT_URL: "https://127.0.0.1:1",
-      VAULT_CA_FILE: none,
-      VAULT_CERT_FILE: none,
-      VAULT_KEY_FILE: none,
-    },
-    ready: (signal) => untilAnswers(`http://127.0.0.1:${health}/readyz`, signal),
+    env,
+    ready: (signal) => untilAnswers(`http://127.0.0.1:${env.HEALTH_PORT}/readyz`, signal),
   });
   const running = await part.start({
     logFile: join(folder, "api.log"),
     signal: new AbortController().signal,
     spawned: () => {},
   });
-  return { port, pid: running.pid, stop: () => running.stop() };
+  return { port: Number(env.PORT), pid: running.pid, stop: () => running.stop() };
 }

@@ -6,14 +6,16 @@ import { receiptParts } from "../../src/proofs/decide/decision_receipt.ts";
 import { insertRecords, itemFor, type Records } from "../proofs/records.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { withBenchDatabase } from "./database.ts";
-import { median } from "./median.ts";
 import { processorTime } from "./processor_time.ts";
+import type { Ratio } from "./results/figures.ts";
+import { createRecord, type FigureRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
 
 /**
  * What the deciding statement alone costs Postgres, for batches of several sizes: decisions on the verifier's
  * own authority, the same on an accepted principal's (each writes the history of a second account), and calls
  * without credit. All on one connection and in turns, so that the figures of a size can be compared. `node
- * test/bench/decision_statement.ts [--json]`.
+ * test/bench/decision_statement.ts`.
  */
 const ROUNDS = 9;
 const BATCH_SIZES = [1, 10, 24];
@@ -40,37 +42,42 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
     await acceptPrincipal(db, verifier, at(accounts.rich, n + 1), { created_at: new Date() });
   }
   const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
-  const figures = [];
+  const record = createRecord();
   for (const size of BATCH_SIZES) {
-    figures.push(...(await measureSize(pool, rows[0]?.pid ?? 0, accounts, size)));
+    await measureSize({ pool, backend: rows[0]?.pid ?? 0, accounts, size, record });
   }
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify(figures));
-  } else {
-    console.table(figures);
-  }
+  report({ figures: record.figures(), ratios: BATCH_SIZES.flatMap(ratiosOf) });
 });
 
-/** Medians over the rounds, each case once in a round, after one round to warm up. */
-async function measureSize(pool: Pool, backend: number, accounts: Accounts, size: number) {
-  const seen = CASES.map((each) => ({ case: each, ms: [] as number[], cpu: [] as number[] }));
+type Measuring = { pool: Pool; backend: number; accounts: Accounts; size: number; record: FigureRecord };
+
+/** Each case once in a round, after one round to warm up. */
+async function measureSize({ pool, backend, accounts, size, record }: Measuring): Promise<void> {
   for (let round = 0; round <= ROUNDS; round += 1) {
-    for (const { case: each, ms, cpu } of round % 2 === 0 ? seen : seen.toReversed()) {
+    for (const each of round % 2 === 0 ? CASES : CASES.toReversed()) {
       const batches = Array.from({ length: Math.ceil(ITEMS_A_ROUND / size) }, () =>
         batchOf(accounts, each, size),
       );
-      const took = await measureRound(pool, backend, batches, each.outcome);
+      const { ms, cpu } = await measureRound(pool, backend, batches, each.outcome);
       if (round === 0) continue;
-      ms.push(took.ms);
-      cpu.push(took.cpu);
+      record.add(`a batch of ${size}, ${each.name}`, "ms", ms);
+      record.add(itemFigure(size, each), "µs of Postgres an item", cpu);
     }
   }
-  return seen.map(({ case: { name }, ms, cpu }) => ({
-    items: size,
-    case: name,
-    ms_a_batch: Number(median(ms).toFixed(2)),
-    postgres_cpu_us_an_item: Math.round(median(cpu)),
-    of_own: Number((median(cpu) / median(seen[0]?.cpu ?? [])).toFixed(2)),
+}
+
+function itemFigure(size: number, { name }: Case): string {
+  return `an item of ${size}, ${name}`;
+}
+
+/** What a decision that is not on the own authority costs of one that is. */
+function ratiosOf(size: number): Ratio[] {
+  const [own, ...others] = CASES;
+  if (own === undefined) return [];
+  return others.map((each) => ({
+    name: `${each.name} over own authority, batches of ${size}`,
+    over: itemFigure(size, each),
+    under: itemFigure(size, own),
   }));
 }
 

@@ -11,14 +11,15 @@ import { createApp } from "../../src/http/app.ts";
 import { MAX_HEADER_BYTES } from "../../src/http/exchange/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Route, route } from "../../src/route.ts";
-import { median } from "./median.ts";
+import { createRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
 
 /**
  * What the HTTP side costs on a hot call: a trivial `api_key` operation that takes 17.6 kB of bytes, against
  * a bare `node:http` listener that reads as much and answers the same; `direct` finds its route by one
  * look-up, `router` by Koa's. Each runs in a process of its own, in turns, three times; the load comes from
  * this process. The processor's time is what to compare: the rates depend on what else the machine does.
- * `node test/bench/http_dispatch.ts [--json]`.
+ * `node test/bench/http_dispatch.ts`.
  */
 const KINDS = ["bare", "direct", "router"] as const;
 type Kind = (typeof KINDS)[number];
@@ -26,27 +27,24 @@ const ROUNDS = 3;
 const SECONDS = 4;
 const BODY = JSON.stringify({ proof_bundle: "x".repeat(17_560), required_scope: "data:read" });
 
-if (process.send !== undefined) {
-  serve(process.argv[2] as Kind);
+const asked = KINDS.find((kind) => kind === process.argv[2]);
+if (asked !== undefined) {
+  serve(asked);
 } else {
   await measure();
 }
 
 async function measure(): Promise<void> {
-  const results: Record<Kind, Figures[]> = { bare: [], direct: [], router: [] };
+  const record = createRecord();
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const kind of KINDS) results[kind].push(await load(kind));
+    for (const kind of KINDS) {
+      const { perSecond, cpuMicroseconds } = await load(kind);
+      record.add(`${kind}: rate`, "requests a second", perSecond);
+      record.add(kind, "µs of the processor a request", cpuMicroseconds);
+    }
   }
-  const figures = KINDS.map((kind) => ({
-    kind,
-    requests_per_second: Math.round(median(results[kind].map((run) => run.perSecond))),
-    cpu_microseconds_per_request: Number(median(results[kind].map((run) => run.cpuMicroseconds)).toFixed(1)),
-  }));
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify(figures));
-  } else {
-    console.table(figures);
-  }
+  const ratios = ["direct", "router"].map((over) => ({ name: `${over} / bare`, over, under: "bare" }));
+  report({ figures: record.figures(), ratios });
 }
 
 type Figures = { perSecond: number; cpuMicroseconds: number };
@@ -135,6 +133,7 @@ function createListener(): RequestListener {
       identifyOperator: async () => {
         throw new ApiError("operator_unauthorized");
       },
+      isServiceAdministrator: () => false,
       isLeader: async () => false,
     },
     idempotency: {

@@ -1,40 +1,60 @@
-import { spawn } from "node:child_process";
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import type { Report } from "./results/figures.ts";
+import { plotOf } from "./results/plot.ts";
+import { resultOf, writeResult } from "./results/results.ts";
+import { tablesOf } from "./results/tables.ts";
 
 /**
- * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own; `--json`
- * gives one object per bench. Figures are ratios within one run: what the machine does besides slows both
- * sides.
+ * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own, prints
+ * what they found and writes it to `bench-results/`, as JSON and as a picture; `--json` prints one object per
+ * bench instead of tables. All other options are a bench's own. Figures are ratios within one run: what the
+ * machine does besides slows both sides.
  */
-const BENCHES = {
+const BENCHES: Record<string, string> = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",
   verify_http: "Decisions over HTTP against bare hybrid verifies",
+  verify_peer: "Decisions against those of a verifier that keeps nothing, or of --peer <command>",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   http_dispatch: "HTTP dispatch against bare node:http",
   events: "Events from the commit of a change to consumers and receivers, embedded and on Kafka",
   vault: "Signatures over mutual TLS, audited, against signing in process",
   vault_start: "Starts of a vault behind a long audit, against one behind a short one",
-  operator: "The operator in a cluster with 10,000 delegations: starts, writes, memory, waits",
+  operator: "The operator in a cluster with many delegations: starts, writes, memory, waits",
   console: "The console's home page in Chromium: the first content, and bytes over the wire",
   revocation_list: "Long revocation lists, and challenges signed beside them",
-} as const;
+};
 
-const flags = process.argv.slice(2).filter((argument) => argument.startsWith("--"));
-const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
-const unknown = wanted.filter((name) => !(name in BENCHES));
+const args = process.argv.slice(2);
+const firstOption = args.findIndex((argument) => argument.startsWith("--"));
+const [names, options] =
+  firstOption === -1 ? [args, []] : [args.slice(0, firstOption), args.slice(firstOption)];
+const unknown = names.filter((name) => !(name in BENCHES));
 if (unknown.length > 0) {
   console.error(`No such bench: ${unknown.join(", ")}. There are: ${Object.keys(BENCHES).join(", ")}`);
   process.exit(2);
 }
 
-for (const [name, title] of Object.entries(BENCHES)) {
-  if (wanted.length > 0 && !wanted.includes(name)) continue;
-  if (!flags.includes("--json")) console.log(`\n${title}`);
-  const script = fileURLToPath(new URL(`${name}.ts`, import.meta.url));
-  const [code] = await once(
-    spawn(process.execPath, ["--expose-gc", script, ...flags], { stdio: "inherit" }),
-    "exit",
-  );
+for (const name of names.length > 0 ? names : Object.keys(BENCHES)) await run(name, BENCHES[name] ?? name);
+
+/** One bench; a failed one makes the whole run fail, and writes nothing. */
+async function run(name: string, title: string): Promise<void> {
+  const isJson = options.includes("--json");
+  if (!isJson) console.log(`\n${title}`);
+  const begun = new Date();
+  let report: Report | undefined;
+  const bench = fork(fileURLToPath(new URL(`${name}.ts`, import.meta.url)), options, {
+    execArgv: ["--expose-gc"],
+    env: { ...process.env, BENCH_REPORTS: "true" },
+  });
+  bench.on("message", (found: Report) => {
+    report = found;
+  });
+  const [code] = await once(bench, "exit");
   if (code !== 0) process.exitCode = 1;
+  if (code !== 0 || report === undefined) return;
+  const result = resultOf({ name, title, options, begun, report });
+  const folder = await writeResult(result, plotOf(title, report));
+  console.log(isJson ? JSON.stringify(result) : `${tablesOf(report)}\nWritten: ${folder}/${name}.json, .svg`);
 }

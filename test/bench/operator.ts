@@ -12,12 +12,13 @@ import { startKubernetes } from "../support/kubernetes/server.ts";
 import { type Crowd, collection, declareCrowd, each, namespaceName } from "./operator/crowd.ts";
 import { type BenchOperator, startBenchOperator } from "./operator/process.ts";
 import { processorTime } from "./processor_time.ts";
-import { percentiles } from "./vault/timing.ts";
+import { addWaits, createRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
 
 /**
  * An operator with as many objects as it is made for, on a real API server and etcd, against a fake of the
  * service's API: how long it takes to make them true and to see them again after a start, what it writes,
- * holds and uses while nothing happens, and how long people wait. `node test/bench/operator.ts [--json]
+ * holds and uses while nothing happens, and how long people wait. `node test/bench/operator.ts
  * [--small]`.
  */
 const small = process.argv.includes("--small");
@@ -27,6 +28,8 @@ const crowd: Crowd = small
 const total = crowd.platforms + crowd.agents + crowd.delegations;
 const IDLE_MS = 60_000;
 const SAMPLES = 200;
+const BARE_READ = "a bare read of all";
+const START = "a start until all are looked at";
 const TOKEN = "operator-token-of-thirty-two-characters";
 const OWNER = "owner@example.test";
 const MERGE_PATCH = "application/merge-patch+json";
@@ -43,15 +46,18 @@ const client = createClusterClient({ access: adminAccess(kubernetes) });
 let operator: BenchOperator | undefined;
 /** Delegations that were used for a sample. */
 let used = 0;
-const figures: Record<string, number> = {};
+const record = createRecord();
 try {
   await prepare();
   await measureFirst();
   await measureStart();
   await measureIdle();
-  await measureWaits("idle");
+  await measureWaits();
   await measureWaitsDuringStart();
-  report();
+  report({
+    figures: record.figures(),
+    ratios: [{ name: `${START} / ${BARE_READ}`, over: START, under: BARE_READ }],
+  });
 } finally {
   await operator?.stop();
   await client.close();
@@ -69,7 +75,8 @@ async function prepare(): Promise<void> {
   await installDefinitions(kubernetes);
   const begun = performance.now();
   await declareCrowd(kubernetes, crowd);
-  figures.declared_per_second = total / seconds(begun);
+  for (const [kind, count] of Object.entries(crowd)) record.add(kind, "objects", count);
+  record.add("declared", "objects a second", total / seconds(begun));
   await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "deputize-system" } });
   const names = Array.from({ length: crowd.namespaces }, (_, index) => namespaceName(index));
   await kubernetes.call("POST", "/api/v1/namespaces/deputize-system/configmaps", {
@@ -98,15 +105,15 @@ async function measureFirst(): Promise<void> {
   operator = await start();
   const reached = (reason: string) => reasonIs(reason, crowd.delegations);
   await reached("AwaitingApproval");
-  figures.first_seconds = seconds(begun);
-  figures.first_writes_per_object = (await writes()) / total;
+  record.add("made until all await approval", "s", seconds(begun));
+  record.add("until all await approval", "writes an object", (await writes()) / total);
   const approved = performance.now();
   for (const delegation of api.delegations.values()) {
     Object.assign(delegation, { status: "approved", approved_scope: ["data:read"], ...certificate() });
   }
   await reached("Active");
-  figures.approved_seconds = seconds(approved);
-  figures.writes_per_object = (await writes()) / total;
+  record.add("approved until all are Active", "s", seconds(approved));
+  record.add("until all are Active", "writes an object", (await writes()) / total);
 }
 
 /** From a start until every object was looked at, and what that wrote; a bare read of all for comparison. */
@@ -117,29 +124,29 @@ async function measureStart(): Promise<void> {
   for (const kind of ["platforms", "agents", "delegations"] as const) {
     await client.call({ verb: "list", resource: kind, path: collection(kind) });
   }
-  figures.bare_read_seconds = seconds(read);
+  record.add(BARE_READ, "s", seconds(read));
   const begun = performance.now();
   operator = await start();
   const current = operator;
   await reach(async () => (await current.metric("controller_runtime_reconcile_total")) >= total);
   await reach(async () => (await current.metric("workqueue_depth")) === 0);
-  figures.start_seconds = seconds(begun);
-  figures.start_writes = await writes();
-  figures.start_memory_mib = await current.memory();
+  record.add(START, "s", seconds(begun));
+  record.add("a start that finds all as it is to be", "writes", await writes());
+  record.add("memory after a start", "MiB", await current.memory());
 }
 
 async function measureIdle(): Promise<void> {
   if (operator === undefined) return;
   const [before, calls] = [await processorTime(operator.pid), await writes()];
   await sleep(IDLE_MS);
-  figures.idle_mcpu = (await processorTime(operator.pid)) - before;
-  figures.idle_mcpu /= IDLE_MS;
-  figures.idle_writes = (await writes()) - calls;
-  figures.idle_memory_mib = await operator.memory();
+  const used = (await processorTime(operator.pid)) - before;
+  record.add("at rest", "mCPU", used / IDLE_MS);
+  record.add("a minute of rest", "writes", (await writes()) - calls);
+  record.add("memory at rest", "MiB", await operator.memory());
 }
 
 /** How long a revocation takes until the API has it, and a decision in the cluster until it is Active. */
-async function measureWaits(when: string): Promise<void> {
+async function measureWaits(): Promise<void> {
   const revoked = await sampled(SAMPLES, async (name, namespace) => {
     const id = await externalId(name, namespace);
     await patch(`${collection("delegations", namespace)}/${name}`, { spec: { revoked: true } });
@@ -147,8 +154,9 @@ async function measureWaits(when: string): Promise<void> {
     await reach(async () => api.delegations.get(id)?.status === "revoked", 5);
     return performance.now() - begun;
   });
-  const decided = await decisions(when);
-  Object.assign(figures, named(`revoke_${when}`, revoked), named(`decide_${when}`, decided));
+  const decided = await decisions("idle");
+  addWaits(record, "revocation until the API has it", revoked);
+  addWaits(record, "decision in the cluster until Active", decided);
 }
 
 /** The same for decisions while a new process looks at everything. */
@@ -157,7 +165,7 @@ async function measureWaitsDuringStart(): Promise<void> {
   operator = await start();
   const current = operator;
   await reach(async () => (await current.metric("leader_election_master_status")) === 1);
-  Object.assign(figures, named("decide_start", await decisions("start")));
+  addWaits(record, "decision in the cluster until Active, during a start", await decisions("start"));
 }
 
 /** Some times, each of a Delegation that was not used before, a few at a time. */
@@ -276,20 +284,4 @@ async function reach(done: () => Promise<boolean>, everyMs = 200): Promise<void>
 
 function seconds(begun: number): number {
   return (performance.now() - begun) / 1000;
-}
-
-function named(name: string, times: number[]): Record<string, number> {
-  const { p50, p99 } = percentiles(times);
-  return { [`${name}_p50_ms`]: p50, [`${name}_p99_ms`]: p99 };
-}
-
-function report(): void {
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify({ ...crowd, ...figures }));
-    return;
-  }
-  console.log(`${crowd.delegations} delegations, ${crowd.agents} agents, ${crowd.platforms} platforms`);
-  for (const [name, value] of Object.entries(figures)) {
-    console.log(`  ${name.padEnd(28)} ${value.toFixed(2)}`);
-  }
 }

@@ -11,7 +11,8 @@ import { type Backend, importSeeds, signHybrid } from "../../src/protocol/keys/h
 import type { CertificateMemory } from "../../src/protocol/verification/certificate_memory.ts";
 import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
-import { median } from "./median.ts";
+import type { Aim, Ratio } from "./results/figures.ts";
+import { report } from "./results/report.ts";
 
 /** Something whose cost is measured, one run after the other. */
 type Case = {
@@ -78,20 +79,19 @@ for (let round = 0; round < ROUNDS; round += 1) {
   for (const each of cases) costs.get(each.name)?.push(await measure(each));
 }
 
-console.log(`${"".padEnd(32)}${"processor".padStart(12)}${"clock".padStart(12)}${"allocated".padStart(13)}`);
-for (const [name, rounds] of costs) {
-  const cell = (of: (cost: Cost) => number) => median(rounds.map(of)).toFixed(1);
-  const [processor, clock] = [cell((cost) => cost.processor), cell((cost) => cost.clock)];
-  const kibibytes = cell((cost) => cost.allocated / 1024);
-  console.log(
-    `${name.padEnd(32)}${`${processor} µs`.padStart(12)}${`${clock} µs`.padStart(12)}${`${kibibytes} KiB`.padStart(13)}`,
-  );
-}
-console.log("\nof processor time");
-printRatio("decode depth 1", "JSON.parse depth 1", "at most 3");
-printRatio("verify depth 1, cold, @noble", "verify depth 1, cold", "at least 8");
-printRatio("verify depth 1, cold", "verify one ML-DSA-65", "at most 4.7");
-printRatio("verify depth 1, warm", "verify one ML-DSA-65", "at most 2.5");
+report({
+  figures: [...costs].flatMap(([name, rounds]) => [
+    { name, unit: "µs of the processor", values: rounds.map(({ processor }) => processor) },
+    { name: `${name}: clock`, unit: "µs", values: rounds.map(({ clock }) => clock) },
+    { name: `${name}: allocated`, unit: "KiB", values: rounds.map(({ allocated }) => allocated / 1024) },
+  ]),
+  ratios: [
+    ratio("decode depth 1", "JSON.parse depth 1", { atMost: 3 }),
+    ratio("verify depth 1, cold, @noble", "verify depth 1, cold", { atLeast: 8 }),
+    ratio("verify depth 1, cold", "verify one ML-DSA-65", { atMost: 4.7 }),
+    ratio("verify depth 1, warm", "verify one ML-DSA-65", { atMost: 2.5 }),
+  ],
+});
 
 async function chainOf(depth: number): Promise<ProofBundle> {
   const scope = ["meeting:attend", "identity:delegate"];
@@ -120,16 +120,8 @@ async function measure({ times, run }: Case): Promise<Cost> {
 }
 
 /**
- * The median over rounds of two costs taken in the same round, so that a machine that is busy for a while
- * spoils neither. Of processor time, because the halves of a signature are checked concurrently where a
- * second core is free.
+ * Of processor time, because the halves of a signature are checked concurrently where a second core is free.
  */
-function printRatio(dividend: string, divisor: string, aim: string): void {
-  const below = costs.get(divisor) ?? [];
-  const ratios = (costs.get(dividend) ?? []).map(
-    ({ processor }, round) => processor / (below[round]?.processor ?? Number.NaN),
-  );
-  console.log(
-    `${`${dividend} / ${divisor}`.padEnd(58)}${median(ratios).toFixed(2).padStart(7)}   aim: ${aim}`,
-  );
+function ratio(over: string, under: string, aim: Aim): Ratio {
+  return { name: `${over} / ${under}`, over, under, aim };
 }

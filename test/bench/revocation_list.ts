@@ -6,25 +6,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { firstThreadTime } from "./processor_time.ts";
+import { addWaits, createRecord, type FigureRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
 import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";
-import { type Percentiles, percentiles } from "./vault/timing.ts";
 
 /**
  * What long revocation lists cost in the vault, and what they cost other signing calls: the time from call to
  * answer, how long its event loop works for one of them in all, which bounds how long it is blocked whatever
  * else uses the machine, and how long signatures of challenges take meanwhile, one after another. `node
- * test/bench/revocation_list.ts [--json]`.
+ * test/bench/revocation_list.ts`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];
 const ROUNDS = 30;
 const WARM_UP = 300;
 const ALONE_MS = 3_000;
+const ALONE = "a challenge alone";
 const TENANT = "acc-bench";
 const SIGNER = new URL("./vault/list_signer.ts", import.meta.url);
-
-/** Milliseconds: of lists of that many certificates, and of challenges beside them. */
-type Figures = { length: number; list: Percentiles; event_loop: number; challenge_beside: Percentiles };
 
 const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
 const postgres = await startPostgres({ dataDir: join(dir, "postgres") });
@@ -32,14 +31,15 @@ const vault = await startBenchVault(postgres, dir, "lists");
 try {
   const sign = await makeAgent();
   for (let round = 0; round < WARM_UP; round += 1) await sign();
-  const alone = await beside(sign, () => sleep(ALONE_MS));
-  const lists: Figures[] = [];
-  for (const length of LENGTHS) lists.push(await measure(length, sign));
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify({ challenge_alone: alone, lists }));
-  } else {
-    report(alone, lists);
-  }
+  const record = createRecord();
+  addWaits(record, ALONE, await beside(sign, () => sleep(ALONE_MS)));
+  for (const length of LENGTHS) await measure(record, length, sign);
+  const ratios = LENGTHS.map((length) => ({
+    name: `${besideName(length)} / ${ALONE}, p50`,
+    over: `${besideName(length)}: p50`,
+    under: `${ALONE}: p50`,
+  }));
+  report({ figures: record.figures(), ratios });
 } finally {
   await vault.close();
   await postgres.stop();
@@ -56,13 +56,17 @@ async function makeAgent(): Promise<() => Promise<unknown>> {
   return () => vault.client.signChallenge({ tenant: TENANT, keyId }, { challenge, challenge_at: now() });
 }
 
-async function measure(length: number, sign: () => Promise<unknown>): Promise<Figures> {
+async function measure(record: FigureRecord, length: number, sign: () => Promise<unknown>): Promise<void> {
   await signLists(length, "warm");
   const before = await firstThreadTime(vault.pid);
-  const list = percentiles(await signLists(length, "alone"));
+  addWaits(record, `a list of ${length}`, await signLists(length, "alone"));
   const worked = (await firstThreadTime(vault.pid)) - before;
-  const challenge_beside = await beside(sign, () => signLists(length, "beside"));
-  return { length, list, event_loop: worked / ROUNDS, challenge_beside };
+  record.add(`a list of ${length}: event loop`, "ms", worked / ROUNDS);
+  addWaits(record, besideName(length), await beside(sign, () => signLists(length, "beside")));
+}
+
+function besideName(length: number): string {
+  return `a challenge beside lists of ${length}`;
 }
 
 /** Has lists signed by a fresh root key, and gives how long each took. */
@@ -75,7 +79,7 @@ async function signLists(length: number, name: string): Promise<number[]> {
 }
 
 /** How long signatures took, one after another, while `work` went on. */
-async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>): Promise<Percentiles> {
+async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>): Promise<number[]> {
   const waits: number[] = [];
   let working = true;
   const done = work().finally(() => {
@@ -87,14 +91,5 @@ async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>
     waits.push(performance.now() - began);
   }
   await done;
-  return percentiles(waits);
-}
-
-function report(alone: Percentiles, lists: readonly Figures[]): void {
-  const shown = ({ p50, p99 }: Percentiles): string => `p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`;
-  console.log(`challenges alone: ${shown(alone)}`);
-  for (const { length, list, event_loop, challenge_beside } of lists) {
-    console.log(`lists of ${length}: ${shown(list)}; event loop ${event_loop.toFixed(1)} ms each`);
-    console.log(`  challenges meanwhile: ${shown(challenge_beside)}`);
-  }
+  return waits;
 }

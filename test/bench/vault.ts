@@ -5,18 +5,21 @@ import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
+import type { Aim, Ratio } from "./results/figures.ts";
+import { addWaits, createRecord, type FigureRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
+import { inTurns, times } from "./timing.ts";
 import { openDisk, waitForDisk } from "./vault/disk.ts";
 import { type BenchVault, startBenchVault, startPlainSigner } from "./vault/place.ts";
 import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
-import { inTurns, type Percentiles, percentiles, times } from "./vault/timing.ts";
 
 /**
  * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds
  * and signing in this process: measured in turns in one run, so that a busy machine slows both. Two vaults,
  * one with 100 keys and one with 100,000, are processes of their own on a Postgres that waits for the disk;
  * this process is the client. Where other things use the machine, the processor's time and the ratios are
- * what to compare. `node test/bench/vault.ts [--json]`.
+ * what to compare. `node test/bench/vault.ts`.
  */
 const WARM_UP = 300;
 const ROUNDS = 1_200;
@@ -29,6 +32,26 @@ const TENANTS = 20_000;
 const challenge = Buffer.alloc(32, 1).toString("base64");
 const binding = () => ({ challenge, challenge_at: Math.floor(Date.now() / 1000) });
 
+const IN_PROCESS = "in process";
+const OVER_TLS = "over mutual TLS, nothing but signing";
+const VAULT = "over mutual TLS, the vault";
+const RATIOS: Ratio[] = [
+  ratio(VAULT, IN_PROCESS, "p50", { atMost: 1.5 }),
+  ratio(VAULT, IN_PROCESS, "p99", { atMost: 1.6 }),
+  ratio(OVER_TLS, IN_PROCESS, "p50"),
+  ratio(VAULT, OVER_TLS, "p50"),
+  ratio(`${VAULT}, disk not waited for`, `${IN_PROCESS}, second half`, "p50"),
+  ratio(withKeys("a key's first signature", MANY_KEYS), withKeys("a key's first signature", KEYS), "p50", {
+    atMost: 1.2,
+  }),
+  ratio(withKeys("a signature", MANY_KEYS), withKeys("a signature", KEYS), "p50", { atMost: 1.2 }),
+];
+
+function ratio(over: string, under: string, percentile: "p50" | "p99", aim?: Aim): Ratio {
+  const name = `${over} / ${under}, ${percentile}`;
+  return { name, over: `${over}: ${percentile}`, under: `${under}: ${percentile}`, ...(aim && { aim }) };
+}
+
 type Signing = (round: number) => Promise<unknown>;
 
 const dir = await mkdtemp(join(tmpdir(), "keyvault-bench-"));
@@ -37,33 +60,30 @@ const few = await startBenchVault(postgres, dir, "few");
 const many = await startBenchVault(postgres, dir, "many");
 const plain = await startPlainSigner(few);
 try {
-  const figures = await measure();
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify(figures));
-  } else {
-    report(figures);
-  }
+  const record = createRecord();
+  await measure(record);
+  report({ figures: record.figures(), ratios: RATIOS });
 } finally {
   await Promise.all([plain.close(), few.close(), many.close()]);
   await postgres.stop();
   await rm(dir, { recursive: true, force: true });
 }
 
-async function measure() {
+async function measure(record: FigureRecord): Promise<void> {
   const signFew = await makeKeys(few);
   const signMany = await makeKeys(many);
   await storeTenants(many, TENANTS);
   await storeFillingKeys(many, MANY_KEYS - KEYS, TENANTS);
   const first = await inTurns(KEYS, { few: signFew, many: signMany });
+  addKeys(record, "a key's first signature", first);
   const seeds = generateSeeds();
   const bare = () => signHybrid(importSeeds(seeds), challengeSignBytes(binding()));
   const signPlain = () => plain.transport.call({ method: "POST", path: "/", body: binding() });
   for (const work of [bare, signPlain, signFew, signMany]) await times(WARM_UP, 4, work);
-  const { single, unsynced } = await measureSingle({ bare, plain: signPlain, audited: signFew });
-  const known = await inTurns(ROUNDS, { few: signFew, many: signMany });
-  const load = await measureLoad(bare, signFew);
-  const rewrap = await measureRewrap();
-  return { single, unsynced, keys: { first: p50s(first), known: p50s(known) }, load, rewrap };
+  await measureSingle(record, { bare, plain: signPlain, audited: signFew });
+  addKeys(record, "a signature", await inTurns(ROUNDS, { few: signFew, many: signMany }));
+  await measureLoad(record, bare, signFew);
+  await measureRewrap(record);
 }
 
 /** Makes {@link KEYS} keys, each of a tenant of its own, and gives what signs with one after another. */
@@ -88,27 +108,41 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
  * One at a time: signing here, by the plain signer, in the vault, and the wait for the disk alone; then again
  * without that wait.
  */
-async function measureSingle(works: Record<"bare" | "plain" | "audited", Signing>) {
+async function measureSingle(
+  record: FigureRecord,
+  works: Record<"bare" | "plain" | "audited", Signing>,
+): Promise<void> {
   const disk = await openDisk(join(dir, "disk"));
-  const single = mapValues(await inTurns(ROUNDS, { ...works, disk: disk.write }), percentiles);
+  const single = await inTurns(ROUNDS, { ...works, disk: disk.write });
   await disk.close();
+  addWaits(record, IN_PROCESS, single.bare);
+  addWaits(record, OVER_TLS, single.plain);
+  addWaits(record, VAULT, single.audited);
+  addWaits(record, "the wait for the disk alone", single.disk);
   await waitForDisk(postgres, false);
-  const unsynced = mapValues(await inTurns(ROUNDS, works), percentiles);
+  const unsynced = await inTurns(ROUNDS, works);
   await waitForDisk(postgres, true);
-  return { single, unsynced };
+  addWaits(record, `${IN_PROCESS}, second half`, unsynced.bare);
+  addWaits(record, `${VAULT}, disk not waited for`, unsynced.audited);
 }
 
-async function measureLoad(bare: Signing, audited: Signing) {
+async function measureLoad(record: FigureRecord, bare: Signing, audited: Signing): Promise<void> {
   const bareStart = await processorTime(process.pid);
-  const barePerSecond = await perSecond(4, bare);
+  record.add(`${IN_PROCESS}, 4 at once`, "signatures a second", (await rate(4, bare)).perSecond);
   const bareMicroseconds = ((await processorTime(process.pid)) - bareStart) / LOAD;
+  record.add(IN_PROCESS, "µs of the processor a signature", bareMicroseconds);
   const before = await partsTime();
   await times(LOAD, 16, audited);
   const after = await partsTime();
-  const used = mapValues(after, (time, part) => (time - before[part]) / LOAD);
-  const rates: { at_once: number; per_second: number; p50: number; p99: number }[] = [];
-  for (const at_once of CONCURRENCY) rates.push({ at_once, ...(await rate(at_once, audited)) });
-  return { barePerSecond, microseconds: { bare: bareMicroseconds, ...used }, rates };
+  for (const [part, time] of Object.entries(after)) {
+    const used = (time - before[part as keyof typeof before]) / LOAD;
+    record.add(part, "µs of the processor a signature", used);
+  }
+  for (const atOnce of CONCURRENCY) {
+    const { perSecond, durations } = await rate(atOnce, audited);
+    record.add(`the vault, ${atOnce} at once`, "signatures a second", perSecond);
+    addWaits(record, `the vault, ${atOnce} at once`, durations);
+  }
 }
 
 async function partsTime() {
@@ -121,71 +155,26 @@ async function partsTime() {
   };
 }
 
-async function measureRewrap() {
+async function measureRewrap(record: FigureRecord): Promise<void> {
   const before = await processorTimeWithChildren(many.pid);
   const { keys, seconds } = await rewrapAll(many);
   const used = (await processorTimeWithChildren(many.pid)) - before;
-  return { keys, per_second: keys / seconds, vault_microseconds: used / keys };
+  record.add("rewrapped", "data keys a second", keys / seconds);
+  record.add("a data key rewrapped: vault and token", "µs of the processor", used / keys);
 }
 
-async function rate(concurrency: number, work: Signing): Promise<{ per_second: number } & Percentiles> {
+async function rate(concurrency: number, work: Signing): Promise<{ perSecond: number; durations: number[] }> {
   const start = performance.now();
   const durations = await times(LOAD, concurrency, work);
-  return { per_second: LOAD / ((performance.now() - start) / 1000), ...percentiles(durations) };
+  return { perSecond: LOAD / ((performance.now() - start) / 1000), durations };
 }
 
-async function perSecond(concurrency: number, work: Signing): Promise<number> {
-  return (await rate(concurrency, work)).per_second;
+/** Percentiles of signatures with few and with many keys, part by part. */
+function addKeys(record: FigureRecord, what: string, taken: Record<"few" | "many", number[]>): void {
+  addWaits(record, withKeys(what, KEYS), taken.few);
+  addWaits(record, withKeys(what, MANY_KEYS), taken.many);
 }
 
-function p50s(taken: Record<"few" | "many", readonly number[]>): {
-  few: number;
-  many: number;
-  ratio: number;
-} {
-  const [a, b] = [percentiles(taken.few).p50, percentiles(taken.many).p50];
-  return { few: a, many: b, ratio: b / a };
-}
-
-function mapValues<Name extends string, From, To>(
-  values: Record<Name, From>,
-  map: (value: From, name: Name) => To,
-): Record<Name, To> {
-  const entries = Object.entries(values) as [Name, From][];
-  return Object.fromEntries(entries.map(([name, value]) => [name, map(value, name)])) as Record<Name, To>;
-}
-
-function report({ single, unsynced, keys, load, rewrap }: Awaited<ReturnType<typeof measure>>): void {
-  const round = (value: number): number => Number(value.toFixed(2));
-  const rounded = (row: Record<string, number>) => mapValues(row, round);
-  const ratio = (to: Percentiles, from: Percentiles) => ({
-    p50: round(to.p50 / from.p50),
-    p99: round(to.p99 / from.p99),
-  });
-  console.log("one signature at a time, ms:");
-  console.table({
-    "in process": rounded(single.bare),
-    "over mTLS, nothing but signing": rounded(single.plain),
-    "over mTLS, the vault": rounded(single.audited),
-    "ratio: vault to in process": ratio(single.audited, single.bare),
-    "ratio: nothing but signing to in process": ratio(single.plain, single.bare),
-    "ratio: vault to nothing but signing": ratio(single.audited, single.plain),
-    "the wait for the disk alone": rounded(single.disk),
-    "in process (second half)": rounded(unsynced.bare),
-    "the vault, disk not waited for": rounded(unsynced.audited),
-    "ratio, disk not waited for": ratio(unsynced.audited, unsynced.bare),
-  });
-  console.log(`p50 in ms with ${KEYS} and with ${MANY_KEYS} keys:`);
-  console.table({ "a key's first signature": rounded(keys.first), "keys in use": rounded(keys.known) });
-  console.log(`in process, 4 at once: ${Math.round(load.barePerSecond)} signatures a second`);
-  console.log("processor's microseconds for one signature, 16 at once:");
-  console.table(mapValues(load.microseconds, Math.round));
-  const { bare: _, ...parts } = load.microseconds;
-  const all = Object.values(parts).reduce((sum, used) => sum + used, 0);
-  console.log(`two cores have time for ${Math.round(2e6 / all)} a second`);
-  console.table(load.rates.map(rounded));
-  console.log(`rewrapped ${rewrap.keys} data keys, ${Math.round(rewrap.per_second)} a second,`);
-  console.log(
-    `with ${Math.round(rewrap.vault_microseconds)} µs of the vault's and the token's processor for each`,
-  );
+function withKeys(what: string, count: number): string {
+  return `${what}, ${count} keys`;
 }

@@ -11,18 +11,19 @@ import { createLog } from "../../keyvault/log.ts";
 import { openToken } from "../../keyvault/token/client.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
-import { median } from "./median.ts";
+import { report } from "./results/report.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 
 /**
  * How long a vault needs from its process' start until it listens: behind a long audit, from a snapshot of
  * its register and from the first record, and behind an audit of some records, in turns. One record in ten
- * makes a key, the others are signatures. `RECORDS=1000000 node test/bench/vault_start.ts [--json]`.
+ * makes a key, the others are signatures. `RECORDS=1000000 node test/bench/vault_start.ts`.
  */
 const RECORDS = Number(process.env.RECORDS ?? 100_000);
 const ROUNDS = 3;
 const AT_ONCE = 5_000;
 const ONE_KEY_IN = 10;
+const SHORT = "some records";
 const API = { role: "api", name: "api" } as const;
 
 type Place = Awaited<ReturnType<typeof makeBenchVault>>;
@@ -40,7 +41,19 @@ try {
     seconds.first.push(await startAndStop(long));
     seconds.snapshot.push(await startAndStop(long));
   }
-  report(median(seconds.short), median(seconds.snapshot), median(seconds.first));
+  const many = `${RECORDS} records`;
+  report({
+    figures: [
+      { name: SHORT, unit: "s", values: seconds.short },
+      { name: `${many}, snapshot`, unit: "s", values: seconds.snapshot },
+      { name: `${many}, from the first`, unit: "s", values: seconds.first },
+    ],
+    ratios: ["snapshot", "from the first"].map((way) => ({
+      name: `${many}, ${way} / ${SHORT}`,
+      over: `${many}, ${way}`,
+      under: SHORT,
+    })),
+  });
 } finally {
   await postgres.stop();
   await rm(dir, { recursive: true, force: true });
@@ -92,17 +105,4 @@ async function withClient<T>(url: string, work: (client: pg.Client) => Promise<T
   } finally {
     await client.end();
   }
-}
-
-function report(short: number, snapshot: number, first: number): void {
-  const figures = { records: RECORDS, short, snapshot, first };
-  if (process.argv.includes("--json")) {
-    console.log(JSON.stringify(figures));
-    return;
-  }
-  const line = (name: string, seconds: number): string =>
-    `  ${name.padEnd(30)}${seconds.toFixed(2).padStart(8)} s${(seconds / short).toFixed(2).padStart(8)} x`;
-  console.log(line("some records", short));
-  console.log(line(`${RECORDS} records, snapshot`, snapshot));
-  console.log(line(`${RECORDS} records, from the first`, first));
 }

@@ -1,184 +1,119 @@
-import { fork } from "node:child_process";
-import { randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { writeFile } from "node:fs/promises";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
-import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
-import { createSecretBox } from "../../src/secret_box.ts";
-import { acceptPrincipal } from "../support/accepted_principals.ts";
-import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
-import { median } from "./median.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
-import type { Load, Seen } from "./verify_client.ts";
+import type { Ratio } from "./results/figures.ts";
+import { createRecord, type FigureRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
+import { measureLoad } from "./verify/load.ts";
+import { createVerifiers, type Proven, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * What a decision costs from end to end: verifies over HTTP with full bundles, each durable (audit row,
- * charge and spent challenge committed with fsync on), against bare hybrid verifications of the same
- * signatures on the thread pool, in the same run and in turns, after one round to warm up. Client, API and
- * Postgres share the machine, so the processor's time of each is reported too: it is what hardly depends on
- * what else the machine does. `node test/bench/verify_http.ts [--json]`.
+ * What a decision costs from end to end: verifies over HTTP with full bundles and with references, each
+ * durable (audit row, charge and spent challenge committed with fsync on), against bare hybrid verifications
+ * of the same signatures on the thread pool, in the same run and in turns, after one round to warm up.
+ * Client, API and Postgres share the machine, so the processor's time of each is reported too: it is what
+ * hardly depends on what else the machine does. `node test/bench/verify_http.ts`.
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
-const WORLDS = 10;
-/**
- * How many calls are under way at the same time, and whose authority is shown: the verifier's own, or an
- * accepted principal's.
- */
+/** How many calls are under way at the same time, what they carry, and whose authority they show. */
 const CASES = [
-  { connections: 16, authority: "own" },
-  { connections: 64, authority: "own" },
-  { connections: 64, authority: "accepted" },
+  { connections: 16, form: "bundle", authority: "own" },
+  { connections: 16, form: "reference", authority: "own" },
+  { connections: 64, form: "bundle", authority: "own" },
+  { connections: 64, form: "reference", authority: "own" },
+  { connections: 64, form: "bundle", authority: "accepted" },
 ] as const;
 type Case = (typeof CASES)[number];
+const BARE = "bare verifies";
 
-let folder: string;
-let postgresPid: number;
-await withBenchDatabase({}, async (database) => {
-  ({ folder, postgresPid } = database);
-  const { db, url } = database;
-  const sealingKey = randomBytes(32);
-  const secretBox = createSecretBox(sealingKey);
-  const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, secretBox)));
-  for (const [n, world] of worlds.entries()) {
-    await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
-  }
-  const api = await startApiProcess(folder, url, sealingKey);
+await withBenchDatabase({}, async ({ db, url, folder, postgresPid }) => {
+  const verifiers = await createVerifiers(db);
+  const api = await startApiProcess(folder, url, verifiers.sealingKey);
+  const place = { verifiers, api, folder, postgresPid };
   try {
-    await measureRound(worlds, api);
-    const rounds: Round[] = [];
-    for (let round = 0; round < ROUNDS; round += 1) rounds.push(await measureRound(worlds, api));
-    if (process.argv.includes("--json")) {
-      console.log(JSON.stringify(figuresOf(rounds)));
-    } else {
-      console.table(figuresOf(rounds));
-    }
+    await measureRound(place, createRecord());
+    const record = createRecord();
+    for (let round = 0; round < ROUNDS; round += 1) await measureRound(place, record);
+    report({ figures: record.figures(), ratios: ratios() });
   } finally {
     await api.stop();
   }
 });
 
-type Bare = { perSecond: number; cpu: number };
-type OverHttp = {
-  perSecond: number;
-  p50: number;
-  p99: number;
-  api: number;
-  postgres: number;
-  client: number;
+type Place = {
+  verifiers: Verifiers;
+  api: Awaited<ReturnType<typeof startApiProcess>>;
+  folder: string;
+  postgresPid: number;
 };
-type Round = { bare: Bare; http: OverHttp[] };
-
-/** The world whose authority the nth one accepts beside its own. */
-function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
-  return worlds[(n + 1) % worlds.length] as ProofWorld;
-}
 
 /** One turn of each: the same signatures bare, then over HTTP in each case. */
-async function measureRound(worlds: ProofWorld[], api: RunningApi): Promise<Round> {
-  const http: OverHttp[] = [];
-  let bare: Bare | undefined;
-  for (const { connections, authority } of CASES) {
-    const proofs = await prove(worlds, PROOFS_A_ROUND, authority);
-    bare ??= await measureBare(proofs.map(({ bundle }) => bundle));
-    http.push(await measureHttp(api, proofs, connections));
+async function measureRound(place: Place, record: FigureRecord): Promise<void> {
+  for (const [n, each] of CASES.entries()) {
+    const proofs = await prove(place.verifiers, PROOFS_A_ROUND, each.authority);
+    if (n === 0) await measureBare(proofs, record);
+    await measureHttp(place, proofs, { each, record });
   }
-  return { bare: bare as Bare, http };
-}
-
-/** Medians over the rounds; processor time in microseconds a decision, and a bare verify. */
-function figuresOf(rounds: readonly Round[]) {
-  const barePerSecond = median(rounds.map(({ bare }) => bare.perSecond));
-  const bareCpu = median(rounds.map(({ bare }) => bare.cpu));
-  return CASES.map(({ connections, authority }, index) => {
-    const middle = (name: keyof OverHttp) => median(rounds.map(({ http }) => http[index]?.[name] ?? 0));
-    return {
-      connections,
-      authority,
-      bare_per_second: Math.round(barePerSecond),
-      decisions_per_second: Math.round(middle("perSecond")),
-      ratio: Number((middle("perSecond") / barePerSecond).toFixed(3)),
-      p50_ms: Number(middle("p50").toFixed(1)),
-      p99_ms: Number(middle("p99").toFixed(1)),
-      bare_cpu_us: Math.round(bareCpu),
-      api_cpu_us: Math.round(middle("api")),
-      postgres_cpu_us: Math.round(middle("postgres")),
-      client_cpu_us: Math.round(middle("client")),
-    };
-  });
-}
-
-type Proven = { world: ProofWorld; bundle: ProofBundle };
-
-async function prove(worlds: ProofWorld[], count: number, authority: Case["authority"]): Promise<Proven[]> {
-  await Promise.all(worlds.map((world) => world.prove()));
-  return Promise.all(
-    Array.from({ length: count }, async (_, n) => {
-      const world = worlds[n % worlds.length] as ProofWorld;
-      const prover = authority === "own" ? world : other(worlds, n);
-      return { world, bundle: await prover.prove({ shownTo: world.connectionId }) };
-    }),
-  );
 }
 
 /** Challenge signatures alone: what every decision must check, whatever it remembers. */
-async function measureBare(bundles: ProofBundle[]): Promise<Bare> {
+async function measureBare(proofs: readonly Proven[], record: FigureRecord): Promise<void> {
   const before = await processorTime(process.pid);
   const start = performance.now();
   const results = await Promise.all(
-    bundles.map((bundle) =>
+    proofs.map(({ bundle }) =>
       verifyHybrid(bundle.agent_pub_key, challengeSignBytes(bundle), bundle.challenge_sig),
     ),
   );
-  const perSecond = bundles.length / ((performance.now() - start) / 1000);
+  record.add(BARE, "a second", proofs.length / ((performance.now() - start) / 1000));
   if (!results.every(Boolean)) throw new Error("a signature did not verify");
-  return { perSecond, cpu: ((await processorTime(process.pid)) - before) / bundles.length };
+  const used = (await processorTime(process.pid)) - before;
+  record.add(`${BARE}: all`, "µs of the processor", used / proofs.length);
 }
 
-async function measureHttp(api: RunningApi, proofs: Proven[], connections: number): Promise<OverHttp> {
-  const requests = proofs.map(requestOf);
-  const file = join(folder, "requests");
-  await writeFile(file, Buffer.concat(requests));
-  const load: Load = { port: api.port, connections, file, lengths: requests.map(({ length }) => length) };
-  const apiBefore = await processorTime(api.pid);
-  const postgresBefore = await processorTimeWithChildren(postgresPid);
-  const seen = await runClient(load);
-  const each = (microseconds: number) => microseconds / proofs.length;
-  if (seen.allowed !== proofs.length) throw new Error(`${seen.allowed} of ${proofs.length} were allowed`);
-  return {
-    perSecond: proofs.length / (seen.ms / 1000),
-    p50: seen.p50,
-    p99: seen.p99,
-    api: each((await processorTime(api.pid)) - apiBefore),
-    postgres: each((await processorTimeWithChildren(postgresPid)) - postgresBefore),
-    client: each(seen.cpuMicroseconds),
-  };
+async function measureHttp(
+  { api, folder, postgresPid }: Place,
+  proofs: readonly Proven[],
+  { each, record }: { each: Case; record: FigureRecord },
+): Promise<void> {
+  const requests = proofs.map((proof) => requestOf(proof, each.form));
+  const used = () => Promise.all([processorTime(api.pid), processorTimeWithChildren(postgresPid)]);
+  const before = await used();
+  const seen = await measureLoad({ port: api.port, folder }, requests, each.connections);
+  const [apiTime, postgresTime] = (await used()).map((time, part) => time - (before[part] ?? 0));
+  const name = nameOf(each);
+  record.add(name, "a second", seen.perSecond);
+  record.add(`${name}: p50`, "ms", seen.p50);
+  record.add(`${name}: p99`, "ms", seen.p99);
+  record.add(`${name}: API`, "µs of the processor", (apiTime ?? 0) / proofs.length);
+  record.add(`${name}: Postgres`, "µs of the processor", (postgresTime ?? 0) / proofs.length);
+  record.add(`${name}: client`, "µs of the processor", seen.cpuMicroseconds / proofs.length);
 }
 
-async function runClient(load: Load): Promise<Seen> {
-  const client = fork(fileURLToPath(new URL("verify_client.ts", import.meta.url)));
-  client.send(load);
-  const [seen] = await once(client, "message");
-  client.disconnect();
-  return seen as Seen;
+function nameOf({ connections, form, authority }: Case): string {
+  const whose = authority === "own" ? "" : ", an accepted principal's";
+  return `decisions by ${form}, ${connections} connections${whose}`;
 }
 
-/** A verify call as it goes over the wire. */
-function requestOf({ world, bundle }: Proven): Buffer {
-  const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
-  const head = [
-    "POST /v1/service/verify HTTP/1.1",
-    "host: 127.0.0.1",
-    "content-type: application/json",
-    `content-length: ${Buffer.byteLength(body)}`,
-    `x-service-api-key: ${world.apiKey}`,
-  ];
-  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
+function ratios(): Ratio[] {
+  const own = CASES.filter(({ authority }) => authority === "own");
+  const overBare = own
+    .filter(({ form }) => form === "bundle")
+    .map((each): Ratio => ({ ...between(nameOf(each), BARE), aim: { atLeast: 0.4 } }));
+  const byReference = own
+    .filter(({ form }) => form === "reference")
+    .map(
+      (each): Ratio => ({
+        ...between(nameOf(each), nameOf({ ...each, form: "bundle" } as Case)),
+        aim: { atLeast: 1.25 },
+      }),
+    );
+  return [...overBare, ...byReference];
 }
 
-type RunningApi = Awaited<ReturnType<typeof startApiProcess>>;
+function between(over: string, under: string): Ratio {
+  return { name: `${over} / ${under}`, over, under };
+}

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BenchDatabase } from "../database.ts";
-import { median } from "../median.ts";
-import { percentiles } from "../vault/timing.ts";
+import type { Ratio } from "../results/figures.ts";
+import type { FigureRecord } from "../results/record.ts";
+import { percentiles } from "../timing.ts";
 import { makeConnections, runLoad } from "./load.ts";
 import { type BenchReceivers, startReceivers } from "./receiver.ts";
 import { startBenchWorker } from "./worker_child.ts";
@@ -18,27 +19,28 @@ const MEMORY_EACH_MS = 10_000;
 const MEMORY_ENDPOINTS = 50;
 
 /** From the commit to the arrival at a healthy receiver, with no other hanging and with a fifth of them. */
-export async function measureHanging(database: BenchDatabase) {
+export async function measureHanging(database: BenchDatabase, record: FigureRecord): Promise<Ratio> {
   const receivers = await startReceivers();
-  const worker = startBenchWorker(database.url);
-  const [none, some]: [Waits[], Waits[]] = [[], []];
+  const worker = await startEmbeddedWorker(database);
+  const cases = [0, HANGING].map((hanging) => ({
+    hanging,
+    name: `commit to a healthy receiver, ${hanging} of ${ENDPOINTS} hang`,
+  }));
   try {
     for (let round = 0; round < ROUNDS; round += 1) {
-      none.push(await hangingRound(database, receivers, 2 * round, 0));
-      some.push(await hangingRound(database, receivers, 2 * round + 1, HANGING));
+      for (const [n, { hanging, name }] of cases.entries()) {
+        const { p50, p99, missing } = await hangingRound(database, receivers, 2 * round + n, hanging);
+        record.add(`${name}: p50`, "ms", p50);
+        record.add(`${name}: p99`, "ms", p99);
+        record.add(`${name}: missing`, "deliveries", missing);
+      }
     }
   } finally {
     await receivers.close();
     await worker.stop();
   }
-  const middle = (rounds: Waits[], name: keyof Waits) => median(rounds.map((waits) => waits[name]));
-  return [none, some].map((rounds, index) => ({
-    hanging: `${index * HANGING} of ${ENDPOINTS}`,
-    healthy_p50_ms: Number(middle(rounds, "p50").toFixed(1)),
-    healthy_p99_ms: Number(middle(rounds, "p99").toFixed(1)),
-    p99_of_none: Number(median(rounds.map(({ p99 }, n) => p99 / (none[n]?.p99 ?? 0))).toFixed(2)),
-    missing: rounds.reduce((sum, { missing }) => sum + missing, 0),
-  }));
+  const [none, some] = cases.map(({ name }) => `${name}: p99`) as [string, string];
+  return { name: `${some} / none`, over: some, under: none, aim: { atMost: 2 } };
 }
 
 type Waits = { p50: number; p99: number; missing: number };
@@ -76,9 +78,14 @@ async function hangingRound(
 }
 
 /** What a worker holds under a steady load, and how fast that grows after its first third. */
-export async function measureMemory({ db, url }: BenchDatabase, minutes: number) {
+export async function measureMemory(
+  database: BenchDatabase,
+  record: FigureRecord,
+  minutes: number,
+): Promise<void> {
+  const { db } = database;
   const receivers = await startReceivers();
-  const worker = startBenchWorker(url);
+  const worker = await startEmbeddedWorker(database);
   try {
     const connections = await makeConnections(
       db,
@@ -98,19 +105,23 @@ export async function measureMemory({ db, url }: BenchDatabase, minutes: number)
     }
     const committed = await running;
     const late = samples.filter(({ minute }) => minute > minutes / 3);
-    return (["heap", "resident"] as const).map((name) => ({
-      memory: name,
-      minutes,
-      events: committed.size,
-      delivered: receivers.arrived.size,
-      first_mib: Number((late[0]?.[name] ?? 0).toFixed(1)),
-      last_mib: Number((late.at(-1)?.[name] ?? 0).toFixed(1)),
-      mib_a_minute: Number(slope(late.map((sample) => [sample.minute, sample[name]])).toFixed(2)),
-    }));
+    record.add(`${minutes} minutes of load: committed`, "events", committed.size);
+    record.add(`${minutes} minutes of load: delivered`, "events", receivers.arrived.size);
+    for (const name of ["heap", "resident"] as const) {
+      for (const sample of late) record.add(`worker: ${name}`, "MiB", sample[name]);
+      const growth = slope(late.map((sample) => [sample.minute, sample[name]]));
+      record.add(`worker: growth, ${name}`, "MiB a minute", growth);
+    }
   } finally {
     await receivers.close();
     await worker.stop();
   }
+}
+
+/** A worker whose events go without Kafka, whatever was measured on this database before. */
+async function startEmbeddedWorker({ db, url }: BenchDatabase) {
+  await db("event_way").update({ way: "embedded" });
+  return startBenchWorker(url);
 }
 
 /** Of the straight line through the points, by least squares. */

@@ -1,7 +1,8 @@
 import type { BenchDatabase } from "../database.ts";
-import { median } from "../median.ts";
 import { processorTime, processorTimeWithChildren } from "../processor_time.ts";
-import { percentiles } from "../vault/timing.ts";
+import type { Ratio } from "../results/figures.ts";
+import type { FigureRecord } from "../results/record.ts";
+import { percentiles } from "../timing.ts";
 import type { BenchKafka } from "./kafka.ts";
 import { fillOutbox, makeConnections, runLoad } from "./load.ts";
 import { type RelaySettings, startRelayProcess } from "./relay_child.ts";
@@ -14,7 +15,7 @@ const WARM_MS = 3_000;
 const LOAD_MS = 15_000;
 const DRAINED = 30_000;
 
-type Place = { database: BenchDatabase; kafka: BenchKafka | undefined };
+type Place = { database: BenchDatabase; kafka: BenchKafka | undefined; record: FigureRecord };
 
 /** Both ways, in turns; only the one without Kafka where there is none. */
 function ways({ kafka }: Place) {
@@ -23,21 +24,23 @@ function ways({ kafka }: Place) {
   );
 }
 
-/** From the commit of a change to that of its handling, at 2,000 events a second: p50 and p99 in ms. */
-export async function measureLatency(place: Place) {
+/** From the commit of a change to that of its handling, at 2,000 events a second; Kafka's over embedded. */
+export async function measureLatency(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const connections = await makeConnections(db, Array(CONNECTIONS).fill(null));
-  const seen = ways(place).map(([way, kafka]) => ({ way, kafka, rounds: [] as Waits[] }));
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const { kafka, rounds } of seen) rounds.push(await latencyRound(place.database, connections, kafka));
+    for (const [way, kafka] of ways(place)) {
+      const { p50, p99, perSecond } = await latencyRound(place.database, connections, kafka);
+      place.record.add(`commit to consumer, ${way}: p50`, "ms", p50);
+      place.record.add(`commit to consumer, ${way}: p99`, "ms", p99);
+      place.record.add(`commit to consumer, ${way}: load`, "events a second", perSecond);
+    }
   }
-  const middle = (rounds: Waits[] = [], name: keyof Waits) => median(rounds.map((waits) => waits[name]));
-  return seen.map(({ way, rounds }) => ({
-    way,
-    events_per_second: Math.round(middle(rounds, "perSecond")),
-    p50_ms: Number(middle(rounds, "p50").toFixed(1)),
-    p99_ms: Number(middle(rounds, "p99").toFixed(1)),
-    p99_of_embedded: Number((middle(rounds, "p99") / middle(seen[0]?.rounds, "p99")).toFixed(2)),
+  const [, ...others] = ways(place);
+  return others.map(([way]) => ({
+    name: `commit to consumer, ${way} / embedded, p99`,
+    over: `commit to consumer, ${way}: p99`,
+    under: "commit to consumer, embedded: p99",
   }));
 }
 
@@ -73,29 +76,29 @@ async function latencyRound(
  * Rows a second from a full outbox to the commit of their handling, by what handles them, and the processor
  * time of a row, which depends less on what else the machine does.
  */
-export async function measureDrain(place: Place) {
+export async function measureDrain(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const urls = Array(CONNECTIONS).fill("https://hooks.example.test/");
   const connections = await makeConnections(db, urls);
-  const seen = ways(place).flatMap(([way, kafka]) =>
-    (["nothing", "webhooks"] as const).map((consumer) => ({ way, kafka, consumer, drains: [] as Drain[] })),
+  const cases = ways(place).flatMap(([way, kafka]) =>
+    (["nothing", "webhooks"] as const).map((consumer) => ({
+      name: `a full outbox drained, ${way}, ${consumer}`,
+      kafka,
+      consumer,
+    })),
   );
   for (let round = 0; round < ROUNDS; round += 1) {
-    for (const { kafka, consumer, drains } of seen) {
+    for (const { name, kafka, consumer } of cases) {
       await db.raw("truncate outbox, inbox, published_events, webhook_deliveries cascade");
       await fillOutbox(db, connections, DRAINED);
-      drains.push(await drain(place.database, kafka, consumer));
+      const { perSecond, relayCpu, postgresCpu } = await drain(place.database, kafka, consumer);
+      place.record.add(name, "rows a second", perSecond);
+      place.record.add(`${name}: relay`, "µs of the processor a row", relayCpu);
+      place.record.add(`${name}: Postgres`, "µs of the processor a row", postgresCpu);
     }
   }
-  const middle = (drains: Drain[] = [], name: keyof Drain) => median(drains.map((each) => each[name]));
-  return seen.map(({ way, consumer, drains }) => ({
-    way,
-    consumer,
-    rows_per_second: Math.round(middle(drains, "perSecond")),
-    of_first: Number((middle(drains, "perSecond") / middle(seen[0]?.drains, "perSecond")).toFixed(2)),
-    relay_cpu_us: Math.round(middle(drains, "relayCpu")),
-    postgres_cpu_us: Math.round(middle(drains, "postgresCpu")),
-  }));
+  const [first, ...others] = cases.map(({ name }) => name);
+  return others.map((over) => ({ name: `${over} / ${first}`, over, under: first ?? "" }));
 }
 
 /** Processor time in microseconds a row. */

@@ -39,8 +39,10 @@ export async function inTurns<Name extends string>(
 
 /** Percentiles of at least one duration. */
 export function percentiles(durations: readonly number[]): Percentiles {
-  const sorted = durations.toSorted((a, b) => a - b);
-  const at = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
-  return { p50: at(0.5), p99: at(0.99) };
+  return { p50: percentile(durations, 0.5), p99: percentile(durations, 0.99) };
+}
+
+/** The least of some values that this share of them does not exceed; not a number when there are none. */
+export function percentile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.ceil(values.length * share) - 1] ?? Number.NaN;
 }

@@ -1,0 +1,37 @@
+import { percentiles } from "../timing.ts";
+import type { Figure } from "./figures.ts";
+
+/** Parts of a series of waits whose percentiles are taken apart, to see how far they lie apart. */
+const PARTS = 4;
+
+/** Figures as they come in, round after round, in the order in which they were first added. */
+export type FigureRecord = { add(name: string, unit: string, value: number): void; figures(): Figure[] };
+
+/** An empty record. A figure has one unit: adding it with another one is a bench's mistake, and throws. */
+export function createRecord(): FigureRecord {
+  const byName = new Map<string, { unit: string; values: number[] }>();
+  return {
+    add(name, unit, value) {
+      const figure = byName.get(name) ?? { unit, values: [] };
+      if (figure.unit !== unit) throw new Error(`${name}: is in ${figure.unit}, not in ${unit}`);
+      figure.values.push(value);
+      byName.set(name, figure);
+    },
+    figures: () => [...byName].map(([name, figure]) => ({ name, ...figure })),
+  };
+}
+
+/** Values in as many parts of equal length, in their order; what is left over goes into none. */
+export function inParts(values: readonly number[], parts: number): number[][] {
+  const length = Math.floor(values.length / parts);
+  return Array.from({ length: parts }, (_, n) => values.slice(n * length, (n + 1) * length));
+}
+
+/** Adds the percentiles of milliseconds that were waited, part by part. */
+export function addWaits(record: FigureRecord, name: string, waits: readonly number[]): void {
+  for (const part of inParts(waits, PARTS)) {
+    const { p50, p99 } = percentiles(part);
+    record.add(`${name}: p50`, "ms", p50);
+    record.add(`${name}: p99`, "ms", p99);
+  }
+}

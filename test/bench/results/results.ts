@@ -1,0 +1,49 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { availableParallelism, cpus, totalmem } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Report, ratiosSeen, spreadOf } from "./figures.ts";
+
+const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
+const FOLDER = "bench-results";
+
+/** What a run of a bench leaves: what was found, when and where. */
+export type Result = ReturnType<typeof resultOf>;
+
+/** A bench's result with all of its rounds, and where it was measured. */
+export function resultOf(run: {
+  name: string;
+  title: string;
+  options: readonly string[];
+  begun: Date;
+  report: Report;
+}) {
+  const { name, title, options, begun, report } = run;
+  return {
+    bench: name,
+    title,
+    options,
+    begun_at: begun.toISOString(),
+    machine: {
+      cores: availableParallelism(),
+      processor: cpus()[0]?.model.trim() ?? "unknown",
+      memory_mib: Math.round(totalmem() / 2 ** 20),
+      node: process.versions.node,
+      platform: `${process.platform}-${process.arch}`,
+    },
+    figures: report.figures.map((figure) => ({ ...figure, ...spreadOf(figure.name, figure.values) })),
+    ratios: ratiosSeen(report),
+  };
+}
+
+/**
+ * Writes a result and its picture, in place of those of the run before. The folder's name, seen from the
+ * project.
+ */
+export async function writeResult(result: Result, svg: string): Promise<string> {
+  const folder = join(ROOT, FOLDER);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, `${result.bench}.json`), `${JSON.stringify(result, null, 2)}\n`);
+  await writeFile(join(folder, `${result.bench}.svg`), svg);
+  return FOLDER;
+}

@@ -1,0 +1,43 @@
+import { connect } from "node:net";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { processPart, type RunningPart } from "../../../src/dev/process/part.ts";
+
+const EVERY_MS = 50;
+
+/**
+ * Starts another server by a command line for the shell, with `env` in its environment, and waits until it
+ * listens on the `PORT` there. What it prints goes into `folder`, and it ends with this process at the
+ * latest. Rejects when it ends before it listens, or does not listen within a minute.
+ */
+export function startPeer(command: string, env: { PORT: string }, folder: string): Promise<RunningPart> {
+  const part = processPart({
+    name: "peer",
+    title: "The peer",
+    command: "/bin/sh",
+    args: ["-c", command],
+    env: { ...process.env, ...env },
+    ready: (signal) => untilListening(Number(env.PORT), signal),
+  });
+  const logFile = join(folder, "peer.log");
+  return part.start({ logFile, signal: new AbortController().signal, spawned: () => {} });
+}
+
+/** A verifier need not answer any other path than that of a verify call: a connection is enough. */
+async function untilListening(port: number, signal: AbortSignal): Promise<void> {
+  while (!(await isListening(port))) {
+    if (signal.aborted) throw new Error(`nobody listens on ${port}, the port in PORT`);
+    await sleep(EVERY_MS);
+  }
+}
+
+function isListening(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    socket.once("error", () => resolve(false));
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+  });
+}

@@ -1,0 +1,64 @@
+import { randomBytes } from "node:crypto";
+import type { Database } from "../../../src/db/database.ts";
+import { encodeProofRef } from "../../../src/proofs/present/proof_ref.ts";
+import type { ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { createSecretBox } from "../../../src/secret_box.ts";
+import { acceptPrincipal } from "../../support/accepted_principals.ts";
+import { createProofWorld, type ProofWorld } from "../../support/proof_world.ts";
+
+const WORLDS = 10;
+
+/** Accounts that verify, each on a connection of its own, and each accepts the next one's authority too. */
+export type Verifiers = { worlds: ProofWorld[]; sealingKey: Buffer };
+
+/** A proof, and who it is shown to. */
+export type Proven = { world: ProofWorld; bundle: ProofBundle };
+
+/** Whose authority is shown: the verifier's own, or an accepted principal's. */
+export type Authority = "own" | "accepted";
+
+/** Puts verifiers into a database. */
+export async function createVerifiers(db: Database): Promise<Verifiers> {
+  const sealingKey = randomBytes(32);
+  const secretBox = createSecretBox(sealingKey);
+  const worlds = await Promise.all(Array.from({ length: WORLDS }, () => createProofWorld(db, secretBox)));
+  for (const [n, world] of worlds.entries()) {
+    await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
+  }
+  return { worlds, sealingKey };
+}
+
+/** Fresh proofs, in turns for each of the verifiers. */
+export async function prove(
+  { worlds }: Verifiers,
+  count: number,
+  authority: Authority = "own",
+): Promise<Proven[]> {
+  await Promise.all(worlds.map((world) => world.prove()));
+  return Promise.all(
+    Array.from({ length: count }, async (_, n) => {
+      const world = worlds[n % worlds.length] as ProofWorld;
+      const prover = authority === "own" ? world : other(worlds, n);
+      return { world, bundle: await prover.prove({ shownTo: world.connectionId }) };
+    }),
+  );
+}
+
+/** The world whose authority the nth one accepts beside its own. */
+function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
+  return worlds[(n + 1) % worlds.length] as ProofWorld;
+}
+
+/** A verify call as it goes over the wire, with the whole proof or a reference to it. */
+export function requestOf({ world, bundle }: Proven, form: "bundle" | "reference"): Buffer {
+  const proof = form === "bundle" ? { proof_bundle: bundle } : { proof_ref: encodeProofRef(bundle) };
+  const body = JSON.stringify({ ...proof, required_scope: "data:read" });
+  const head = [
+    "POST /v1/service/verify HTTP/1.1",
+    "host: 127.0.0.1",
+    "content-type: application/json",
+    `content-length: ${Buffer.byteLength(body)}`,
+    `x-service-api-key: ${world.apiKey}`,
+  ];
+  return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
+}

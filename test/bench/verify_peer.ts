@@ -1,0 +1,80 @@
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { goProgram } from "../support/go_program.ts";
+import { apiEnvironment, startApiProcess } from "./api_process.ts";
+import { withBenchDatabase } from "./database.ts";
+import type { Ratio } from "./results/figures.ts";
+import { createRecord, type FigureRecord } from "./results/record.ts";
+import { report } from "./results/report.ts";
+import { measureLoad } from "./verify/load.ts";
+import { startPeer } from "./verify/peer.ts";
+import { createVerifiers, prove, requestOf } from "./verify/proofs.ts";
+
+/**
+ * Our decisions against those of another server, in turns in one run, each proof used once. `node
+ * test/bench/verify_peer.ts [--peer <command>]`. Without a command the peer is a verifier in Go that keeps
+ * all that it knows in memory. The shell runs a command with the environment that our own API gets, on the
+ * same database, and another `PORT`: it may be an earlier version of this service, or any verifier that
+ * answers `POST /v1/service/verify` with `"decision":"allow"` or `"valid":true`.
+ */
+const ROUNDS = 3;
+const PROOFS_A_ROUND = 6_000;
+const CONNECTIONS = [16, 64];
+
+const command = await peerCommand();
+
+await withBenchDatabase({}, async ({ db, url, folder }) => {
+  const verifiers = await createVerifiers(db);
+  const api = await startApiProcess(folder, url, verifiers.sealingKey);
+  try {
+    const env = await apiEnvironment(folder, url, verifiers.sealingKey);
+    const peer = await startPeer(command, env, folder);
+    const servers = { Deputize: api.port, "the peer": Number(env.PORT) };
+    const measureRound = async (record: FigureRecord): Promise<void> => {
+      for (const connections of CONNECTIONS) {
+        for (const [name, port] of Object.entries(servers)) {
+          const proofs = await prove(verifiers, PROOFS_A_ROUND);
+          const requests = proofs.map((proof) => requestOf(proof, "bundle"));
+          const seen = await measureLoad({ port, folder }, requests, connections);
+          const what = `${name}, ${connections} connections`;
+          record.add(what, "a second", seen.perSecond);
+          record.add(`${what}: p50`, "ms", seen.p50);
+          record.add(`${what}: p99`, "ms", seen.p99);
+        }
+      }
+    };
+    try {
+      await measureRound(createRecord());
+      const record = createRecord();
+      for (let round = 0; round < ROUNDS; round += 1) await measureRound(record);
+      report({ figures: record.figures(), ratios: CONNECTIONS.flatMap(ratiosOf) });
+    } finally {
+      await peer.stop();
+    }
+  } finally {
+    await api.stop();
+  }
+});
+
+function ratiosOf(connections: number): Ratio[] {
+  const [ours, theirs] = [`Deputize, ${connections} connections`, `the peer, ${connections} connections`];
+  return [
+    { name: `rate, ${connections} connections`, over: ours, under: theirs },
+    { name: `p99, ${connections} connections`, over: `${ours}: p99`, under: `${theirs}: p99` },
+  ];
+}
+
+/** The command that was named, or that of the verifier in Go, which is built on first use. */
+async function peerCommand(): Promise<string> {
+  const { peer } = parseArgs({ options: { peer: { type: "string" }, json: { type: "boolean" } } }).values;
+  if (peer !== undefined) return peer;
+  const program = await goProgram({
+    sources: fileURLToPath(new URL("verify/plain_verifier", import.meta.url)),
+    name: "plain_verifier",
+    folder: "plain-verifier",
+    what: "a verifier to compare with",
+  });
+  if (program.path !== undefined) return program.path;
+  console.error(`SKIPPED, missing: ${program.missing}; or name a server: --peer <command>`);
+  process.exit(0);
+}
