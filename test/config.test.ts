@@ -22,6 +22,19 @@ const environment = {
   DEVELOPMENT: "true",
 };
 
+describe("SERVICE_ADMINISTRATORS", () => {
+  test("are addresses with commas, and nobody by default", () => {
+    const named = (SERVICE_ADMINISTRATORS?: string) =>
+      readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", SERVICE_ADMINISTRATORS })
+        .SERVICE_ADMINISTRATORS;
+    expect(named("ada@example.test, grace@example.test,")).toEqual([
+      "ada@example.test",
+      "grace@example.test",
+    ]);
+    expect([named(), named(""), named(" , ")]).toEqual([[], [], []]);
+  });
+});
+
 describe("BASE_URL", () => {
   test.each([
     "http://127.0.0.1:8080",
@@ -81,6 +94,16 @@ test("DOMAIN_RESOLVERS are addresses of DNS servers, perhaps with ports", () => 
   ]);
   for (const wrong of ["dns.example.com", "192.0.2.1:0x", "192.0.2", "https://192.0.2.1"]) {
     expect(() => read(wrong)).toThrow(/DOMAIN_RESOLVERS: /);
+  }
+});
+
+test("SUPPORT_CONTACT is a mail address or a URL", () => {
+  const read = (value: string) =>
+    readApiConfig({ ...environment, BASE_URL: "https://a", SUPPORT_CONTACT: value }).SUPPORT_CONTACT;
+  for (const good of ["help@example.com", "https://example.com/help"]) expect(read(good)).toBe(good);
+  expect(read("")).toBeUndefined();
+  for (const wrong of ["call us", "javascript:alert(1)", "ftp://example.com", "a@b c"]) {
+    expect(() => read(wrong)).toThrow(/SUPPORT_CONTACT: /);
   }
 });
 

@@ -1,4 +1,4 @@
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 
@@ -37,6 +37,16 @@ describe("docs/architecture.md", () => {
       "Change to webhook",
     ]);
   });
+});
+
+test("README shows every picture of docs/images, with words for who cannot see it, and small", () => {
+  const pictures = [...read("README.md").matchAll(/!\[([^\]]+)\]\((docs\/images\/[^)]+)\)/g)];
+  expect(pictures.map(([, , path]) => path).sort()).toEqual(
+    globSync("docs/images/*", { cwd: fileURLToPath(TOP) }).sort(),
+  );
+  expect(pictures.filter(([, words = ""]) => words.length < 40)).toEqual([]);
+  const sizes = pictures.map(([, , path = ""]) => statSync(new URL(path, TOP)).size);
+  expect([sizes.length, sizes.filter((size) => size > 150_000)]).toEqual([2, []]);
 });
 
 test("docs/contributing.md has at most 80 lines", () => {

@@ -122,6 +122,8 @@ export const VALUES: Record<string, Values> = {
       autoscaling: { enabled: false },
       replicas: 3,
       serviceWordAliases: ["ratify"],
+      serviceAdministrators: ["ada@example.test", "grace@example.test"],
+      supportContact: "help@example.test",
       webhookAllowedCidrs: ["10.60.0.0/16"],
       settings: { INVOCATION_DAYS: "60", SIGN_IN_URL: "https://deputize.example.test/sign-in" },
       drainSeconds: 10,

@@ -146,6 +146,83 @@ describe("beside running processes", () => {
     expect((await migrateNext(0, [])).applied).toEqual(["9001_next"]);
   });
 
+  describe("an index on a table in use", () => {
+    const indexed: Migration = {
+      name: "9001_next",
+      sql: "select 1",
+      indexes: [{ name: "accounts_next", table: "accounts", on: "(lower(email))" }],
+    };
+    const build = (lockMs: number, said: string[] = []) =>
+      migrate(database.url, {
+        migrations: [...migrations, indexed],
+        lockMs,
+        log: { info: (line: string) => said.push(line) } as never,
+      });
+    const isWhole = async () =>
+      (
+        await query(
+          "select indisvalid as whole from pg_index where indexrelid = to_regclass('accounts_next')",
+        )
+      ).rows;
+
+    test("is built beside those who write, who wait for nothing", async () => {
+      await holder.query("commit; begin; lock table accounts in row exclusive mode");
+      const run = build(60_000);
+      await until("it has begun", async () => (await isWhole()).length > 0);
+      await query(`set statement_timeout = 2000;
+        insert into accounts (account_id, email, onboarding_step, created_at)
+        values (gen_random_uuid(), 'a@example.test', 'profile', now())`);
+      expect(await isWhole()).toEqual([{ whole: false }]);
+      await holder.query("commit");
+      expect(await run).toEqual({ applied: ["9001_next"] });
+      expect(await isWhole()).toEqual([{ whole: true }]);
+    });
+
+    test("that was left half-built is built anew, and the migration is applied after it only", async () => {
+      await holder.query("commit; begin; lock table accounts in row exclusive mode");
+      await expect(build(300)).rejects.toThrow(/held by others for 0\.3 s/);
+      expect(await isWhole()).toEqual([{ whole: false }]);
+      expect(await stateOf()).toEqual({ kind: "usable" });
+      expect((await query("select from schema_migrations where name = '9001_next'")).rows).toEqual([]);
+      await holder.query("commit");
+      expect(await build(60_000)).toEqual({ applied: ["9001_next"] });
+      expect(await isWhole()).toEqual([{ whole: true }]);
+    });
+
+    test("in partitions is whole, whatever a run before left, and so is one of a partition that comes", async () => {
+      await holder.query("commit");
+      const indexes = [{ name: "audit_events_next", table: "audit_events", on: "(account_id, event_type)" }];
+      const run = () =>
+        migrate(database.url, { migrations: [...migrations, { ...next(1), indexes }], lockMs: 300 });
+      const month = (n: number) =>
+        query(`create table audit_events_20200${n} partition of audit_events
+               for values from ('2020-0${n}-01') to ('2020-0${n + 1}-01')`);
+      await month(1);
+      await month(2);
+      await holder.query("begin; lock table audit_events_202002 in row exclusive mode");
+      await expect(run()).rejects.toThrow(MigrationPutOff);
+      await holder.query("commit");
+      await month(3);
+      expect((await run()).applied).toEqual(["9001_next"]);
+      await month(4);
+      const { rows } = await query(`
+        select bool_and(x.indisvalid) as whole, count(*)::int as parts from pg_inherits i
+        join pg_index x on x.indexrelid in (i.inhrelid, i.inhparent)
+        where i.inhparent = 'audit_events_next'::regclass and x.indexrelid <> i.inhparent`);
+      const partitions = await query("select from pg_inherits where inhparent = 'audit_events'::regclass");
+      expect(rows).toEqual([{ whole: true, parts: partitions.rows.length }]);
+      const parent = "select indisvalid from pg_index where indexrelid = 'audit_events_next'::regclass";
+      expect((await query(parent)).rows).toEqual([{ indisvalid: true }]);
+    });
+
+    test("is built by one of several runs, none of which keeps it from its end", async () => {
+      await holder.query("commit");
+      const runs = await Promise.all([build(60_000), build(60_000), build(60_000)]);
+      expect(runs.flatMap(({ applied }) => applied)).toEqual(["9001_next"]);
+      expect(await isWhole()).toEqual([{ whole: true }]);
+    });
+  });
+
   test("a run that another one keeps waiting for too long is put off", async () => {
     await holder.query("select pg_advisory_lock(hashtext('deputize.migrate'))");
     await expect(migrateNext(200, [])).rejects.toThrow(/Another `deputize migrate`.*more than 0\.2 s/);

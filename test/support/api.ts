@@ -6,13 +6,17 @@ import type { Mailer } from "../../src/accounts/mail/mailer.ts";
 import { accountsRoutes } from "../../src/accounts/routes.ts";
 import { createSessionTokens } from "../../src/accounts/sessions/session_tokens.ts";
 import { createFindSession } from "../../src/accounts/sessions/sessions.ts";
-import { createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
+import { type CodeHashes, createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
 import type { Clock } from "../../src/clock.ts";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { type ApiKeyLimits, createApiKeyRates } from "../../src/http/request/api_key_rates.ts";
+import {
+  type ApiKeyLimits,
+  type ApiKeyRates,
+  createApiKeyRates,
+} from "../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
@@ -40,6 +44,9 @@ export type TestParts = {
   vault: FakeVault;
   log: Logger;
   metrics: Metrics;
+  mailer: Pick<Mailer, "send">;
+  hashes: CodeHashes;
+  keyRates: ApiKeyRates;
 };
 
 /** What a test may choose about its API. */
@@ -65,6 +72,8 @@ export type ApiOptions = {
   accountCeiling?: string[];
   /** Default: the operator of every cluster is known by one token. */
   identifyOperator?: (parts: TestParts) => IdentifyOperator;
+  /** Default: nobody is. */
+  isServiceAdministrator?: (email: string) => boolean;
   /** Default: one in memory. */
   vault?: FakeVault;
   /** Another API on the database of this one. */
@@ -105,7 +114,22 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const vault = options.vault ?? options.shares?.vault ?? createFakeVault();
   const mailbox = createMailbox({ log, clock });
   const metrics = createMetrics();
-  const parts: TestParts = { db, databaseUrl, clock, secretBox, vault, log, metrics };
+  const mailer = options.mailer ?? mailbox;
+  const hashes = createCodeHashes(sealingKey);
+  const limits = { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits };
+  const keyRates = createApiKeyRates({ db, clock, limits });
+  const parts: TestParts = {
+    db,
+    databaseUrl,
+    clock,
+    secretBox,
+    vault,
+    log,
+    metrics,
+    mailer,
+    hashes,
+    keyRates,
+  };
   const config = {
     BASE_URL: "http://127.0.0.1",
     SERVICE_WORD: "service",
@@ -115,8 +139,6 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   };
   const accounts = accountsRoutes({
     ...parts,
-    mailer: options.mailer ?? mailbox,
-    hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
     rates: createClientRates({ db, sends: options.perIp ?? 1000, tries: options.triesPerIp ?? 1000 }),
     bounds: { perClient: options.perAddress ?? 1000, perDay: options.perDay ?? 1000 },
@@ -130,16 +152,13 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: options.findApiKey?.(parts) ?? (async () => undefined),
+      isServiceAdministrator: administratorsOf(options),
       identifyOperator: identifierOf(options, parts),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
     activity: createActivity({ db, clock, log }),
-    rates: createApiKeyRates({
-      db,
-      clock,
-      limits: { presentPerMinute: 100_000, agentsPerDay: 100_000, ...options.limits },
-    }),
+    rates: keyRates,
     bodies: options.bodies,
     log,
     clock,
@@ -170,6 +189,10 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       await database?.drop();
     },
   };
+}
+
+function administratorsOf({ isServiceAdministrator = () => false }: ApiOptions) {
+  return isServiceAdministrator;
 }
 
 function siteOf({ site }: ApiOptions): Pick<AppDeps, "site"> {

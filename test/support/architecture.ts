@@ -18,7 +18,16 @@ type Contents = {
   readsEnvironment: boolean;
 };
 
-const FEATURES = ["accounts", "organizations", "platforms", "delegations", "proofs", "audit", "events"];
+const FEATURES = [
+  "accounts",
+  "organizations",
+  "platforms",
+  "delegations",
+  "proofs",
+  "audit",
+  "events",
+  "installation",
+];
 
 /** Folders of `src`, and its own files, from the ground up: each may import what is on an earlier line. */
 const LEVELS: readonly (readonly string[])[] = [

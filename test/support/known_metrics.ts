@@ -94,7 +94,7 @@ function registries(): Record<Part, Registry> {
 
   const worker = role("worker");
   createEventMetrics({ registry: worker.registry, clock });
-  createReconciliation({ database, log, metrics: worker });
+  createReconciliation({ database, clock, log, metrics: worker });
   const measurements = createMeasurements({ registry: worker.registry, clock, log });
   for (const state of [...eventStates(database, []), lagState({} as never, "", [])]) measurements.add(state);
 

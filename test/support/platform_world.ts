@@ -166,7 +166,7 @@ export async function registerPlatform(
 /** Creates an agent and gives its id. */
 export async function createAgent(
   client: HttpClient,
-  platform: TestPlatform,
+  platform: Pick<TestPlatform, "connectionId" | "apiKey">,
   fields: Record<string, unknown> = {},
 ): Promise<string> {
   const answer = await client.post(

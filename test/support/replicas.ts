@@ -5,7 +5,7 @@ import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
 /** `refusedPerMinute`: refused proofs of a connection in a minute, 100,000 unless given. */
-export type ReplicaOptions = Omit<PlatformOptions, "routes"> & { refusedPerMinute?: number };
+export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number };
 
 /** An API with every operation of the service and pools of its own, as one process of production has them. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
@@ -18,16 +18,18 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Platfo
       const decisions = open("decisions", QUICK_LOCK_MS, 4);
       const [patient, rated] = [open("patient", PATIENT_LOCK_MS, 2), open("rates", PATIENT_LOCK_MS, 2)];
       pools = [decisions, patient, rated];
-      return proofRoutes({
+      const proofs = proofRoutes({
         ...parts,
         decisions,
         patient,
         rated,
         refusedPerMinute: options.refusedPerMinute ?? 100_000,
+        takePresent: (caller) => parts.keyRates.take("present", caller),
         findApiKey: parts.find,
         baseUrl: "https://deputize.example/",
         word: options.config?.SERVICE_WORD ?? "service",
       });
+      return [...proofs, ...(options.routes?.(parts) ?? [])];
     },
   });
   return {

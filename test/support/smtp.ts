@@ -1,5 +1,9 @@
 import type { AddressInfo } from "node:net";
+import { pino } from "pino";
 import { SMTPServer, type SMTPServerSession } from "smtp-server";
+import { createMailer } from "../../src/accounts/mail/mail.ts";
+import type { Mailer } from "../../src/accounts/mail/mailer.ts";
+import { steeredClock } from "./clock.ts";
 
 /** A mail that arrived: its envelope and its text as sent. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
@@ -75,6 +79,12 @@ export async function startSmtp({
     },
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };
+}
+
+/** What sends mail to such a receiver, as the API does. */
+export function mailerTo({ url }: Pick<SmtpReceiver, "url">): Mailer {
+  const settings = { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" };
+  return createMailer(settings, { log: pino({ level: "silent" }), clock: steeredClock() }).mailer;
 }
 
 function received({ envelope }: SMTPServerSession, content: Buffer): ReceivedMail {

@@ -8,7 +8,7 @@ import { appendEvent } from "../../../src/events/outbox.ts";
 import { takeOffOutbox } from "../../../src/events/published.ts";
 import { toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
-import { readers } from "../../../src/worker.ts";
+import { readers } from "../../../src/installation/readers.ts";
 import { makeConnection, secretBox } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { createdEvent } from "../support/events.ts";

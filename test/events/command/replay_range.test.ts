@@ -8,7 +8,7 @@ import { type ReplayRangeDeps, replayRange } from "../../../src/events/command/r
 import type { Report } from "../../../src/events/command/report.ts";
 import { createRelay, toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
-import { readers } from "../../../src/worker.ts";
+import { readers } from "../../../src/installation/readers.ts";
 import { insertRecords, type Records } from "../../proofs/records.ts";
 import { makeConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";

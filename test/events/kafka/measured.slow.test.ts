@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { openCarrier } from "../../../src/events/carrier.ts";
 import { createKafkaClient } from "../../../src/events/kafka/client.ts";
+import { readLagReport } from "../../../src/events/kafka/lag_report.ts";
 import { lagState } from "../../../src/events/kafka/lag_state.ts";
 import { topics } from "../../../src/events/kafka/settings.ts";
 import { createMeasurements } from "../../../src/events/metrics/measurements.ts";
@@ -58,6 +59,8 @@ describe.skipIf(missing !== undefined)("measured over Kafka", { timeout: 120_000
     await until("the lag is measured", async () => (await text()).match(lag)?.length === 4, 60_000);
     expect(await text()).toContain('deputize_measurement_up{measurement="kafka_lag"} 1');
     expect(await text()).not.toContain(connection.connectionId);
+    const report = await readLagReport(home.database);
+    expect(report?.content.deputize_kafka_consumer_lag).toHaveLength(8);
     await worker.stop();
     expect(await text()).not.toMatch(/^deputize_kafka_reader_silent_seconds{/m);
     expect(world.fatal).toEqual([]);

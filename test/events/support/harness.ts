@@ -8,7 +8,7 @@ import { createResolve } from "../../../src/events/webhooks/callbacks/resolve.ts
 import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
 import { createDispatcher, type DispatcherDeps } from "../../../src/events/webhooks/dispatcher.ts";
 import { createSender } from "../../../src/events/webhooks/send.ts";
-import { secretBox } from "./connection.ts";
+import { secretBox as testBox } from "./connection.ts";
 import type { Home } from "./database.ts";
 import { type VirtualClock, virtualClock } from "./time.ts";
 
@@ -34,10 +34,13 @@ export type Delivery = {
   attempts: { outcome: string; status: number | null; detail: string | null; excerpt: string | null }[];
 };
 
-/** Makes the parts over the file's database; it owns every shard. */
-export async function startHarness(home: Home, change: Partial<DispatcherDeps> = {}): Promise<Harness> {
+/** Makes the parts over the file's database, or an API's; it owns every shard. */
+export async function startHarness(
+  home: Pick<Home, "database">,
+  change: Partial<DispatcherDeps> & { clock?: VirtualClock } = {},
+): Promise<Harness> {
   const { database } = home;
-  const clock = virtualClock();
+  const { clock = virtualClock(), secretBox = testBox } = change;
   const log = pino({ level: "silent" });
   const workerId = randomUUID();
   await database("relay_workers").delete();
@@ -50,10 +53,7 @@ export async function startHarness(home: Home, change: Partial<DispatcherDeps> =
   const limits = { dns: 500, connect: 1000, deadline: 2000 };
   const send = createSender({ policy, resolve: createResolve(), limits });
   const dispatcher = createDispatcher({
-    database,
-    clock,
-    secretBox,
-    send,
+    ...{ database, clock, secretBox, send },
     word: "service",
     log,
     random: () => 0.5,

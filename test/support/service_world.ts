@@ -1,0 +1,97 @@
+import { randomUUID } from "node:crypto";
+import type { Installation } from "../../src/installation/installation.ts";
+import {
+  type OpenDeps,
+  type OpenInstallation,
+  openInstallation,
+} from "../../src/installation/open_installation.ts";
+import { readers } from "../../src/installation/readers.ts";
+import { installationRoutes } from "../../src/installation/routes.ts";
+import type { HttpAnswer } from "./http.ts";
+import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
+
+/** The API with the operations about its own installation; every look reads anew. */
+export type ServiceApi = PlatformApi & {
+  /** A fresh person, complete, whose address is a service administrator's. */
+  administrator(): Promise<Person>;
+  /** The parts themselves, past HTTP. */
+  installation: Installation;
+  /** A part as an administrator sees it. */
+  look(part: string): Promise<Seen>;
+};
+
+/** A part's answer, its figures by name, and by name and what they are about. */
+export type Seen = {
+  answer: HttpAnswer;
+  state: unknown;
+  fault: unknown;
+  figures: Record<string, SeenFigure>;
+};
+export type SeenFigure = { value: unknown; state: unknown; alert: unknown; runbook: unknown; at: unknown };
+
+export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
+
+/** A fresh person whose address is a service administrator's. */
+export async function administratorOf(api: PlatformApi): Promise<Person> {
+  const client = api.client();
+  const email = `administrator-${randomUUID()}@example.test`;
+  const { account_id, human_id } = await client.onboard(email);
+  return { client, accountId: account_id, humanId: human_id, email };
+}
+
+/** How the installation of a test's API is opened, and who administers it. */
+export function administered(given: ServiceOptions = {}) {
+  const { vault = { health: async () => {} }, certificateFile = "none" } = given;
+  let installation: OpenInstallation | undefined;
+  const options: Required<Pick<PlatformOptions, "routes" | "isServiceAdministrator">> = {
+    isServiceAdministrator: (email) => email.startsWith("administrator-"),
+    routes: ({ databaseUrl: url, db, clock, log }) => {
+      const parts = { url, db, clock, log, readers, vault, certificateFile, version: "1.2.3" };
+      installation = openInstallation({ ...parts, freshSeconds: 0 });
+      return installationRoutes({ installation, db });
+    },
+  };
+  return {
+    options,
+    installation: {
+      read: async (part) => {
+        if (installation === undefined) throw new Error("The API is not started");
+        return installation.read(part);
+      },
+    } satisfies Installation,
+    close: async () => installation?.close(),
+  };
+}
+
+/** Starts it. */
+export async function startServiceApi(
+  options: ServiceOptions & { platform?: PlatformOptions } = {},
+): Promise<ServiceApi> {
+  const { installation, options: own, close } = administered(options);
+  const api = await startPlatformApi({ ...options.platform, ...own });
+  let looker: Promise<Person> | undefined;
+
+  return {
+    ...api,
+    administrator: () => administratorOf(api),
+    installation,
+    async look(part) {
+      looker ??= administratorOf(api);
+      const { client } = await looker;
+      return seenOf(await client.get(`/v1/service/installation/parts/${part}`));
+    },
+    async stop() {
+      await close();
+      await api.stop();
+    },
+  };
+}
+
+function seenOf(answer: HttpAnswer): Seen {
+  if (answer.status !== 200) throw new Error(answer.text);
+  const { state, fault, figures } = answer.body as { [name: string]: unknown; figures: Listed[] };
+  const named = figures.map((each) => [each.about === null ? each.name : `${each.name} ${each.about}`, each]);
+  return { answer, state, fault, figures: Object.fromEntries(named) };
+}
+
+type Listed = SeenFigure & { name: string; about: string | null };
