@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createMailer } from "./accounts/mail/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
 import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
+import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
 import { createSessionTokens } from "./accounts/sessions/session_tokens.ts";
 import { createFindSession } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
@@ -10,7 +11,7 @@ import type { Clock } from "./clock.ts";
 import type { ApiConfig } from "./config.ts";
 import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";
-import { ENTER_CODE } from "./console/core/places.ts";
+import { ACCEPT_INVITATION, ENTER_CODE } from "./console/core/places.ts";
 import { consolePages } from "./console/pages.ts";
 import { openDatabase, openPool } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
@@ -27,6 +28,10 @@ import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { createApiKeyRates } from "./http/request/api_key_rates.ts";
 import { createPeerClient } from "./http/request/client_address.ts";
 import { createIdempotency } from "./http/request/idempotency.ts";
+import { rootOf } from "./input/base_url.ts";
+import { openInstallation } from "./installation/open_installation.ts";
+import { readers } from "./installation/readers.ts";
+import { type InstallationDeps, installationRoutes } from "./installation/routes.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createActivity } from "./organizations/activity.ts";
@@ -87,6 +92,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
+  const isServiceAdministrator = createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS);
   const vaultFiles = { ca: config.VAULT_CA_FILE, cert: config.VAULT_CERT_FILE, key: config.VAULT_KEY_FILE };
   const vault = createVaultClient({
     url: config.VAULT_URL,
@@ -105,10 +111,14 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
+  const keyRates = createApiKeyRates({ db, clock, limits });
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const lookupTxt = createTxtLookup(config.DOMAIN_RESOLVERS);
+  const certificateFile = vaultFiles.cert;
+  const installation = openInstallation({ ...shared, url, readers, certificateFile, version });
   const routes = apiRoutes({
     ...shared,
+    installation,
     lookupTxt,
     mailer,
     hashes: createCodeHashes(sealingKey),
@@ -117,7 +127,8 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     sendingRates: createSendingRates(db),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
-    signInUrl: config.SIGN_IN_URL ?? `${config.BASE_URL.replace(/\/+$/, "")}${ENTER_CODE}`,
+    signInUrl: config.SIGN_IN_URL ?? pageUrl(config, ENTER_CODE),
+    acceptUrl: pageUrl(config, ACCEPT_INVITATION),
     alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
     accountCeiling: config.ACCOUNT_CEILING,
     callbacks,
@@ -126,6 +137,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     patient,
     rated,
     refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
+    takePresent: (caller) => keyRates.take("present", caller),
     findApiKey: apiKeys.find,
     baseUrl: config.BASE_URL,
     word: config.SERVICE_WORD,
@@ -145,6 +157,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
+      isServiceAdministrator,
       identifyOperator: createIdentifyOperator({
         db,
         clock,
@@ -154,7 +167,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       isLeader: createIsLeader({ db }),
     },
     idempotency,
-    rates: createApiKeyRates({ db, clock, limits }),
+    rates: keyRates,
     activity: createActivity({ db, clock, log }),
     bodies: { perClient: config.BODIES_PER_IP },
     log,
@@ -166,9 +179,13 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const domains = { lookupTxt, word: config.SERVICE_WORD };
   const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, domains, log });
   const vaultSync = keepVaultSynced(shared);
-  const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD };
+  const place = {
+    baseUrl: config.BASE_URL,
+    word: config.SERVICE_WORD,
+    contact: config.SUPPORT_CONTACT,
+  };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
-  const site = createConsole({ pages: consolePages, assets, clock });
+  const site = createConsole({ pages: consolePages, assets, clock, contact: config.SUPPORT_CONTACT });
   const servers = await startServers(app, { pages, site }, config);
   const { host, port, operatorPort } = servers;
   log.info({ host, port, operator_port: operatorPort }, "api listens");
@@ -190,12 +207,18 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       await vaultSync.stop();
       await notices.stop();
       await apiKeys.close();
+      await installation.close();
       await vault.close();
       await clusters.close();
       mailer.close();
       await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
     },
   };
+}
+
+/** The address of a page for people. */
+function pageUrl({ BASE_URL }: Pick<ApiConfig, "BASE_URL">, path: string): string {
+  return `${rootOf(BASE_URL)}${path}`;
 }
 
 /** Listens on the public port, and on the operator's own where there is an operator. */
@@ -232,7 +255,8 @@ export type ApiRoutesDeps = AccountsDeps &
   PlatformDeps &
   DelegationDeps &
   DecideDeps &
-  ProofDeps;
+  ProofDeps &
+  InstallationDeps;
 
 /**
  * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.
@@ -245,6 +269,7 @@ export function apiRoutes(deps: ApiRoutesDeps): Route[] {
     ...delegationRoutes(deps),
     ...proofRoutes(deps),
     ...auditRoutes(deps),
+    ...installationRoutes(deps),
     ...operatorPlatformRoutes(deps),
     ...operatorDelegationRoutes(deps),
   ];

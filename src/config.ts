@@ -123,10 +123,16 @@ const apiSchema = common.extend({
   BODIES_PER_IP: count(100),
   /** How long calls are still taken after the signal to end, while balancers learn of it. */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
+  /** E-mail addresses of the people who look after the service, with commas. */
+  SERVICE_ADMINISTRATORS: list,
   /** DNS servers that are asked for organizations' domains; without any those of the machine. */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
   /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
+  /** Whom people ask for credit and help. */
+  SUPPORT_CONTACT: z
+    .union([z.email(), z.url({ protocol: /^https?$/ })], "must be a mail address, or an http or https URL")
+    .optional(),
 });
 
 const workerFields = common.extend({

@@ -14,6 +14,7 @@ export const errorCodes = {
     400,
     "A constraint is malformed or hides a part of itself, or the constraints cannot be met together",
   ],
+  constraint_widened: [400, "An approver's constraint allows more than the requested one of its kind"],
   invalid_expiry: [400, "The expiry is in the past, or given twice"],
   invalid_principal: [
     400,
@@ -112,6 +113,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether an error says no more than its code does: nothing of what happened is known but that. */
+export function isGeneral({ code, message }: ApiError): boolean {
+  return message === errorCodes[code][1];
+}
+
 /**
  * The error of a rate that is used up: says `what`, and when to try again, in the message and in
  * `Retry-After`.
@@ -119,7 +125,13 @@ export class ApiError extends Error {
 export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   const again = { ...headers, "retry-after": String(seconds) };
-  return new ApiError("rate_limited", `${what}; try again in ${seconds} s`, again);
+  return new ApiError("rate_limited", `${what}; try again in ${waitOf(seconds)}`, again);
+}
+
+/** A wait as people say it, never too short: seconds, minutes from 5 of them on, hours from 2. */
+function waitOf(seconds: number): string {
+  if (seconds < 5 * 60) return `${seconds} s`;
+  return seconds < 2 * 3_600 ? `${Math.ceil(seconds / 60)} min` : `${Math.ceil(seconds / 3_600)} h`;
 }
 
 /** The body of every error answer (specification §7). */

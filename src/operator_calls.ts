@@ -12,7 +12,7 @@ import {
   rotationBody,
   scopeList,
 } from "./input/platform_fields.ts";
-import { isoTime } from "./input/schemas.ts";
+import { isoTime, oneLine } from "./input/schemas.ts";
 
 /** The id of a Kubernetes object: `<clusterId>.<metadata.uid>`. */
 export const externalId = z
@@ -188,6 +188,9 @@ export const operatorCalls = {
       object: objectPlace,
       platform_external_id: externalId,
       agent_external_id: externalId,
+      requested_by: oneLine(253)
+        .nullish()
+        .describe("The cluster's user who asks; shown to people, and nothing is decided by it"),
       requested_scope: scopeList,
       constraints: constraintList.optional(),
       ...expiryFields,

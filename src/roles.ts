@@ -168,7 +168,7 @@ export async function openEvents(): Promise<EventsCommands> {
   const config = readMigrateConfig();
   const [{ createEventsCommands }, { readers }] = await Promise.all([
     import("./events/command/events_command.ts"),
-    import("./worker.ts"),
+    import("./installation/readers.ts"),
   ]);
   return createEventsCommands({
     url: config.DATABASE_URL,

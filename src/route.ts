@@ -24,6 +24,8 @@ export type SessionCaller = {
   /** Whether that is an organization's. */
   organization: boolean;
   person: ActingPerson;
+  /** Whether the person is one who looks after the service; never while they act for somebody else. */
+  serviceAdministrator: boolean;
   sessionId: string;
   familyId: string;
   /** Of the person's own account. */
@@ -92,6 +94,8 @@ export type Answer<R> = {
   status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
+  /** What an organization's activity tells of it besides what was sent; not answered, and never a secret. */
+  told?: Record<string, string>;
 };
 
 /**
@@ -121,8 +125,10 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /**
    * Who of an organization may call it with a session, besides owners: absent, nobody else. `"person"` is for
    * calls about the signed-in person, who then acts for their own account, whichever the call names.
+   * `"service_administrator"` is for who looks after the service, whatever their role anywhere; for everybody
+   * else there is no such call.
    */
-  roles?: readonly MemberRole[] | "person";
+  roles?: readonly MemberRole[] | "person" | "service_administrator";
   /** What an organization's activity tells of the body, besides the path's parameters; never a secret. */
   told?(body: B): Record<string, string | boolean>;
   /** Session calls that change state need the CSRF header; `false` only where no session exists yet. */

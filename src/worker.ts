@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
-import { createNoticeConsumer, noticeReader } from "./accounts/notices/consumer.ts";
+import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
 import type { Clock } from "./clock.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
@@ -10,7 +10,6 @@ import { type Loop, startLoop } from "./events/loop.ts";
 import { createEventMetrics } from "./events/metrics/event_metrics.ts";
 import { eventStates, readOutbox } from "./events/metrics/event_states.ts";
 import { createMeasurements, MEASURE_SECONDS } from "./events/metrics/measurements.ts";
-import type { Reader } from "./events/published.ts";
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
@@ -18,7 +17,7 @@ import { stepBacklogs } from "./events/webhooks/backlog.ts";
 import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
 import { createResolve } from "./events/webhooks/callbacks/resolve.ts";
 import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
-import { createWebhookConsumer, webhookReader } from "./events/webhooks/consumer.ts";
+import { createWebhookConsumer } from "./events/webhooks/consumer.ts";
 import { createDispatcher } from "./events/webhooks/dispatcher.ts";
 import { reapLost } from "./events/webhooks/reap.ts";
 import { stepRecovery } from "./events/webhooks/recover.ts";
@@ -26,9 +25,6 @@ import { createSender } from "./events/webhooks/send.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createSecretBox } from "./secret_box.ts";
-
-/** The consumers of the worker's events: what they are called, and what they read. */
-export const readers: readonly Reader[] = [webhookReader, noticeReader];
 
 /** How long what a worker holds stays its own when it dies, and how often others look for it. */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
@@ -176,7 +172,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     },
   });
   const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
-  const reconcile = createReconciliation({ database, log, metrics });
+  const reconcile = createReconciliation({ database, clock, log, metrics });
   const reconciling = every(RECONCILE_SECONDS, "reconciliation", async () => {
     await reconcile();
     return false;

@@ -20,6 +20,9 @@ const answer = z.object({
   outcome: outcome.nullable().describe("What the application reported of an operation-bound decision"),
 });
 
+/** What it answers. */
+export type ReceiptAnswer = z.infer<typeof answer>;
+
 /**
  * `GET /v1/service/receipts/{receipt_id}`: the record of one decision, as it was hashed when the decision was
  * made.

@@ -15,7 +15,11 @@ export type EventTables = {
   webhook_attempts: WebhookAttemptRow;
   webhook_recoveries: WebhookRecoveryRow;
   notices: NoticeRow;
+  reports: ReportRow;
 };
+
+/** What a process found out last about a subject. */
+export type ReportRow = { subject: string; reported_at: Date; content: unknown };
 
 export type OutboxRow = {
   id: number;
@@ -82,6 +86,7 @@ export type WebhookEndpointRow = {
   state: "active" | "paused" | "suspended";
   suspended_at: Date | null;
   suspend_reason: "gone" | "failing" | null;
+  paused_at: Date | null;
   concurrency: number;
   claims: number;
   claimed_at: Date;

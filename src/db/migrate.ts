@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { PoolClient } from "pg";
 import { StartError } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { type Database, openDatabase, openPool } from "./database.ts";
+import { buildIndexes, type GrowingIndex } from "./build_indexes.ts";
+import { type Database, type DatabaseSettings, openDatabase, openPool } from "./database.ts";
 import { isAway, LOCK_NOT_AVAILABLE, outageReason, sqlState } from "./errors.ts";
 import { accounts } from "./migrations/0001_accounts.ts";
 import { platforms } from "./migrations/0002_platforms.ts";
@@ -29,10 +31,14 @@ import { eventLog } from "./migrations/0023_event_log.ts";
 import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts";
 import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
 import { organizations } from "./migrations/0026_organizations.ts";
+import { consoleColumns } from "./migrations/0027_console.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
-/** One step of the schema: a numbered name and the SQL that makes it. */
-export type Migration = { name: string; sql: string };
+/**
+ * One step of the schema: a numbered name, the indexes on tables that were there before it, which are built
+ * first and without keeping anybody waiting, and the SQL that makes the rest in one transaction.
+ */
+export type Migration = { name: string; sql: string; indexes?: readonly GrowingIndex[] };
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
 export const migrations: readonly Migration[] = [
@@ -62,6 +68,7 @@ export const migrations: readonly Migration[] = [
   deliveriesForPeople,
   deadLettersAge,
   organizations,
+  consoleColumns,
 ];
 
 /** A version's migrations, and how long it waits for what keeps it from applying them. */
@@ -83,7 +90,8 @@ export class MigrationPutOff extends Error {
   override readonly name = "MigrationPutOff";
 }
 
-const LOCK = "select pg_advisory_lock(hashtext('deputize.migrate'))";
+/** Waiting for it in a statement would keep an index from being built until that statement ends. */
+const LOCK = "select pg_try_advisory_lock(hashtext('deputize.migrate')) as free";
 const LOCK_WAIT_MS = 300_000;
 /**
  * Whoever waits for a table's lock keeps all later callers of that table waiting. Decisions wait for 2 s at
@@ -103,7 +111,6 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
   const common = { url, name: "deputize-migrate", onError: () => {} };
   const database = openDatabase({ ...common, max: 2, lockMs: TABLE_LOCK_MS });
-  const locks = openPool({ ...common, max: 1, lockMs });
   const say = createSaying(options.log);
   try {
     await patiently(() => database.raw("select 1"), {
@@ -112,10 +119,10 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
       waiting: (error) => say(`the database does not answer yet: ${outageReason(error)}`),
       gaveUp: (error) => `The database did not answer in ${databaseMs / 1000} s: ${outageReason(error)}`,
     });
-    await lockOrPutOff(() => locks.query(LOCK), lockMs);
-    return { applied: await applyAll(database, wanted, lockMs, say) };
+    return await aloneHere({ ...common, max: 1, lockMs }, say, async (alone) => ({
+      applied: await applyAll({ database, alone }, wanted, lockMs, say),
+    }));
   } finally {
-    await locks.end();
     await database.destroy();
   }
 }
@@ -129,10 +136,10 @@ export async function readSchemaState(database: Database): Promise<SchemaState> 
 }
 
 async function applyAll(
-  database: Database,
+  { database, alone }: { database: Database; alone: PoolClient },
   wanted: readonly Migration[],
   lockMs: number,
-  say: (what: string) => void,
+  say: Say,
 ): Promise<string[]> {
   const settings = settingsFor(wanted);
   const names = wanted.map(({ name }) => name);
@@ -141,20 +148,32 @@ async function applyAll(
   // The library's own lock is a row, which a killed run leaves behind; the holder of the advisory lock may
   // clear it.
   await database.migrate.forceFreeMigrationsLock(settings);
+  const heldByOthers: Patience = {
+    ms: lockMs,
+    isWorthIt: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
+    waiting: () => say("a table that a migration changes is held by others"),
+    gaveUp: () =>
+      `A table that a migration changes was held by others for ${lockMs / 1000} s, as by a backup or a ` +
+      "transaction that was left open: end it, then repeat",
+  };
+  const times = { brief: TABLE_LOCK_MS, long: lockMs };
   const applied: string[] = [];
   for (let more = state.kind === "behind"; more; ) {
-    const [, names] = await patiently(() => database.migrate.up(settings) as Promise<[number, string[]]>, {
-      ms: lockMs,
-      isWorthIt: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
-      waiting: () => say("a table that a migration changes is held by others"),
-      gaveUp: () =>
-        `A table that a migration changes was held by others for ${lockMs / 1000} s, as by a backup or a ` +
-        "transaction that was left open: end it, then repeat",
-    });
+    const known = await appliedMigrations(database);
+    await patiently(() => buildIndexes(alone, nextOf(wanted, known)?.indexes ?? [], times), heldByOthers);
+    const [, names] = await patiently(
+      () => database.migrate.up(settings) as Promise<[number, string[]]>,
+      heldByOthers,
+    );
     applied.push(...names);
     more = names.length > 0;
   }
   return applied;
+}
+
+/** The migration that is applied next. */
+function nextOf(wanted: readonly Migration[], known: readonly string[]): Migration | undefined {
+  return wanted.find(({ name }) => !known.includes(name));
 }
 
 function settingsFor(wanted: readonly Migration[]) {
@@ -197,20 +216,50 @@ async function patiently<T>(work: () => Promise<T>, patience: Patience): Promise
   }
 }
 
-async function lockOrPutOff(lock: () => Promise<unknown>, lockMs: number): Promise<void> {
+type Say = (what: string) => void;
+
+/**
+ * Works while no other run does. The connection that holds the lock is kept for that long: a pool would close
+ * it once nothing is asked of it.
+ */
+async function aloneHere<T>(
+  settings: DatabaseSettings & { lockMs: number },
+  say: Say,
+  work: (alone: PoolClient) => Promise<T>,
+): Promise<T> {
+  const locks = openPool(settings);
   try {
-    await lock();
-  } catch (error) {
-    if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
-    throw new MigrationPutOff(
-      `Another \`deputize migrate\` has worked on this database for more than ${lockMs / 1000} s: wait for it, then repeat`,
-      { cause: error },
-    );
+    const alone = await locks.connect();
+    try {
+      await lockOrPutOff(alone, settings.lockMs, say);
+      return await work(alone);
+    } finally {
+      alone.release(true);
+    }
+  } finally {
+    await locks.end();
   }
 }
 
+async function lockOrPutOff(alone: PoolClient, lockMs: number, say: Say): Promise<void> {
+  const held = new Error("another run holds the lock");
+  await patiently(
+    async () => {
+      const { rows } = await alone.query<{ free: boolean }>(LOCK);
+      if (rows[0]?.free !== true) throw held;
+    },
+    {
+      ms: lockMs,
+      isWorthIt: (error) => error === held,
+      waiting: () => say("another `deputize migrate` works on this database"),
+      gaveUp: () =>
+        `Another \`deputize migrate\` has worked on this database for more than ${lockMs / 1000} s: wait for it, then repeat`,
+    },
+  );
+}
+
 /** Each sentence once. */
-function createSaying(log: MigrateOptions["log"]): (what: string) => void {
+function createSaying(log: MigrateOptions["log"]): Say {
   const said = new Set<string>();
   return (what) => {
     if (!said.has(what)) log?.info(`waiting: ${what}`);

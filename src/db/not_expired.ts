@@ -6,7 +6,12 @@ import { unixSeconds } from "../clock.ts";
  * second, as the protocol counts time.
  */
 export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q {
-  const second = new Date(unixSeconds(now) * 1000);
+  const second = lastSecond(now);
   query.andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", second));
   return query;
+}
+
+/** What ended before this moment has expired by `now`. */
+export function lastSecond(now: Date): Date {
+  return new Date(unixSeconds(now) * 1000);
 }

@@ -156,6 +156,7 @@ export type ConnectionRow = {
   callback_url: string | null;
   webhook_secret_sealed: Buffer;
   webhook_next_secret_sealed: Buffer | null;
+  webhook_next_secret_at: Date | null;
   webhook_former_secret_sealed: Buffer | null;
   webhook_former_until: Date | null;
   next_event_seq: number;
@@ -213,6 +214,8 @@ export type DelegationRequestRow = {
   reason: string | null;
   /** The person who asked with a session. */
   requested_by: string | null;
+  /** The user of the cluster who asked, as the object that declares it says. */
+  requested_user: string | null;
   decided_by: string | null;
   decided_at: Date | null;
   /** Of a decision in a cluster: where, who, and the hash of the policies there. */

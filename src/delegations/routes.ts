@@ -2,12 +2,12 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
-import {
-  getCertificateRoute,
-  listCertificatesRoute,
-  revokeRoute,
-} from "./certificates/certificate_routes.ts";
+import { certificateChainRoute } from "./certificates/certificate_chain.ts";
+import { getCertificateRoute, revokeRoute } from "./certificates/certificate_routes.ts";
+import { certificateUseRoute } from "./certificates/certificate_use.ts";
+import { listCertificatesRoute } from "./certificates/list_certificates_route.ts";
 import { approveRoute, denyRoute } from "./requests/decision_routes.ts";
+import { previewRoute } from "./requests/preview_route.ts";
 import { getRequestRoute, listRequestsRoute } from "./requests/request_routes.ts";
 import { selfRequestRoute } from "./requests/self_request_route.ts";
 import type { SignDeps } from "./requests/sign_grant.ts";
@@ -29,10 +29,13 @@ export function delegationRoutes(deps: DelegationDeps): Route[] {
     selfRequestRoute(deps),
     listRequestsRoute(deps),
     getRequestRoute(deps),
+    previewRoute(deps),
     approveRoute(deps),
     denyRoute(deps),
     listCertificatesRoute(deps),
     getCertificateRoute(deps),
+    certificateChainRoute(deps),
+    certificateUseRoute(deps),
     revokeRoute(deps),
     revocationsRoute(deps),
   ];

@@ -2,11 +2,18 @@ import { z } from "zod";
 import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/documents/scope_vocabulary.ts";
 import { PROTOCOL_VERSION } from "../protocol/encoding/constants.ts";
 import { type Route, route } from "../route.ts";
+import { SCOPE_WORDS } from "./scope_words.ts";
+
+/** The vocabulary of scopes in an answer. */
+export type ScopesAnswer = z.infer<typeof answer>;
 
 const answer = z.object({
   scopes: z.array(z.string()),
   sensitive: z.array(z.string()).describe("Those that are granted by name only, never by a wildcard"),
   wildcards: z.record(z.string(), z.array(z.string())).describe("The scopes that each wildcard grants"),
+  words: z
+    .record(z.string(), z.string())
+    .describe("What an agent may do by each scope and wildcard, in plain English"),
   version: z.int().describe("Version of the protocol whose vocabulary this is"),
 });
 
@@ -28,6 +35,7 @@ export function scopesRoute(): Route {
         scopes: [...CANONICAL_SCOPES],
         sensitive: [...SENSITIVE_SCOPES],
         wildcards: Object.fromEntries([...WILDCARDS].map(([name, granted]) => [name, [...granted]])),
+        words: SCOPE_WORDS,
         version: PROTOCOL_VERSION,
       },
       headers: { "cache-control": "public, max-age=3600" },

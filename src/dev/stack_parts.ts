@@ -50,12 +50,13 @@ type Environment = Record<string, string | undefined>;
 
 /**
  * What was chosen at the start: what every part inherits, the API's further words, what new accounts get, in
- * micro-USD, undefined for the usual credit, and what carries events.
+ * micro-USD, undefined for the usual credit, who looks after the service, and what carries events.
  */
 type Chosen = {
   inherited: Environment;
   aliases: readonly string[];
   credits: number | undefined;
+  ownerEmail: string;
   events: Environment;
 };
 
@@ -63,7 +64,7 @@ type Chosen = {
 export function stackParts(
   ports: StackPorts,
   paths: StackPaths,
-  { inherited, aliases, credits, events }: Chosen,
+  { inherited, aliases, credits, ownerEmail, events }: Chosen,
 ) {
   const baseUrl = `http://127.0.0.1:${ports.api}`;
   const part = (about: {
@@ -115,6 +116,7 @@ export function stackParts(
         OPERATOR_PORT: String(ports.apiOperator),
         ACCOUNT_CEILING: CEILING,
         ALPHA_CREDITS_MICRO_USD: credits?.toString(),
+        SERVICE_ADMINISTRATORS: ownerEmail,
         SEND_CODE_PER_IP: SIGN_INS,
         SEND_CODE_PER_ADDRESS: SIGN_INS,
         SEND_CODE_PER_DAY: SIGN_INS,

@@ -19,6 +19,18 @@ export type ShardLeases = {
   release(): Promise<void>;
 };
 
+/** What the leases say of the workers: how many live, until when at least, and how many shards nobody has. */
+export async function readWorkers(
+  database: Database,
+): Promise<{ living: number; aliveUntil: Date | null; free: number }> {
+  const { rows } = await database.raw(
+    `select (select count(*) from relay_workers where alive_until > now()) as living,
+            (select max(alive_until) from relay_workers) as "aliveUntil",
+            (select count(*) from relay_shards where held_until < now()) as free`,
+  );
+  return rows[0];
+}
+
 /**
  * Leases for the worker with this id, which is new at every start. Each taking of a shard raises its epoch;
  * the statement that deletes published events checks owner and epoch, so a worker that was thought dead

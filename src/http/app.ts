@@ -2,15 +2,16 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import type Koa from "koa";
 import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
+import { createNames } from "../input/names.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { Route } from "../route.ts";
-import { createArrivals } from "./exchange/arrivals.ts";
+import { createArrivals, createReadArriving } from "./exchange/arrivals.ts";
 import { createConclude, createObserve } from "./exchange/conclude.ts";
 import { createDrains } from "./exchange/drains.ts";
 import { createFinishExchange, openExchange } from "./exchange/finish_exchange.ts";
-import { createInProcess } from "./exchange/in_process.ts";
+import { createFindOperation, createInProcess } from "./exchange/in_process.ts";
 import {
   createDirectPaths,
   createServePath,
@@ -18,15 +19,15 @@ import {
   pathOf,
   pathRoutesOf,
 } from "./exchange/path_routes.ts";
-import { createReadArriving, createRouteHandler } from "./exchange/route_handler.ts";
+import { createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
 import { createKoa } from "./koa.ts";
-import { createNames } from "./names.ts";
 import type { ApiKeyRates } from "./request/api_key_rates.ts";
 import type { Authenticators } from "./request/authenticate.ts";
 import { createClientAddress, createNetworks } from "./request/client_address.ts";
 import { createCookies } from "./request/cookies.ts";
 import type { Idempotency } from "./request/idempotency.ts";
+import { isForRole } from "./request/roles.ts";
 import type { Site, SiteDeps } from "./site.ts";
 
 /** What the API's HTTP side is made of. */
@@ -55,6 +56,8 @@ export type AppDeps = {
 };
 
 const DEADLINE_MS = 15_000;
+/** Pages say themselves that an answer is late: they have this part of the time. */
+const SITE_SHARE = 0.8;
 const BODIES_PER_CLIENT = 100;
 
 /**
@@ -89,7 +92,8 @@ export function createApp(deps: AppDeps): RequestListener {
     checkAnswers: deps.checkAnswers ?? false,
   };
   const commonHeaders = securityHeaders(config.BASE_URL);
-  const conclude = createConclude({ log, clock, metrics, deadlineMs: deps.deadlineMs ?? DEADLINE_MS });
+  const { deadlineMs = DEADLINE_MS } = deps;
+  const conclude = createConclude({ log, clock, metrics, deadlineMs });
   const observe = createObserve(metrics);
   const finish = createFinishExchange({
     conclude,
@@ -106,12 +110,15 @@ export function createApp(deps: AppDeps): RequestListener {
   const routes = pathRoutesOf(mounted, names);
   const direct = createDirectPaths(routes);
   const servePath = createServePath(finish);
+  const find = createFindOperation(mounted);
   const siteDeps: SiteDeps = {
-    inProcess: createInProcess({ mounted, conclude, observe, names }),
-    conclude,
+    inProcess: createInProcess({ find, conclude, observe, names }),
+    isForRole: (id, powers) => isForRole(find(id).route, powers),
+    conclude: createConclude({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
     cookies,
     readBody: ({ request }) => readArriving(request, () => addressOf(request)),
     baseUrl: config.BASE_URL,
+    names,
   };
   const koa = createKoa({
     routes,

@@ -1,5 +1,6 @@
 import type { RequestListener, ServerResponse } from "node:http";
 import { Gauge } from "prom-client";
+import { within } from "../clock.ts";
 import type { Metrics } from "../metrics.ts";
 import { pathOf } from "./exchange/path_routes.ts";
 
@@ -57,16 +58,10 @@ export function showReadiness(
 }
 
 async function inTime(ready: () => Promise<boolean>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, READY_MS, false);
-  });
   try {
-    return await Promise.race([ready(), late]);
+    return await within(READY_MS, ready(), false);
   } catch {
     return false;
-  } finally {
-    clearTimeout(timer);
   }
 }
 

@@ -1,8 +1,10 @@
+import type { Names } from "../input/names.ts";
 import type { Conclude } from "./exchange/conclude.ts";
 import type { Exchange } from "./exchange/finish_exchange.ts";
 import type { InProcess } from "./exchange/in_process.ts";
 import type { Reply } from "./exchange/replies.ts";
 import type { Cookies } from "./request/cookies.ts";
+import type { Powers } from "./request/roles.ts";
 
 /** Pages that call operations. */
 export type Site = {
@@ -15,9 +17,13 @@ export type Site = {
 /** What pages are made with. */
 export type SiteDeps = {
   inProcess: InProcess;
+  /** Whether somebody with these powers may call an operation; one that there is none of throws. */
+  isForRole(operationId: string, powers: Powers): boolean;
+  /** Its deadline is shorter than the one of the exchange: there is time for a page that says so. */
   conclude: Conclude;
   cookies: Cookies;
   /** The bytes of a form, within the bounds of every body. */
   readBody(exchange: Exchange): Promise<Buffer>;
   baseUrl: string;
+  names: Names;
 };

@@ -12,10 +12,13 @@ export const constraintList = z.array(constraint).max(32);
 /** Why something is denied or revoked; the body may be left out. */
 export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();
 
+/** Seconds after its approval at which a certificate ends. */
+export const expirySeconds = z.number().int().min(1).max(LONGEST_SECONDS);
+
 /**
  * How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked.
  */
 export const expiryFields = {
   expires_at: isoTimeInput.nullish(),
-  expires_in: z.number().int().min(1).max(LONGEST_SECONDS).nullish(),
+  expires_in: expirySeconds.nullish(),
 };

@@ -30,8 +30,16 @@ export function pageOf<T extends z.ZodType>(item: T) {
 /** A page of rows and where the next one begins; `null` on the last one. */
 export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 
-/** What a list is ordered by, newest first: a time and, among equals, an id; `isId` says what can be one. */
-export type PageOrder = { time: string; id: string; isId(text: string): boolean };
+/**
+ * What a list is ordered by, newest first unless `earliestFirst`: a time and, among equals, an id; `isId`
+ * says what can be one.
+ */
+export type PageOrder = {
+  time: string | Knex.Raw;
+  id: string;
+  isId(text: string): boolean;
+  earliestFirst?: true;
+};
 
 /** The place of a row in its list: its time to the microsecond, as the database keeps it, and its id. */
 const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), z.string()]);
@@ -46,6 +54,7 @@ export async function readPage<Row>(
   order: PageOrder,
   page: PageQuery,
 ): Promise<Page<Row>> {
+  const [direction, beyond] = order.earliestFirst ? ["asc", ">"] : ["desc", "<"];
   query
     .select(
       query.client.raw(
@@ -53,14 +62,11 @@ export async function readPage<Row>(
         [order.time, order.id],
       ),
     )
-    .orderBy([
-      { column: order.time, order: "desc" },
-      { column: order.id, order: "desc" },
-    ])
+    .orderByRaw(`?? ${direction}, ?? ${direction}`, [order.time, order.id])
     .limit(page.limit + 1);
   if (page.cursor !== undefined) {
     const [time, id] = readCursor(page.cursor, order);
-    query.whereRaw("(??, ??) < (?::timestamptz, ?)", [order.time, order.id, time, id]);
+    query.whereRaw(`(??, ??) ${beyond} (?::timestamptz, ?)`, [order.time, order.id, time, id]);
   }
   const rows: (Row & { page_time: string; page_id: string })[] = await query;
   const last = rows.length > page.limit ? rows[page.limit - 1] : undefined;

@@ -55,6 +55,15 @@ export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
 /** What an application can report of an operation that was decided on. */
 export const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
+/** What a list is searched for. */
+export const searchText = z
+  .string()
+  .trim()
+  .normalize("NFC")
+  .min(1)
+  .max(100)
+  .regex(/^[^\0]*$/);
+
 /**
  * An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is
  * `not_found`.

@@ -16,13 +16,18 @@ export type Act = {
   target: Record<string, string | boolean>;
 };
 
+type Target = Act["target"];
+type Told = { told?: Target };
+type End = { status: "done" | "refused"; error_code: string | null; target: Target };
+
 /** Runs calls for organizations so that it can be seen who made them. */
 export type Activity = {
   /**
    * Runs an act. It is written down before it runs, so no change is without its row; what came of it is
-   * written after. An act whose end is not known, because the process died or something broke, stays `begun`.
+   * written after, with what its answer has told. An act whose end is not known, because the process died or
+   * something broke, stays `begun`.
    */
-  run<T>(act: Act, work: () => Promise<T>): Promise<T>;
+  run<T extends Told>(act: Act, work: () => Promise<T>): Promise<T>;
 };
 
 /** Activity that is kept in the database. */
@@ -30,22 +35,22 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
   return {
     async run(act, work) {
       const activityId = await writeAct(db, act, { status: "begun", now: clock.now() });
-      const end = async (status: "done" | "refused", code: string | null) => {
+      const end = async ({ target, ...end }: End) => {
         try {
           await db("organization_activity")
             .where({ organization_id: act.organizationId, activity_id: activityId })
-            .update({ status, error_code: code });
+            .update({ ...end, target: stored(target) });
         } catch (error) {
           log.warn({ fault: describeFault(error) }, "what came of an organization's act was not written");
         }
       };
       try {
         const result = await work();
-        await end("done", null);
+        await end({ status: "done", error_code: null, target: { ...act.target, ...result.told } });
         return result;
       } catch (error) {
         const code = refusalOf(error);
-        if (code !== undefined) await end("refused", code);
+        if (code !== undefined) await end({ status: "refused", error_code: code, target: act.target });
         throw error;
       }
     },
@@ -69,11 +74,15 @@ export async function writeAct(
     actor_email: email,
     actor_role: role,
     operation,
-    target: JSON.stringify(target) as unknown as Record<string, string>,
+    target: stored(target),
     status,
     error_code: null,
   });
   return activityId;
+}
+
+function stored(target: Target): Record<string, string> {
+  return JSON.stringify(target) as unknown as Record<string, string>;
 }
 
 /** The code of what changed nothing; none of a fault. */

@@ -21,6 +21,18 @@ const entry = z.object({
   error_code: z.string().nullable().describe("Why it was refused"),
 });
 
+/** What one member did, as answers show it. */
+export type ActivityEntry = z.infer<typeof entry>;
+
+const activity = pageOf(entry).extend({
+  actors: z
+    .array(z.object({ account_id: z.string(), email: z.string() }))
+    .describe("All who ever did something for the organization, by e-mail, whatever the filters"),
+});
+
+/** A page of what members did, as it is answered. */
+export type ActivityAnswer = z.infer<typeof activity>;
+
 const query = pageQuery.extend({
   account_id: z.guid().optional().describe("One member's"),
   operation: z.string().max(100).optional(),
@@ -40,7 +52,7 @@ export function activityRoute({ db }: { db: Database }): Route {
     access: "session",
     roles: ["auditor"],
     query,
-    answer: { status: 200, schema: pageOf(entry), description: "A page of acts, newest first" },
+    answer: { status: 200, schema: activity, description: "A page of acts, newest first" },
     errors: ["not_available"],
     async handle({ caller, query }) {
       requireOrganization(caller);
@@ -54,12 +66,31 @@ export function activityRoute({ db }: { db: Database }): Route {
         newestFirst,
         query,
       );
-      return { body: { items: rows.map(show), next_cursor } };
+      const actors = await listActors(db, caller.accountId);
+      return { body: { items: rows.map(show), next_cursor, actors } };
     },
   });
 }
 
-function show(row: OrganizationActivityRow): z.infer<typeof entry> {
+/** Who did something for an organization, each with their latest e-mail; a look at the index for each. */
+async function listActors(db: Database, organizationId: string): Promise<ActivityAnswer["actors"]> {
+  const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(
+    `with recursive actors as (
+       (select actor_account_id as account_id, actor_email as email from organization_activity
+         where organization_id = :organizationId
+         order by actor_account_id, occurred_at desc, activity_id desc limit 1)
+       union all
+       select next.* from actors, lateral (
+         select actor_account_id, actor_email from organization_activity
+         where organization_id = :organizationId and actor_account_id > actors.account_id
+         order by actor_account_id, occurred_at desc, activity_id desc limit 1) as next)
+     select account_id, email from actors order by email, account_id`,
+    { organizationId },
+  );
+  return rows;
+}
+
+function show(row: OrganizationActivityRow): ActivityEntry {
   return {
     activity_id: row.activity_id,
     occurred_at: row.occurred_at.toISOString(),

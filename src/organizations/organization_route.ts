@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { displayName } from "../accounts/display_name.ts";
 import type { Database } from "../db/database.ts";
 import { isoTime } from "../input/schemas.ts";
 import { memberRoles, type Route, route, type SessionCaller } from "../route.ts";
@@ -9,8 +10,12 @@ const shown = z.object({
   organization_name: z.string(),
   role: z.enum(memberRoles).describe("The caller's own"),
   four_eyes: z.boolean().describe("Whether who asked for a delegation may not approve it"),
+  human_id: z.string().describe("Its root identity, which other accounts' platforms may accept"),
   created_at: isoTime,
 });
+
+/** What it answers. */
+export type OrganizationAnswer = z.infer<typeof shown>;
 
 const path = "/v1/service/organization";
 
@@ -41,24 +46,37 @@ function changeRoute(db: Database): Route {
     id: "change_organization",
     method: "PATCH",
     path,
-    summary: "Say whether who asked for a delegation may approve it",
+    summary: "Rename an organization, or say whether who asked for a delegation may approve it",
     access: "session",
     idempotent: true,
-    body: z.object({ four_eyes: z.boolean() }),
-    told: ({ four_eyes }) => ({ four_eyes }),
+    body: z
+      .object({ organization_name: displayName(200), four_eyes: z.boolean() })
+      .partial()
+      .refine((change) => Object.keys(change).length > 0, "must have something to change"),
+    told: changeOf,
     answer: { status: 200, schema: shown, description: "The organization as it is now" },
     errors: ["not_available"],
     async handle({ caller, body }) {
       requireOrganization(caller);
-      await db("accounts").where({ account_id: caller.accountId }).update({ four_eyes: body.four_eyes });
+      await db("accounts").where({ account_id: caller.accountId }).update(changeOf(body));
       return { body: await show(db, caller) };
     },
   });
 }
 
-async function show(db: Database, { accountId, person }: SessionCaller): Promise<z.infer<typeof shown>> {
+type Change = { organization_name?: string | undefined; four_eyes?: boolean | undefined };
+
+/** What is changed, without the rest. */
+function changeOf({ organization_name, four_eyes }: Change) {
+  return {
+    ...(organization_name !== undefined && { organization_name }),
+    ...(four_eyes !== undefined && { four_eyes }),
+  };
+}
+
+async function show(db: Database, { accountId, person }: SessionCaller): Promise<OrganizationAnswer> {
   const row = await db("accounts").where({ account_id: accountId }).first();
-  if (row?.organization_name == null || person.role === null) {
+  if (row?.organization_name == null || row.human_id === null || person.role === null) {
     throw new Error("Who acts for an organization has a role in one");
   }
   return {
@@ -66,6 +84,7 @@ async function show(db: Database, { accountId, person }: SessionCaller): Promise
     organization_name: row.organization_name,
     role: person.role,
     four_eyes: row.four_eyes,
+    human_id: row.human_id,
     created_at: row.created_at.toISOString(),
   };
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { AgentRow } from "../db/tables.ts";
 import { registrationFields } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
+import { clusterOf } from "./declared/own_object.ts";
 import type { LivePlatform } from "./platform_record.ts";
 import { surfaceTypes } from "./surface_types.ts";
 
@@ -26,8 +27,8 @@ export const callbackState = z
   .enum(["active", "paused", "suspended"])
   .describe("paused by the account's owner, suspended because the receiver takes nothing: events are held");
 
-/** A platform as answers show it, without secrets. */
-export const platformAnswer = z.object({
+/** What a registration shows of a platform besides its secrets. */
+const registeredFields = z.object({
   platform_id: z.string(),
   connection_id: z.string(),
   name: z.string(),
@@ -45,12 +46,24 @@ export const platformAnswer = z.object({
   expires_at: isoTime,
 });
 
+/** The object of a cluster that declares a platform. */
+export const declaredBy = z
+  .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
+  .nullable()
+  .describe("The object that declares it in Kubernetes, which is where it is changed; null for others");
+
+/** A platform as answers show it, without secrets. */
+export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });
+export type PlatformAnswer = z.infer<typeof platformAnswer>;
+
 /** The platform object of a registration: with its three secrets, shown once (specification §2). */
-export const registeredAnswer = platformAnswer.extend({
+export const registeredAnswer = registeredFields.extend({
   api_key: z.string().describe("Shown once"),
   signing_secret: z.string().describe("Shown once"),
   webhook_signing_secret: z.string().describe("Shown once; signs webhook deliveries"),
 });
+
+export type RegisteredAnswer = z.infer<typeof registeredAnswer>;
 
 /** An agent as answers show it (specification §2). */
 export const agentAnswer = z.object({
@@ -64,8 +77,24 @@ export const agentAnswer = z.object({
   disabled_at: isoTime.nullable().describe("Since when the agent is deleted"),
 });
 
+export type AgentAnswer = z.infer<typeof agentAnswer>;
+
 /** Shows a platform. */
-export function showPlatform(record: LivePlatform): z.infer<typeof platformAnswer> {
+export function showPlatform(record: LivePlatform): PlatformAnswer {
+  return { ...showRegistered(record), declared_by: showDeclaredBy(record) };
+}
+
+/** Shows the object that declares a platform, or an agent of a platform in the same namespace. */
+export function showDeclaredBy(
+  record: Pick<LivePlatform, "external_id" | "object_namespace" | "object_name">,
+): z.infer<typeof declaredBy> {
+  const { external_id, object_namespace, object_name } = record;
+  if (external_id === null) return null;
+  return { cluster_id: clusterOf(external_id), namespace: object_namespace, name: object_name };
+}
+
+/** Shows a platform as its registration does. */
+export function showRegistered(record: LivePlatform): z.infer<typeof registeredFields> {
   return {
     platform_id: record.platform_id,
     connection_id: record.connection_id,
@@ -86,7 +115,7 @@ export function showPlatform(record: LivePlatform): z.infer<typeof platformAnswe
 }
 
 /** Shows an agent. */
-export function showAgent(row: AgentRow): z.infer<typeof agentAnswer> {
+export function showAgent(row: AgentRow): AgentAnswer {
   return {
     agent_id: row.agent_id,
     name: row.name,

@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { findOwner, type Owner } from "./account_owner.ts";
-import { registeredAnswer, registrationBody, showPlatform } from "./answers.ts";
+import { type RegisteredAnswer, registeredAnswer, registrationBody, showRegistered } from "./answers.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 
 type Registration = { id: string; path: string; summary: string; accountType: Owner["accountType"] };
@@ -62,16 +62,17 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
 async function register(
   deps: RegisterDeps,
   owner: Owner,
-  body: z.infer<typeof registrationBody>,
-): Promise<Answer<z.infer<typeof registeredAnswer>>> {
+  wish: z.infer<typeof registrationBody>,
+): Promise<Answer<RegisteredAnswer>> {
   const { record, credentials } = await registerPlatform(deps, owner, {
-    name: body.name,
-    description: body.description ?? "",
-    surfaceType: body.surface_type,
-    allowedScopes: body.default_allowed_scopes,
-    callbackUrl: body.callback_url ?? null,
+    name: wish.name,
+    description: wish.description ?? "",
+    surfaceType: wish.surface_type,
+    allowedScopes: wish.default_allowed_scopes,
+    callbackUrl: wish.callback_url ?? null,
     externalId: null,
     object: null,
   });
-  return { body: { ...showPlatform(record), ...credentials } };
+  const body = { ...showRegistered(record), ...credentials };
+  return { body, told: { platform_id: body.platform_id, platform_name: body.name } };
 }

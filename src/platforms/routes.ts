@@ -2,9 +2,11 @@ import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
 import type { Route } from "../route.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
 import { adoptionRoutes } from "./adoptions/routes.ts";
+import { getAccountAgentRoute, listAccountAgentsRoute } from "./agents/account_agents_routes.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
 import type { CreateAgentDeps } from "./agents/create_agent.ts";
 import type { RetireDeps } from "./api_keys/rotate_key.ts";
+import { endFormerKeysRoute, getConnectionRoute } from "./connections/connection_key_routes.ts";
 import {
   changeConnectionRoute,
   removeConnectionRoute,
@@ -33,14 +35,18 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     ...namespaceRoutes(deps),
     ...approverRoutes(deps),
     ...adoptionRoutes(deps),
+    getConnectionRoute(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     ...deliveryRoutes(deps),
     rotateKeyRoute(deps),
+    endFormerKeysRoute(deps),
     rotateWebhookSecretRoute(deps),
     promoteWebhookSecretRoute(deps),
     removeConnectionRoute(deps),
     createAgentRoute(deps),
+    listAccountAgentsRoute(deps),
+    getAccountAgentRoute(deps),
     listAgentsRoute(deps),
     getAgentRoute(deps),
     deleteAgentRoute(deps),

@@ -16,6 +16,8 @@ import { createChallengeKeys } from "./present/challenge_keys.ts";
 import { challengeRoute } from "./present/challenge_route.ts";
 import { presentRoute } from "./present/present_route.ts";
 import { createProofRefResolver } from "./present/proof_ref.ts";
+import type { TryDeps } from "./try/try_proof.ts";
+import { tryRoute } from "./try/try_route.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
 import { createRecordedFinder } from "./verify/recorded_decisions.ts";
 import { createRefusals } from "./verify/refused_proofs.ts";
@@ -42,13 +44,15 @@ export type ProofDeps = {
   clock: Clock;
   /** Refused proofs of a connection in a minute. */
   refusedPerMinute: number;
+  /** Counts a proof that a person asks for as one of the connection's. */
+  takePresent: TryDeps["takePresent"];
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Where callers find this service, and the word in its headers. */
   baseUrl: string;
   word: string;
 };
 
-/** Challenge, present, verify, the outcome, and the standard and gateway forms of verify. */
+/** Challenge, present, verify, their trial, the outcome, and the standard and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;
@@ -74,6 +78,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     challengeRoute({ keys, clock }),
     presentRoute({ db, vault, clock }),
     verifyRoute(verify),
+    tryRoute({ keys, db, vault, verify, takePresent: deps.takePresent, clock, baseUrl, word }),
     outcomeRoute({ db, clock }),
     evaluationRoute(evaluation),
     evaluationsRoute(evaluation),

@@ -15,15 +15,16 @@ export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file
     async collect() {
       // Not reset(), which would leave a 0 behind: the year 1970.
       this.remove();
-      const end = await endOf(file);
-      if (end !== undefined) this.set(end);
+      const end = await certificateEnd(file);
+      if (end !== undefined) this.set(end.getTime() / 1000);
     },
   });
 }
 
-async function endOf(file: string): Promise<number | undefined> {
+/** When the certificate in a file ends; undefined while the file holds none. */
+export async function certificateEnd(file: string): Promise<Date | undefined> {
   try {
-    return new X509Certificate(await readFile(file)).validToDate.getTime() / 1000;
+    return new X509Certificate(await readFile(file)).validToDate;
   } catch {
     return undefined;
   }

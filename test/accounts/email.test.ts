@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { canonicalEmail } from "../../src/accounts/email.ts";
-import { createMailer } from "../../src/accounts/mail/mail.ts";
 import { startApi } from "../support/api.ts";
-import { steeredClock } from "../support/clock.ts";
-import { type SmtpReceiver, startSmtp } from "../support/smtp.ts";
+import { mailerTo, type SmtpReceiver, startSmtp } from "../support/smtp.ts";
 
 describe("an address", () => {
   test.each([
@@ -106,13 +104,6 @@ describe("mail to an address beyond ASCII", () => {
     await asciiOnly.stop();
     await smtp.stop();
   });
-
-  function mailerTo({ url }: SmtpReceiver) {
-    return createMailer(
-      { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" },
-      { log: undefined as never, clock: steeredClock() },
-    ).mailer;
-  }
 
   test("arrives by SMTPUTF8, and its code opens a session", async () => {
     const api = await startApi({ mailer: mailerTo(smtp) });

@@ -72,4 +72,38 @@ describe("decisions by day", () => {
     expect(days.every(({ allow }) => allow === 0)).toBe(true);
     expect((await api.client().get("/v1/service/audit/personal/days")).status).toBe(401);
   });
+
+  test("of days that are over are counted once, those of today each time", async () => {
+    const { client, accountId } = await api.person();
+    const today = Date.parse(`${api.clock.now().toISOString().slice(0, 10)}T00:00:00Z`);
+    const decide = (at: number) =>
+      api.db("audit_events").insert({
+        account_id: accountId,
+        occurred_at: new Date(at),
+        event_id: randomUUID(),
+        event_type: "proof.verified",
+        connection_id: randomUUID(),
+        agent_id: "a".repeat(32),
+        decision: "allow",
+      });
+    const allowed = async (days: number) => {
+      const { body } = await client.get(`/v1/service/audit/personal/days?days=${days}`);
+      return (body.days as Day[]).map(({ allow }) => allow);
+    };
+    const DAY = 86_400_000;
+    await decide(today);
+    await decide(today - 2 * DAY);
+    expect(await allowed(3)).toEqual([1, 0, 1]);
+    await decide(today);
+    // What the history never does: a day that is over is not looked at again.
+    await decide(today - 2 * DAY);
+    expect(await allowed(3)).toEqual([1, 0, 2]);
+    expect((await allowed(4)).slice(-3)).toEqual([2, 0, 2]);
+    const answers = await Promise.all([allowed(90), allowed(1), allowed(14)]);
+    expect(answers.map((days) => [days.length, days.at(-1)])).toEqual([
+      [90, 2],
+      [1, 2],
+      [14, 2],
+    ]);
+  });
 });

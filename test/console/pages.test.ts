@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { page } from "../../src/console/core/page.ts";
+import { type Page, page } from "../../src/console/core/page.ts";
 import { consolePages } from "../../src/console/pages.ts";
 import { html } from "../../src/html/html.ts";
 import { contract } from "../http/walk/documented.ts";
@@ -17,11 +17,45 @@ const liar = page({
   render: () => html`<p>never</p>`,
 });
 
+/** Pages that are a part of another one: neither in the navigation nor about who is signed in. */
+const APART = ["account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
+function isBelowAnother(page: Page): boolean {
+  return (
+    !("file" in page) &&
+    page.path.startsWith("/console/") &&
+    page.navigation === undefined &&
+    !APART.includes(page.id)
+  );
+}
+
 let api: PlatformApi;
 beforeAll(async () => {
   api = await startConsole({ consolePages: [liar] });
 });
 afterAll(() => api.stop());
+
+/** What a page may weigh over the wire on its first visit; answers of the API are not packed. */
+const MOST_BYTES = 60_000;
+const packed = new Map<string, Promise<number>>();
+
+/** The bytes of what a page loads, as a browser asks for them; `htmx` only where something uses it. */
+async function loadedBytes(text: string): Promise<number> {
+  const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
+  const htmx = / hx-get=/.test(text) ? /data-htmx="([^"]+)"/.exec(text)?.[1] : undefined;
+  const sizes = [...files, ...(htmx === undefined ? [] : [htmx])].map((path) => {
+    const size = packed.get(path) ?? packedBytes(path);
+    packed.set(path, size);
+    return size;
+  });
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** Bytes as they are sent: `fetch` unpacks an answer, its length says how it came. */
+async function packedBytes(path: string): Promise<number> {
+  const answer = await fetch(`${api.url}${path}`, { headers: { "accept-encoding": "br" } });
+  await answer.arrayBuffer();
+  return Number(answer.headers.get("content-length"));
+}
 
 describe("every page", () => {
   test("is visited by these tests, under one name and one path", () => {
@@ -34,7 +68,7 @@ describe("every page", () => {
     for (const { operations } of consolePages) expect(known).toEqual(expect.arrayContaining([...operations]));
   });
 
-  test.each(consolePages)(
+  test.each(consolePages.filter((each) => !("file" in each)))(
     "$id runs nothing of its own, is kept nowhere and framed nowhere",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
@@ -51,7 +85,7 @@ describe("every page", () => {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
       );
       expect(shown.text).not.toMatch(
-        /<script(?! src="\/console\/assets\/)|<style| style=| on\w+="|https?:\/\//i,
+        /<script(?! src="\/console\/assets\/)|<style| style=| on\w+="|(?:href|src|action|get|post)="(?:https?:)?\/\//i,
       );
       expect(shown.text.match(/<h1>/g)).toHaveLength(1);
       expect(shown.text).not.toContain("undefined");
@@ -59,6 +93,18 @@ describe("every page", () => {
         ([form]) => form,
       );
       for (const form of tokens) expect(form).toMatch(/name="csrf" value="[A-Za-z0-9_-]{43}"/);
+      const weight = Buffer.byteLength(shown.text) + (await loadedBytes(shown.text));
+      expect([id, weight, weight < MOST_BYTES]).toEqual([id, weight, true]);
+    },
+  );
+
+  test.each(consolePages.filter(isBelowAnother))(
+    "$id is marked in the navigation, and leads back",
+    async ({ id }) => {
+      const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const { text } = await browser.open(pathOf(id, browser));
+      expect(text.match(/aria-current="true">/g)).toHaveLength(1);
+      expect(text).toMatch(/<p class="back"><a href="|<nav aria-label="Parts of this connection">/);
     },
   );
 
@@ -74,7 +120,8 @@ describe("every page", () => {
     "$id waits for the end of onboarding",
     async ({ path }) => {
       const browser = await viewerOf(api, "typeless");
-      expect((await browser.open(path.replaceAll(/\{\w+\}/g, "1"))).path).toBe("/console/welcome/account");
+      const shown = await browser.open(path.replaceAll(/\{\w+\}/g, "1"));
+      expect(shown.path.split("?")[0]).toBe("/console/welcome/account");
     },
   );
 });
@@ -98,6 +145,9 @@ describe("the console", () => {
       expect([shown.status, shown.headers.get("cache-control")]).toEqual([404, "no-store"]);
       expect(shown.words).toContain("There is no such page");
     }
+    const { client, email } = await api.person();
+    const known = await browserOf(api, client).open("/console/requests/nothing");
+    expect([known.status, known.words.includes(`Signed in as ${email}`)]).toEqual([404, true]);
     const repeated = await browserOf(api).open("/console?a=1&a=2");
     expect(repeated.status).toBe(400);
   });
@@ -111,7 +161,7 @@ describe("the console", () => {
 
   test("gives what pages load to be kept for ever, packed, and no other version of it", async () => {
     const { text } = await browserOf(api).open("/v1/auth/email/console");
-    const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(
+    const files = [...text.matchAll(/(?:href|src|data-htmx)="(\/console\/assets\/[^"]+)"/g)].map(
       ([, path = ""]) => path,
     );
     expect(files.map((path) => path.split(".").at(-1)).sort()).toEqual(["css", "js", "js", "svg"]);

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ENTER_CODE, RENEW, SIGN_IN } from "../../src/console/core/places.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
 import { XSS_CORPUS } from "../support/xss_corpus.ts";
-import { browserOf, formIn, markupOf, signIn, startConsole } from "./support/console.ts";
+import { browserOf, formIn, markupOf, type Shown, signIn, startConsole } from "./support/console.ts";
 
 let api: PlatformApi;
 let people = 0;
@@ -70,6 +70,33 @@ describe("signing up", () => {
     expect(nameless.text).not.toContain('id="profile-first_name-fault"');
   });
 
+  test("asks for whom the account is, and guesses nothing: it cannot be changed later", async () => {
+    const browser = browserOf(api);
+    const name = await signIn(browser, newEmail());
+    const page = await name.send("profile", { first_name: "Ada", last_name: "Lovelace" });
+    expect(formIn(page.text, "account").fields).not.toHaveProperty("account_type");
+    const faultOf = ({ text }: Shown, field: string) =>
+      new RegExp(`id="account-${field}-fault">([^<]*)<`).exec(text)?.[1];
+    const unchosen = await page.send("account");
+    expect([unchosen.status, faultOf(unchosen, "account_type")]).toEqual([
+      400,
+      "Choose for whom the account is.",
+    ]);
+    const unclear = { account_type: "individual", organization_name: "My Company Ltd" };
+    const asked = await unchosen.send("account", unclear);
+    expect([asked.status, faultOf(asked, "account_type")]).toEqual([
+      ...[400, expect.stringContaining("You named an organization.")],
+    ]);
+    expect(formIn(asked.text, "account").fields).toMatchObject(unclear);
+    const nameless = await asked.send("account", { account_type: "organization", organization_name: " " });
+    expect([nameless.status, faultOf(nameless, "organization_name")]).toEqual([400, "Is missing."]);
+    await asked.send("account", { account_type: "organization" });
+    const { body } = await browser.client.get("/v1/auth/session");
+    expect(body).toMatchObject({ account_type: "organization" });
+    const { body: organization } = await browser.client.get("/v1/service/organization");
+    expect(organization).toMatchObject({ organization_name: "My Company Ltd" });
+  });
+
   test("makes one thing of a form that is sent twice", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
@@ -79,13 +106,24 @@ describe("signing up", () => {
     expect([one?.path, two?.path]).toEqual(["/console/welcome/account", "/console/welcome/account"]);
   });
 
+  test("leads on from a step that another tab did at the same moment", async () => {
+    const browser = browserOf(api);
+    const tabs = [await signIn(browser, newEmail()), await browser.open("/console/welcome/name")];
+    const profile = { first_name: "A", last_name: "B" };
+    const named = await Promise.all(tabs.map((tab) => tab.send("profile", profile)));
+    expect(named.map(({ path }) => path)).toEqual(Array(2).fill("/console/welcome/account"));
+    const again = [await browser.open("/console/welcome/account"), ...named];
+    const ended = await Promise.all(again.map((tab) => tab.send("account", { account_type: "individual" })));
+    expect(ended.map(({ path }) => path)).toEqual(Array(3).fill("/console?notice=welcome"));
+  });
+
   test("gives the same limits as the API", async () => {
     const limited = await startConsole({ perIp: 1 });
     const browser = browserOf(limited);
     await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
     const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
     expect(refused.status).toBe(429);
-    expect(refused.words).toMatch(/try again in \d+ s/);
+    expect(refused.words).toMatch(/try again in 15 min/);
     await limited.stop();
   });
 

@@ -148,6 +148,13 @@ describe("reading certificates", () => {
       revoked_at: null,
       revoke_reason: null,
       revoked_by: null,
+      agent: {
+        name: "shop-bot",
+        key_fingerprint: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
+        custody_mode: "custodial",
+      },
+      platform: { platform_id: platform.platformId, name: "Shop" },
+      declared_by: null,
       cert_json: expect.objectContaining({
         cert_id: certId,
         scope: ["data:read"],

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createNames } from "../../src/http/names.ts";
+import { createNames } from "../../src/input/names.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { createClient } from "../support/http.ts";
 import { echoRoute } from "./support/sample_routes.ts";

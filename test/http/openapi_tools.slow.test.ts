@@ -84,7 +84,9 @@ const MEANT = [
   // The project has no licence yet.
   "info-license #/info",
   // Fixed segments go before parameters, and no certificate is called "requests".
-  "no-ambiguous-paths #/paths/~1v1~1service~1delegations~1{cert_id}~1revoke",
+  ...["chain", "revoke", "use"].map(
+    (last) => `no-ambiguous-paths #/paths/~1v1~1service~1delegations~1{cert_id}~1${last}`,
+  ),
   // For clients' own types: each answer lists its codes itself.
   "no-unused-components #/components/schemas/Error",
 ].sort();

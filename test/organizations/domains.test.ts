@@ -72,7 +72,11 @@ describe("a domain", () => {
     const { name, value, type } = added.body.record as Record<string, string>;
     expect([added.status, type, name]).toEqual([201, "TXT", `_service-challenge.${domain}`]);
     expect(value).toMatch(/^service-verification=[0-9a-f]{32}$/);
+    expect(added.body.checked_at).toBeNull();
     expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+    const { body } = await owner.client.get(DOMAINS);
+    const checked = { verified_at: null, checked_at: api.clock.now().toISOString() };
+    expect(body.domains).toMatchObject([checked]);
     dns.records.set(String(name), [["v=spf1 -all"], [String(value).slice(0, 9), String(value).slice(9)]]);
     const answer = await verify(owner, domain);
     expect([answer.status, answer.body.verified_at]).toEqual([200, api.clock.now().toISOString()]);
@@ -176,6 +180,15 @@ describe("two organizations with one domain", () => {
 });
 
 describe("a verified domain", () => {
+  test("is looked up that day all the same when its owner had it looked up in vain", async () => {
+    const { owner, domain, record } = await verified();
+    await later(DAY, owner);
+    dns.records.delete(record.name);
+    expect(errorCode(await verify(owner, domain))).toBe("domain_record_missing");
+    await recheck();
+    expect(await shownOf(owner, domain)).toMatchObject({ failing_since: api.clock.now().toISOString() });
+  });
+
   test("is looked up once a day, and lapses when its record was gone for 7 days", async () => {
     const { owner, domain, record } = await verified();
     dns.asked.length = 0;

@@ -1,13 +1,24 @@
 import { randomUUID } from "node:crypto";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { invitationMail } from "../../src/organizations/invitations/invitation_mail.ts";
 import { createOrganizationRates } from "../../src/organizations/rates.ts";
 import { sweepInvitations } from "../../src/organizations/sweep.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, type Person } from "../support/platform_world.ts";
+import { mailerTo, type SmtpReceiver, startSmtp } from "../support/smtp.ts";
 
-const api = wholeApi({ organizationRates: createOrganizationRates });
+let smtp: SmtpReceiver | undefined;
+const api = wholeApi({
+  organizationRates: createOrganizationRates,
+  beforeMail: async (mail) => {
+    if (smtp !== undefined) await mailerTo(smtp).send(mail);
+  },
+});
+afterEach(async () => {
+  await smtp?.stop();
+  smtp = undefined;
+});
 const MEMBERS = "/v1/service/organization/members";
 const INVITATIONS = "/v1/service/organization/invitations";
 const WEEK = 7 * 24 * 60 * 60;
@@ -73,6 +84,30 @@ describe("an invitation", () => {
     const [owner, person] = [await organization(), await api.person()];
     await invite(owner, person.email.toUpperCase());
     expect((await accept(person, await tokenTo(person.email))).status).toBe(200);
+  });
+
+  test("is read by the account of its address before it is accepted, and by no other", async () => {
+    const { owner, person, token } = await invited("developer");
+    const read = ({ client }: Person, sent = token) =>
+      client.post(`${INVITATIONS}/read`, { token: ` ${sent} ` });
+    for (let n = 0; n < 2; n++) {
+      expect((await read(person)).body).toEqual({
+        ...{ organization_name: "Analytical Engines", role: "developer", invited_by: owner.email },
+        expires_at: expect.any(String),
+      });
+    }
+    for (const other of [await api.person(), owner]) {
+      expect(errorCode(await read(other))).toBe("invalid_invitation");
+    }
+    expect(errorCode(await read(person, `${token}0`))).toBe("invalid_invitation");
+    api.clock.advance(WEEK);
+    await person.client.signIn(person.email);
+    expect(errorCode(await read(person))).toBe("invalid_invitation");
+  });
+
+  test("is mailed with a link whose code no server sees", async () => {
+    const { person, token } = await invited();
+    expect((await mailsTo(person.email))[0]).toContain(`\nhttps://console.test/accept#code=${token}\n`);
   });
 
   test("may come before the account", async () => {
@@ -152,13 +187,53 @@ describe("an invitation", () => {
 });
 
 describe("mails of invitations", () => {
-  test("are 3 a day to an address, whoever sends them", async () => {
+  test("are 3 a day of an organization to an address, and 10 by all organizations", async () => {
+    await api.db("rate_limits").delete();
     const email = `${randomUUID()}@example.test`;
-    const answers = [];
-    for (let n = 0; n < 4; n++) answers.push(await invite(await organization(), email));
-    expect(answers.map(({ status }) => status)).toEqual([201, 201, 201, 429]);
-    expect(answers[3]?.headers.get("retry-after")).toMatch(/^[0-9]+$/);
-    expect(await mailsTo(email)).toHaveLength(3);
+    const [first, honest, ...others] = await Promise.all([1, 2, 3, 4, 5].map(organization));
+    if (first === undefined || honest === undefined) throw new Error("no organizations");
+    const statusesOf = async (owner: Person, times: number) => {
+      const statuses = [];
+      for (let n = 0; n < times; n++) statuses.push((await invite(owner, email)).status);
+      return statuses;
+    };
+    expect(await statusesOf(first, 4)).toEqual([201, 201, 201, 429]);
+    expect(await statusesOf(honest, 1)).toEqual([201]);
+    expect(await Promise.all(others.map((other) => statusesOf(other, 2)))).toEqual(Array(3).fill([201, 201]));
+    const [own, ofAll] = [await invite(first, email), await invite(await organization(), email)];
+    expect([own.status, ofAll.status]).toEqual([429, 429]);
+    expect(await mailsTo(email)).toHaveLength(10);
+    expect(own.body.error).toMatchObject({
+      message: "This address gets no more invitations today; try again in 24 h",
+    });
+    expect(ofAll.body).toEqual(own.body);
+    expect(ofAll.headers.get("retry-after")).toMatch(/^[0-9]+$/);
+  });
+
+  test("that an outage kept back count for nothing, nor does an invitation that is refused", async () => {
+    await api.db("rate_limits").delete();
+    const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
+    const counts = async () => (await api.db("rate_limits").where("key", "like", "invite%")).map(points);
+    const points = ({ points }: { points: number }) => points;
+    smtp = await startSmtp();
+    smtp.behave("refuse");
+    const tries = await Promise.all(Array.from({ length: 8 }, () => invite(owner, email)));
+    expect(tries.map(({ status }) => status)).toEqual(expect.arrayContaining([503]));
+    expect(await counts()).toEqual([0, 0, 0, 0]);
+    smtp.behave("take");
+    for (let n = 0; n < 3; n++) expect((await invite(owner, email)).status).toBe(201);
+    expect((await invite(owner, email)).status).toBe(429);
+    expect(await counts()).toEqual([3, 3, 3, 3]);
+  });
+
+  test("that the mail server refuses for good count, so that nobody tries addresses by them", async () => {
+    await api.db("rate_limits").delete();
+    const [owner, email] = [await organization(), `${randomUUID()}@example.test`];
+    smtp = await startSmtp();
+    smtp.behave("reject");
+    const statuses = [];
+    for (let n = 0; n < 4; n++) statuses.push((await invite(owner, email)).status);
+    expect(statuses).toEqual([503, 503, 503, 429]);
   });
 
   test("are 30 a day of an organization", async () => {
@@ -190,11 +265,24 @@ describe("mails of invitations", () => {
     ["evil.example says hello", false],
     ["call a@b", false],
     ["www evil example", false],
+    ["Engines: Wien / Graz 株式会社ジョン・スミス €", true],
+    ...[..."。．｡․﹒۔։"].map((dot): [string, boolean] => [`evil${dot}example`, false]),
+    ["evil．example", false],
+    ["ｗｗｗ evil example", false],
+    ["https：／／evil", false],
+    ["a＠b", false],
+    ["evil⁄example∕x", false],
+    ["evil.\ufeffexample", false],
+    ["w\u200bww evil", false],
     ["x".repeat(81), false],
   ])("carry the name %s: %s", (organizationName, isShown) => {
     const { text } = invitationMail({
       ...{ to: "b@example.test", by: "a@example.test", role: "auditor", token: "t" },
-      ...{ organizationName, baseUrl: "https://api.example.com" },
+      ...{
+        organizationName,
+        baseUrl: "https://api.example.com",
+        acceptUrl: "https://api.example.com/accept",
+      },
     });
     expect(text.includes(organizationName)).toBe(isShown);
   });

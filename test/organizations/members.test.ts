@@ -65,8 +65,8 @@ test("the session says for which accounts one may act, and with which role", asy
   const { id, member } = await withMember("approver");
   const { body } = await member.client.get("/v1/auth/session");
   expect(body.accounts).toEqual([
-    { account_id: member.accountId, organization_name: null, role: "owner" },
-    { account_id: id, organization_name: "Analytical Engines", role: "approver" },
+    { account_id: member.accountId, organization_name: null, role: "owner", credit: "enough" },
+    { account_id: id, organization_name: "Analytical Engines", role: "approver", credit: "enough" },
   ]);
 });
 

@@ -12,6 +12,7 @@ const HEAD = ["| operation | owner | approver | developer | auditor |", "|---|--
 export function declaredTable(): string[] {
   const rows = declaredRoutes
     .filter(({ access }) => access === "session" || access === "account")
+    .filter(({ roles }) => roles !== "service_administrator")
     .map(({ id, roles = [] }) => {
       const marks = memberRoles.map((role) =>
         roles === "person" ? "self" : role === "owner" || roles.includes(role) ? "yes" : "–",

@@ -52,6 +52,15 @@ test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status:
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
+test("former keys that are ended are refused by the process that answered, before it hears of it", async () => {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  await person.client.post(`${path(platform)}/rotate-key`, { grace_seconds: 3_600 });
+  await remember(platform);
+  expect((await person.client.post(`${path(platform)}/end-former-keys`)).status).toBe(200);
+  expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
+});
+
 test("a connection's changed settings are read anew by the process that answered, before it hears of them", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);

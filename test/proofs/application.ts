@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect } from "vitest";
-import type { HttpAnswer } from "../support/http.ts";
+import type { HttpAnswer, HttpClient } from "../support/http.ts";
 import {
   approve,
   createAgent,
@@ -53,29 +53,40 @@ export function proofApi(options?: ReplicaOptions): ProofApi {
     const person = member ?? (await world.api.person());
     const platform = await registerPlatform(person, {}, member && "/v1/service/platforms");
     const client = world.api.client();
-    const headers = { "x-service-api-key": platform.apiKey };
     const agentId = await createAgent(client, platform);
-    const post = (path: string, body?: unknown, more: Record<string, string> = {}) =>
-      client.post(path, body, { headers: { ...headers, ...more }, csrf: false });
-    const present = async (fields: Record<string, unknown> = {}) => {
-      const { body } = await post("/v1/service/challenge");
-      const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;
-      return post(path, { challenge: body.challenge, ...fields });
-    };
     return {
       person,
       platform,
       agentId,
       certId: approvedScope.length > 0 ? await certify({ person, platform }, approvedScope) : "",
-      post,
-      present,
-      proof: async () => (await present()).body.proof_bundle,
-      verify: (proof, fields = {}) =>
-        post("/v1/service/verify", { proof_bundle: proof, required_scope: "data:read", ...fields }),
+      ...callsOf(client, platform, agentId),
     };
   }
 
   return world;
+}
+
+/** What an application calls with its API key about one of its agents. */
+export function callsOf(
+  client: HttpClient,
+  { apiKey, connectionId }: Pick<TestPlatform, "apiKey" | "connectionId">,
+  agentId: string,
+): Pick<Application, "post" | "present" | "proof" | "verify"> {
+  const headers = { "x-service-api-key": apiKey };
+  const post: Application["post"] = (path, body, more = {}) =>
+    client.post(path, body, { headers: { ...headers, ...more }, csrf: false });
+  const present: Application["present"] = async (fields = {}) => {
+    const { body } = await post("/v1/service/challenge");
+    const path = `/v1/service/connections/${connectionId}/agents/${agentId}/present`;
+    return post(path, { challenge: body.challenge, ...fields });
+  };
+  return {
+    post,
+    present,
+    proof: async () => (await present()).body.proof_bundle,
+    verify: (proof, fields = {}) =>
+      post("/v1/service/verify", { proof_bundle: proof, required_scope: "data:read", ...fields }),
+  };
 }
 
 /** Lends an application a scope, asked for with `asked`, and gives its certificate's id. */

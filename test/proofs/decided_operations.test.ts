@@ -19,11 +19,15 @@ describe("an operation that was decided", () => {
     const first = await decide(app, proof, operation);
     const answers = [
       await decide(app, proof, operation),
-      await decide(app, await prove(app, operation), operation, { explain: true }),
+      await decide(app, await prove(app, operation), operation),
     ];
     world.api.clock.advance(301);
     answers.push(await decide(app, proof, operation));
     for (const answer of answers) expect(answer.body).toEqual({ ...first.body, replayed: true });
+    const explained = await decide(app, proof, operation, { explain: true });
+    const { checks } = explained.body as { checks: { outcome: string }[] };
+    expect(explained.body).toEqual({ ...first.body, replayed: true, checks });
+    expect(new Set(checks.map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
     expect(await balanceOf(app)).toBe(before - PRICE);
     const events = await world.api.db("audit_events").where({ account_id: app.person.accountId });
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);

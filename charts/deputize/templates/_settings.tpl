@@ -138,9 +138,11 @@ HOST: {{ .Values.network.listen | quote }}
 PORT: "8080"
 BASE_URL: {{ include "deputize.baseUrl" . | quote }}
 SERVICE_WORD_ALIASES: {{ join "," .Values.api.serviceWordAliases | quote }}
+SERVICE_ADMINISTRATORS: {{ join "," .Values.api.serviceAdministrators | quote }}
 DRAIN_SECONDS: {{ .Values.api.drainSeconds | int64 | quote }}
 TRUSTED_PROXIES: {{ join "," .Values.api.trustedProxies | quote }}
 MAIL_FROM: {{ .Values.smtp.from | quote }}
+SUPPORT_CONTACT: {{ .Values.api.supportContact | quote }}
 VAULT_URL: {{ include "deputize.keyvaultUrl" . | quote }}
 {{- if include "deputize.servesOperators" . }}
 CLUSTERS_FILE: /run/secrets/deputize/clusters/clusters.yaml

@@ -4,6 +4,15 @@ export function isInDoubt(error: unknown): boolean {
 }
 
 /**
+ * Whether the server refused this address or text for good, as a mailer's error says: no outage, and the same
+ * mail would be refused again.
+ */
+export function isRefusedForGood(error: unknown): boolean {
+  const { command, responseCode } = error as { command?: unknown; responseCode?: number };
+  return (command === "RCPT TO" || command === "DATA") && responseCode !== undefined && responseCode >= 500;
+}
+
+/**
  * What the log says of a mail that could not be sent: the library's code and the server's, never address or
  * text.
  */

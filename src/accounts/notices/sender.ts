@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../../clock.ts";
+import { type Clock, inTime } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
 import { startLoop } from "../../events/loop.ts";
@@ -59,7 +58,11 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
   async function isSent(notice: ClaimedNotice): Promise<boolean> {
     if (notice.attempts > MAX_ATTEMPTS) return false;
     try {
-      await within(attemptMs, mailer.send(mailOf(notice, place)));
+      await inTime(
+        attemptMs,
+        mailer.send(mailOf(notice, place)),
+        () => new Error("The mail server took too long"),
+      );
       return true;
     } catch (error) {
       const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
@@ -101,17 +104,4 @@ export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
 function mailOf({ event_id, type, payload, email }: ClaimedNotice, place: Place): Mail {
   if (!isAccountEventType(type)) throw new Error(`There is no text for ${type}`);
   return { id: event_id, to: email, ...noticeText(readAccountEvent(type, payload), place) };
-}
-
-/** Rejects when `work` takes longer; its result after that is not known. */
-async function within(ms: number, work: Promise<void>): Promise<void> {
-  const over = new AbortController();
-  const late = sleep(ms, "late" as const, { signal: over.signal });
-  late.catch(() => {});
-  try {
-    if ((await Promise.race([work, late])) === "late") throw new Error("The mail server took too long");
-  } finally {
-    over.abort();
-    work.catch(() => {});
-  }
 }

@@ -2,8 +2,8 @@ import type { AccountEvent, AccountEventOf } from "../../events/account_kinds.ts
 import { formatUsd } from "../ledger/usd.ts";
 import type { Mail } from "../mail/mailer.ts";
 
-/** What a notice says besides its event: where the service is. */
-export type Place = { baseUrl: string; word: string };
+/** What a notice says besides its event: where the service is, and who gives more credit. */
+export type Place = { baseUrl: string; word: string; contact?: string | undefined };
 
 /** The mail about an event: what happened, what follows, what to do. It has no secret in it. */
 export function noticeText(event: AccountEvent, place: Place): Pick<Mail, "subject" | "text"> {
@@ -46,7 +46,7 @@ function minuteOf(time: string): string {
 
 function lowCredit(
   event: AccountEventOf<"credits.low">,
-  { baseUrl, word }: Place,
+  { baseUrl, word, contact }: Place,
 ): Pick<Mail, "subject" | "text"> {
   const { balance_micro_usd: balance, price_micro_usd: price } = event;
   const left = Math.floor(balance / price);
@@ -76,6 +76,7 @@ function lowCredit(
       "What to do: ask the people who run this service for more credit. Name your account:",
       event.account_id,
       "",
+      ...(contact === undefined ? [] : [`They are at ${contact}`, ""]),
       `What you have now, and every charge: GET ${baseUrl}/v1/${word}/credits`,
       "",
     ].join("\n"),

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Database } from "../../db/database.ts";
 import { memberRoles, type Route, route } from "../../route.ts";
+import { type CreditLevel, creditLevel, creditLevels } from "../ledger/credits.ts";
 import { onboardingStep } from "../onboarding_steps.ts";
 
 const answer = z.object({
@@ -14,12 +15,21 @@ const answer = z.object({
   human_id: z.string().nullable().describe("The account's root identity, once onboarding is complete"),
   credits: z.int().describe("Balance in micro-USD"),
   expires_at: z.iso.datetime().describe("End of the session"),
+  service_administrator: z
+    .boolean()
+    .describe("Whether the person looks after the service and may see how it does"),
   accounts: z
     .array(
       z.object({
         account_id: z.uuid(),
         organization_name: z.string().nullable(),
         role: z.enum(memberRoles),
+        credit: z
+          .enum(creditLevels)
+          .nullable()
+          .describe(
+            "`low`: 20 % or less of what the last credit made it; `exhausted`: pays for no decision; null before onboarding is complete",
+          ),
       }),
     )
     .describe(
@@ -57,17 +67,20 @@ export function sessionRoute({ db }: { db: Database }): Route {
           "a.human_id",
           "a.own_role",
           "b.balance_micro_usd",
+          "b.low_at_micro_usd",
           "s.expires_at",
         );
       if (row === undefined) throw new Error("The session disappeared during the call");
-      const { balance_micro_usd, expires_at, own_role, ...account } = row;
+      const { balance_micro_usd, low_at_micro_usd, expires_at, own_role, ...account } = row;
       const { account_id, organization_name } = account;
-      const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role }];
+      const credit = levelOf({ balance_micro_usd, low_at_micro_usd });
+      const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role, credit }];
       return {
         body: {
           ...account,
           credits: own_role === null ? 0 : (balance_micro_usd ?? 0),
           expires_at: expires_at.toISOString(),
+          service_administrator: caller.serviceAdministrator,
           accounts: [...own, ...(await findMemberships(db, account_id))],
         },
       };
@@ -76,9 +89,23 @@ export function sessionRoute({ db }: { db: Database }): Route {
 }
 
 async function findMemberships(db: Database, accountId: string) {
-  return db("organization_members as m")
+  const rows = await db("organization_members as m")
     .join("accounts as a", "a.account_id", "m.organization_id")
+    .leftJoin("balances as b", "b.account_id", "a.account_id")
     .where("m.account_id", accountId)
     .orderBy(["m.joined_at", "m.organization_id"])
-    .select("a.account_id", "a.organization_name", "m.role");
+    .select("a.account_id", "a.organization_name", "m.role", "b.balance_micro_usd", "b.low_at_micro_usd");
+  return rows.map(({ balance_micro_usd, low_at_micro_usd, ...account }) => ({
+    ...account,
+    credit: levelOf({ balance_micro_usd, low_at_micro_usd }),
+  }));
+}
+
+/** The level of a balance, if there is one. */
+function levelOf({
+  balance_micro_usd,
+  low_at_micro_usd,
+}: Record<"balance_micro_usd" | "low_at_micro_usd", number | null>): CreditLevel | null {
+  if (balance_micro_usd === null || low_at_micro_usd === null) return null;
+  return creditLevel({ balance_micro_usd, low_at_micro_usd });
 }

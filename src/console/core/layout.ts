@@ -1,7 +1,8 @@
 import { type Html, html } from "../../html/html.ts";
 import type { Assets } from "./assets.ts";
-import type { NoticeId, Page, Visit } from "./page.ts";
-import { CONSOLE } from "./places.ts";
+import { noticeIn } from "./forms/form_token.ts";
+import { creditBanner, header } from "./header.ts";
+import type { Back, NoticeId, Page, Visit } from "./page.ts";
 
 /** What a page is put into. */
 export type Frame = {
@@ -10,18 +11,21 @@ export type Frame = {
   pages: readonly Page[];
   page?: Page | undefined;
   title: string;
+  back?: Back | undefined;
   content: Html;
 };
 
-const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin" });
+/** A part of a page that cannot be brought up to date is left as it is. */
+const noSwap = [204, 304, "4xx", "5xx"];
+const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
 /** Minutes before its end at which a session's end is announced. */
 const ANNOUNCED_MINUTES = 2;
 
 /** The whole document around a page's content. */
 export function layout(frame: Frame): Html {
-  const { visit, assets, title, content } = frame;
-  const { texts, query } = visit;
-  const notice = texts.notices[query.notice as NoticeId];
+  const { visit, assets, title, back, content } = frame;
+  const { texts } = visit;
+  const notice = noticeOf(visit);
   return html`<html lang=${texts.language}>
     <head>
       <meta charset="utf-8" />
@@ -32,15 +36,16 @@ export function layout(frame: Frame): Html {
       <title>${title} · ${texts.name}</title>
       <link rel="stylesheet" href=${assets.style} />
       <link rel="icon" href=${assets.icon} type="image/svg+xml" />
-      <script src=${assets.script} defer></script>
-      <script src=${assets.htmx} defer></script>
+      <script src=${assets.script} data-htmx=${assets.htmx} defer></script>
     </head>
     <body>
       <a class="skip" href="#content">${texts.skip}</a>
       ${header(frame)}
       ${sessionEnd(visit)}
+      ${creditBanner(frame)}
       <main id="content" tabindex="-1">
-        ${notice && html`<p class="notice" role="status">${notice}</p>`}
+        ${back && html`<p class="back"><a href=${back.to}><span aria-hidden="true">← </span>${back.text}</a></p>`}
+        ${notice && visit.failure === undefined && html`<p class="notice" role="status">${notice}</p>`}
         <h1>${title}</h1>
         ${content}
       </main>
@@ -48,34 +53,12 @@ export function layout(frame: Frame): Html {
   </html>`;
 }
 
-function header({ visit, pages, page }: Frame): Html {
-  const { texts, session, own, at } = visit;
-  const entries = pages
-    .flatMap((each) => (each.navigation === undefined ? [] : [{ page: each, ...each.navigation }]))
-    .sort((a, b) => a.order - b.order);
-  return html`<header class="top">
-    <a class="brand" href=${at("/")}>${texts.name}</a>
-    ${
-      session?.onboarding_step === "complete" &&
-      html`<nav aria-label=${texts.navigation.label}><ul>
-        ${entries.map(
-          (entry) =>
-            html`<li><a href=${at(entry.page.path.slice(CONSOLE.length) || "/")} aria-current=${
-              entry.page === page ? "page" : undefined
-            }>${entry.label(texts)}</a></li>`,
-        )}
-      </ul></nav>`
-    }
-    ${
-      session &&
-      html`<div class="who"><span class="email">${session.email}</span>
-      <form method="post" action=${own("/console/sign-out")}>
-        <input type="hidden" name="form" value="sign_out" />
-        <input type="hidden" name="csrf" value=${visit.cookie("csrf")} />
-        <button class="quiet" type="submit">${texts.signOut.button}</button>
-      </form></div>`
-    }
-  </header>`;
+/** What was done just now. That nobody is signed in is true where it is so, and has no browser's token. */
+function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
+  const { notice = "" } = query;
+  if (notice === "signed_out" && session === undefined) return notices.signed_out;
+  const name = noticeIn(notice, formToken, now) ?? "";
+  return Object.hasOwn(notices, name) ? notices[name as NoticeId] : undefined;
 }
 
 /**

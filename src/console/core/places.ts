@@ -2,6 +2,10 @@ import type { Page } from "./page.ts";
 
 /** Where the console is, below the base URL. */
 export const CONSOLE = "/console";
+/** The page about who is signed in. */
+export const ACCOUNT = `${CONSOLE}/account`;
+/** Where people take an invitation's code to. */
+export const ACCEPT_INVITATION = `${CONSOLE}/invitations/accept`;
 /** Pages that get the sign-in cookie and the refresh cookie, which browsers send nowhere else. */
 export const SIGN_IN = "/v1/auth/email/console";
 export const ENTER_CODE = `${SIGN_IN}/code`;

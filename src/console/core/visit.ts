@@ -1,25 +1,35 @@
-import { parseSetCookie } from "cookie";
+import type { IncomingMessage } from "node:http";
+import { parseCookie, parseSetCookie, stringifyCookie } from "cookie";
 import { codeClient, signInCookie } from "../../accounts/sign_in/sign_in_cookie.ts";
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
 import type { Exchange } from "../../http/exchange/finish_exchange.ts";
 import type { InProcess } from "../../http/exchange/in_process.ts";
 import type { Cookies } from "../../http/request/cookies.ts";
+import type { SiteDeps } from "../../http/site.ts";
+import { rootOf } from "../../input/base_url.ts";
+import type { Names } from "../../input/names.ts";
 import type { CookieName } from "../../route.ts";
 import { en } from "../texts/en.ts";
+import { actingFor, powersOf } from "./acting.ts";
 import type { Call, OperationId } from "./calls.ts";
-import type { Fields } from "./fields.ts";
-import { browserToken } from "./form_token.ts";
+import type { Fields } from "./forms/fields.ts";
+import { browserToken } from "./forms/form_token.ts";
 import type { Page, Visit } from "./page.ts";
 import { consolePath, withQuery } from "./places.ts";
 
 /** What visits are made with. */
 export type VisitDeps = {
   inProcess: InProcess;
+  isForRole: SiteDeps["isForRole"];
   cookies: Cookies;
   clock: Clock;
   /** The path of the base URL, without a slash at its end. */
   root: string;
+  baseUrl: string;
+  names: Names;
+  /** Who gives more credit and helps: a mail address or a URL. */
+  contact: string | undefined;
 };
 
 /** A request for a page, found and taken apart. */
@@ -52,20 +62,33 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
   const call = createCall(deps, requested, keep);
   const path = new URL(exchange.request.url ?? "/", "http://console").pathname;
   const own: Visit["own"] = (to, asked) => withQuery(`${deps.root}${to}`, asked);
+  const acting = actingFor(session, account);
   const visit: Visit = {
     params,
     query,
     call,
+    may: (id, who = acting) => deps.isForRole(id, powersOf(session, who)),
+    acting,
+    contact: deps.contact,
     session,
     account,
     texts: en,
     now: deps.clock.now(),
     at: (to, asked) => own(consolePath(account, to), asked),
     own,
+    outside: {
+      url: (to) => `${rootOf(deps.baseUrl)}${deps.names.paths(to)[0]}`,
+      header: deps.names.header,
+    },
     here: own(path, query),
+    path,
     cookie,
     formToken: "",
     failure: undefined,
+    renewed: async () => {
+      const cookies = { ...parseCookie(exchange.request.headers.cookie ?? ""), ...Object.fromEntries(fresh) };
+      return { ...visit, session: await whoIsSignedIn(deps.inProcess, withCookies(exchange, cookies)) };
+    },
   };
   if (page.boundTo === "browser") {
     if (cookie("sign_in") === undefined) keep([deps.cookies.write(signInCookie(codeClient(undefined)))]);
@@ -74,6 +97,13 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
     visit.formToken = cookie("csrf") ?? "";
   }
   return { visit, cookies };
+}
+
+/** An exchange as its browser would send it by now. */
+function withCookies(exchange: Exchange, cookies: Record<string, string | undefined>): Exchange {
+  const { headers, socket } = exchange.request;
+  const request = { headers: { ...headers, cookie: stringifyCookie(cookies) }, socket } as IncomingMessage;
+  return { ...exchange, request };
 }
 
 /** The session of who sent a request; `undefined` when nobody is signed in. */

@@ -1,5 +1,5 @@
 // Shows times in the reader's zone; the machine-readable time, and UTC on hovering, stay.
-(() => {
+whenShown(() => {
   const { lang } = document.documentElement;
   const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));
   const format = new Intl.DateTimeFormat(own ?? (lang === "en" ? "en-GB" : lang), {
@@ -15,6 +15,6 @@
       element.textContent = format.format(new Date(element.dateTime));
     }
   };
-  addEventListener("DOMContentLoaded", () => show(document));
   addEventListener("htmx:after:swap", () => show(document));
-})();
+  show(document);
+});

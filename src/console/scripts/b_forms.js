@@ -1,11 +1,16 @@
 // Forms: the code of a mail's link goes into its field, some forms are sent by themselves, none twice at once.
-addEventListener("DOMContentLoaded", () => {
+whenShown(() => {
   const field = document.querySelector("[data-code]");
-  const code = /^#code=([0-9a-f]{32})$/.exec(location.hash)?.[1];
-  if (field !== null && code !== undefined) {
+  const given = /^#code=([0-9a-f]{32}|[0-9a-f]{64})$/.exec(location.hash)?.[1];
+  // A code that waits until its person has signed in.
+  const code = given ?? sessionStorage.getItem("code");
+  if (code !== null && field !== null && Number(field.dataset.code || 32) === code.length) {
     field.value = code;
-    history.replaceState(null, "", location.pathname + location.search);
+    sessionStorage.removeItem("code");
+  } else if (given !== undefined) {
+    sessionStorage.setItem("code", given);
   }
+  if (given !== undefined) history.replaceState(null, "", location.pathname + location.search);
   document.querySelector("form[data-at-once]")?.requestSubmit();
 });
 addEventListener("submit", (event) => {

@@ -1,5 +1,5 @@
 // Announces the end of the session, and renews it without leaving the page or losing what was typed.
-addEventListener("DOMContentLoaded", () => {
+whenShown(() => {
   const bar = document.querySelector("[data-session-seconds]");
   if (bar === null) return;
   const text = bar.querySelector("[data-session-text]");

@@ -1,19 +1,81 @@
-import { REASONS, span } from "./en_decisions.ts";
+import { ACTIVITY } from "./en_activity.ts";
+import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./en_agents.ts";
+import { CREDIT } from "./en_credit.ts";
+import { REASONS } from "./en_decisions.ts";
+import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE } from "./en_delegations.ts";
+import { DOMAINS } from "./en_domains.ts";
 import { FOREIGN } from "./en_errors.ts";
+import { EXPLAIN } from "./en_explain.ts";
+import { HISTORY } from "./en_history.ts";
+import { LIMITS } from "./en_limits.ts";
+import { ACTING, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./en_organization.ts";
+import { ASK, REQUEST, REQUESTS, SCOPES } from "./en_requests.ts";
+import { SERVICE } from "./en_service.ts";
+import { TRY_IT } from "./en_try_it.ts";
+import { CLUSTERS } from "./platforms/en_clusters.ts";
+import { CONNECTIONS } from "./platforms/en_connections.ts";
+import { PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms/en_platforms.ts";
+import { CALLBACKS, WEBHOOK_SECRET } from "./sending/en_callbacks.ts";
+import { DELIVERIES, RECOVERIES } from "./sending/en_deliveries.ts";
 
 /** The console's English. A translation is another value of the same type. */
 export const en = {
   language: "en",
   name: "Deputize",
   skip: "To the content",
-  navigation: { label: "Main", home: "Home" },
+
+  navigation: { label: "Main", menu: "Menu", home: "Home", requests: "Requests" },
+  acting: ACTING,
+  ownAccount: OWN_ACCOUNT,
+  organization: ORGANIZATION,
+  invitation: INVITATION,
+  domains: DOMAINS,
+  activity: ACTIVITY,
+  credit: CREDIT,
+  listing: {
+    pages: "Pages",
+    first: "Back to the beginning",
+    next: "Show more",
+    filter: "Filter",
+    all: "Show all",
+    stale: "This could not be brought up to date: what you see is old. It is tried again by itself.",
+    copy: "Copy",
+    copied: "Copied",
+    download: "Download",
+    inZone: (label: string, zone: string) => `${label} (${zone})`,
+    noMoment: "Give a day and a time, such as 2026-03-01T14:30",
+    once: "It is shown this once. Keep it where secrets are kept: nobody can show it to you again.",
+  },
   notices: {
     code_sent: "We sent you a code.",
     signed_out: "You are signed out.",
     renewed: "Your session goes on.",
+    done_already: "That was done already, or is not there any more.",
     welcome: "Your account is ready.",
+    asked: "Asked. It waits for a decision.",
     approved: "Approved. The agent can use it from now on.",
     denied: "Denied.",
+    ...PLATFORM_NOTICES,
+    callback_set: "The callback URL is saved.",
+    callback_cleared: "The callback URL is removed.",
+    callback_paused: "The callback is paused.",
+    callback_resumed: "The callback is active again.",
+    secret_promoted: "The next secret is in use.",
+    resent: "It is being sent again.",
+    recovery_begun: "It has begun. The list below shows how far it is.",
+    renamed: "The name was changed.",
+    four_eyes_set: "The rule was changed.",
+    invited: "The invitation was sent.",
+    withdrawn: "The invitation was withdrawn.",
+    role_changed: "The role was changed.",
+    member_removed: "The member was removed.",
+    left: "You left the organization.",
+    joined: "You are a member now, and act for the organization here.",
+    domain_added: "Added. Publish the record now.",
+    domain_verified: "The domain is verified.",
+    domain_removed: "The domain was removed.",
+    ...DELEGATION_NOTICES,
+    ...AGENT_NOTICES,
   },
   signIn: {
     title: "Sign in or sign up",
@@ -49,6 +111,18 @@ export const en = {
       "Your session was renewed after you opened that page. What you entered is kept and was not sent yet.",
     again: "Send it now",
     discard: "Discard it",
+    undone: "Nothing was done.",
+    unknown: (once: boolean) =>
+      once
+        ? "It is not known whether this was done. Sending it again does it once."
+        : "It is not known whether this was done. Look whether it was before you send it again.",
+    isKept: "What you entered is kept. Send it again in a moment.",
+    running: "What you sent is still under way, or broke off. Send it again in a minute",
+    foreignTitle: "You are signed in as somebody else",
+    foreign: (email: string) =>
+      `You are now signed in as ${email}. What you entered was written as somebody else, and was not sent.`,
+    foreignHow:
+      "To send it, sign in as who wrote it: in another tab, so that the form stays. Then go back to it and send it again.",
   },
   sessionEnd: {
     label: "Session",
@@ -82,6 +156,9 @@ export const en = {
     organizationHint: "An account that belongs to a company or a team.",
     organizationName: "Name of the organization",
     organizationNameHint: "Only for an organization.",
+    chooseOne: "Choose for whom the account is",
+    whichIsMeant:
+      "You named an organization. Choose For an organization to open an account of that name, or empty the name to open one for yourself",
     submit: "Open the account",
   },
   home: {
@@ -91,14 +168,16 @@ export const en = {
         ? "Nothing waits for you"
         : `${number}${more ? " or more" : ""} ${number === 1 ? "request waits" : "requests wait"} for you`,
     nothingWaits: "Requests of your agents come up here. You approve, narrow or deny each of them.",
-    asks: (scopes: number) => `An agent asks for ${scopes === 1 ? "one scope" : `${scopes} scopes`}`,
+    asks: (agent: string, platform: string) => `${agent} of ${platform} asks`,
     since: "since",
     active: (number: number) =>
       number === 100 ? "100 active delegations or more" : `Active delegations: ${number}`,
     nothingActive: "No agent may do anything for you at the moment.",
     forever: "without an end",
     until: "until",
+    allDelegations: "All delegations",
     denied: "Denied lately",
+    allDenied: "All that was denied",
     nothingDenied: "Nothing was denied.",
     credit: "Credit",
     balance: (usd: string) => `${usd} US dollars`,
@@ -110,35 +189,15 @@ export const en = {
       const whole = Math.floor(days);
       return `At the rate of the last 7 days it lasts ${whole > 999 ? "more than 999" : whole} ${whole === 1 ? "day" : "days"}.`;
     },
-    low: "Your credit runs low. Ask who runs this service for more: decisions end when it is used up.",
+    creditLink: "Postings, and more credit",
     decisions: "Decisions of the last two weeks",
     notCounted: "There are too many to be counted just now.",
   },
-  request: {
-    title: {
-      pending: "An agent asks you",
-      approved: "You approved this request",
-      denied: "This request was denied",
-      expired: "This request has expired",
-      withdrawn: "This request was withdrawn",
-    },
-    agent: "Agent",
-    reason: "Reason given",
-    asked: "Asked",
-    ends: "Ends",
-    lasting: (seconds: number | null) =>
-      seconds === null ? "without an end" : `${span(seconds)} after you approve`,
-    constraints: "Constraints",
-    decided: "Decided",
-    approveTitle: "Approve",
-    scopes: "What it may do",
-    scopesHint: "Untick what it may not do.",
-    approve: "Approve what is ticked",
-    denyTitle: "Deny",
-    denyReason: "Reason",
-    denyHint: "The application is told. You may leave it empty.",
-    deny: "Deny the request",
-  },
+  request: REQUEST,
+  requests: REQUESTS,
+  ask: ASK,
+  scopes: SCOPES,
+  limits: LIMITS,
   decisions: {
     chart: "Decisions by day and result; days in UTC",
     asTable: "As a table",
@@ -148,6 +207,25 @@ export const en = {
     indeterminate: "Not decided",
     reasons: REASONS,
   },
+  platforms: PLATFORMS,
+  connections: CONNECTIONS,
+  clusters: CLUSTERS,
+  picker: PICKER,
+  countdown: { left: (time: string) => `${time} left`, over: "It has ended." },
+  explain: EXPLAIN,
+  tryIt: TRY_IT,
+  history: HISTORY,
+  callbacks: CALLBACKS,
+  webhookSecret: WEBHOOK_SECRET,
+  deliveries: DELIVERIES,
+  recoveries: RECOVERIES,
+  service: SERVICE,
+  delegations: DELEGATIONS,
+  delegation: DELEGATION,
+  revoke: REVOKE,
+  agents: AGENTS,
+  agent: AGENT,
+  adoption: ADOPTION,
   errors: FOREIGN,
 };
 

@@ -6,10 +6,11 @@ export const REASONS: Record<string, string | undefined> = {
   not_delegated: "The delegation does not have this scope",
   untrusted_root: "Nobody who counts here gave the delegation",
   principal_not_accepted: "The platform does not accept who gave the delegation",
-  constraint_denied: "A constraint was not met",
-  constraint_unverifiable: "A constraint could not be checked",
-  constraint_unknown: "A constraint is not known here",
+  constraint_denied: "A limit of the delegation was not met",
+  constraint_unverifiable: "A limit of the delegation could not be checked",
+  constraint_unknown: "A limit of the delegation is not known here",
   delegation_not_authorized: "The agent may not pass the delegation on",
+  revocation_state_unavailable: "Whether the delegation is revoked could not be known",
   ceiling_exceeded: "The scope is wider than the account or the platform allows",
 };
 

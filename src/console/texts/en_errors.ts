@@ -1,3 +1,5 @@
+import { FAULTS } from "./en_faults.ts";
+
 type Said = { title: string; explain?: string };
 
 /** What pages say where an operation refuses. What is not here is said by the API's own message. */
@@ -11,12 +13,21 @@ export const FOREIGN = {
       title: "There is no such page",
       explain: "The address is wrong, or what was here belongs to somebody else or is gone.",
     },
+    forbidden: {
+      title: "Your role does not allow this",
+      explain:
+        "Another role in the organization may. Its owners can give you one; the page of the organization says what each may do.",
+    },
+    not_available: {
+      title: "This is for organizations",
+      explain: "You act for an account that is no organization's.",
+    },
     csrf_failed: {
       title: "This was not sent from here",
       explain: "Forms are taken from pages of this site only. Open the page again, and send it from there.",
     },
     method_not_allowed: { title: "That cannot be done here" },
-    rate_limited: { title: "Too much at once" },
+    rate_limited: { title: "Too much in a short time" },
     unavailable: {
       title: "A part of the service is away",
       explain: "Nothing was changed by what you just opened. Try again in a moment.",
@@ -31,8 +42,25 @@ export const FOREIGN = {
     },
   } as Record<string, Said | undefined>,
   other: { title: "That did not work" } as Said,
+  faults: FAULTS,
   messages: {
+    vault_unavailable: "The key vault is away, and nothing was signed. Send it again in a moment",
     invalid_code: "The code is wrong, was used, has expired, or was tried too often. Ask for another one",
+    scope_not_requested: "Tick at least one thing that was asked for, and nothing else",
+    invalid_invitation:
+      "The code is wrong, was used or withdrawn, is older than 7 days, or is for another e-mail address than the one you signed in with. Ask who invited you for another one",
+    last_owner:
+      "An organization always has an owner, and this is the only one. Make another member an owner first",
+    already_member: "This address is a member's already",
+    invalid_domain:
+      "Give a domain that people can register, such as example.com; no address, and no ending such as co.uk",
+    domain_limit: "An organization has 20 domains at most. Remove one first",
+    domain_record_missing:
+      "DNS does not have this record yet. Compare name and value, wait some minutes, and check again",
+    domain_taken:
+      "Another organization has verified this domain, and its record is still there. Remove that record first",
     onboarding_step: "This step was done before",
+    idempotency_conflict:
+      "This form was sent before with something else in it, and that was done. Send it again to do this, too",
   } as Record<string, string | undefined>,
 };

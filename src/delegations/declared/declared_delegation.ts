@@ -22,6 +22,8 @@ export type DelegationDeclaration = {
   object: ObjectPlace;
   platformExternalId: string;
   agentExternalId: string;
+  /** The cluster's user who asks. */
+  requestedUser: string | null;
   scope: readonly string[];
   expiry: ExpiryWish;
   constraints: readonly unknown[];
@@ -48,7 +50,7 @@ export async function putDelegation(
 
 async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Promise<void> {
   const { scope, expiry, constraints, externalId } = declaration;
-  const { clusterId, object } = declaration;
+  const { clusterId, object, requestedUser } = declaration;
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
   requireSamePlace(platform, object);
   const place = { clusterId, namespace: object.namespace };
@@ -63,7 +65,8 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const { connection_id: connectionId } = platform;
   const agentId = agent.agent_id;
   const objectName = object.name;
-  const wish = { connectionId, agentId, scope, expiry, constraints, externalId, objectName, check };
+  const declared = { externalId, objectName, requestedUser };
+  const wish = { connectionId, agentId, scope, expiry, constraints, ...declared, check };
   await requestDelegation(deps, owner, wish);
 }
 

@@ -46,6 +46,7 @@ function putDelegationRoute(deps: Deps): Route {
         object: body.object,
         platformExternalId: body.platform_external_id,
         agentExternalId: body.agent_external_id,
+        requestedUser: body.requested_by ?? null,
         scope: body.requested_scope,
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],

@@ -1,34 +1,21 @@
-import { isDeepStrictEqual } from "node:util";
-import { type Clock, unixSeconds } from "../../clock.ts";
+import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import type { AgentRow } from "../../db/tables.ts";
-import { ApiError } from "../../errors.ts";
 import { appendEvent } from "../../events/outbox.ts";
-import { newCertificateId } from "../../ids.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { findAgent } from "../../platforms/agents/agent_record.ts";
-import { checkAccountCeiling, checkCeiling, named } from "../../platforms/ceiling.ts";
+import { checkCeiling } from "../../platforms/ceiling.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
 import { findConnection } from "../../platforms/platform_record.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
-import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { approvedEnd, type ExpiryWish } from "../expiry.ts";
 import type { Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
-import { findRequest, isPending, type RequestRecord } from "./request_record.ts";
+import { type ApprovalWish, judgeApproval } from "./judge_approval.ts";
+import type { RequestRecord } from "./request_record.ts";
 import { type SignDeps, signGrant } from "./sign_grant.ts";
 
-/** What an approver grants, at most what was requested; `channel` is where the approval was given. */
-export type Approval = {
-  approvedScope: readonly string[];
-  expiry: ExpiryWish;
-  /** Hold besides those that were requested. */
-  constraints: readonly unknown[];
-  channel: "session" | "kubernetes";
-  decider: Decider;
-};
+/** What an approver grants; `channel` is where the approval was given. */
+export type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
 
 /** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
 export type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
@@ -51,8 +38,7 @@ type Draft = {
  * signs before anything is stored, so without it the request stays pending; approvals that race give one
  * certificate.
  *
- * Throws `not_found`, `request_not_pending`, `scope_not_requested`, `ceiling_exceeded`, `invalid_expiry`,
- * `invalid_constraints`; `VaultUnavailable`, `VaultRefused`.
+ * Throws what {@link judgeApproval} throws; `VaultUnavailable`, `VaultRefused`.
  */
 export async function approveRequest(
   deps: ApproveDeps,
@@ -60,23 +46,7 @@ export async function approveRequest(
   requestId: string,
   approval: Approval,
 ): Promise<Approved> {
-  const now = deps.clock.now();
-  const request = await findRequest(
-    deps.db,
-    { accountId: owner.accountId, connectionId: null },
-    requestId,
-    now,
-  );
-  if (!isPending(request, now)) throw new ApiError("request_not_pending");
-  const { default_allowed_scopes: ceiling } = await findConnection(
-    deps.db,
-    owner.accountId,
-    request.connection_id,
-  );
-  const agent = await findAgent(deps.db, request.connection_id, request.agent_id);
-  const grant = grantOf({ owner, agent, request, approval, now });
-  checkCeiling(ceiling, grant.scope);
-  checkAccountCeiling(owner.rootCeiling, grant.scope);
+  const { request, grant, ceiling } = await judgeApproval(deps, owner, requestId, approval);
   const { channel, decider } = approval;
   const approvedBy = approverOf(decider, owner);
   const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
@@ -93,34 +63,6 @@ export async function approveRequest(
 /** The account that approved: a cluster's user does so in the owner's place. */
 function approverOf(decider: Decider, owner: Owner): string {
   return "accountId" in decider ? decider.accountId : owner.accountId;
-}
-
-type GrantInput = { owner: Owner; agent: AgentRow; request: RequestRecord; approval: Approval; now: Date };
-
-function grantOf({ owner, agent, request, approval, now }: GrantInput): Grant {
-  const scope = [...new Set(approval.approvedScope)];
-  const wider = coversScopes(request.requested_scope, scope);
-  if (scope.length === 0) throw new ApiError("scope_not_requested", "approved_scope: empty");
-  if (wider.length > 0) throw new ApiError("scope_not_requested", `Not requested: ${named(wider)}`);
-  const requested = {
-    at: request.requested_expires_at && unixSeconds(request.requested_expires_at),
-    inSeconds: request.requested_expires_in,
-  };
-  return {
-    certId: newCertificateId(),
-    owner,
-    agent,
-    scope,
-    constraints: together(request.constraints, approval.constraints),
-    issuedAt: unixSeconds(now),
-    end: approvedEnd(requested, approval.expiry, now),
-  };
-}
-
-/** The approver's constraints besides the requested ones; one that is in both stays one. */
-function together(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
-  const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
-  return [...requested, ...added];
 }
 
 /**

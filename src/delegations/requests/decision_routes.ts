@@ -52,6 +52,7 @@ export function approveRoute(deps: Deps): Route {
       "ceiling_exceeded",
       "invalid_expiry",
       "invalid_constraints",
+      "constraint_widened",
       "vault_unavailable",
       "four_eyes_required",
     ],
@@ -72,6 +73,7 @@ export function approveRoute(deps: Deps): Route {
           issued_at: approved.issuedAt.toISOString(),
           status: "approved",
         },
+        told: { cert_id: approved.certId },
       };
     },
   });

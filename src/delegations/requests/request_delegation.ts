@@ -28,6 +28,8 @@ export type DelegationWish = {
   requestedBy?: string;
   externalId: string | null;
   objectName?: string;
+  /** The user of the cluster who asks by that object. */
+  requestedUser?: string | null;
   check?(tx: Transaction): Promise<void>;
 };
 
@@ -105,7 +107,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, requestedBy, externalId, objectName }: DelegationWish,
+  { expiry, constraints, requestedBy, requestedUser, externalId, objectName }: DelegationWish,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -123,6 +125,7 @@ async function insertRequest(
       external_id: externalId,
       object_name: objectName ?? null,
       requested_by: requestedBy ?? null,
+      requested_user: requestedUser ?? null,
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),
     })

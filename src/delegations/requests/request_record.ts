@@ -1,5 +1,5 @@
 import type { Database, Transaction } from "../../db/database.ts";
-import type { DelegationRequestRow } from "../../db/tables.ts";
+import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isRequestId } from "../../ids.ts";
 import type { AccountCaller } from "../../route.ts";
@@ -10,6 +10,13 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   requested_by: string | null;
   decided_by: string | null;
   cert_id: string | null;
+  agent_name: string;
+  agent_key: AgentRow["public_key"];
+  custody_mode: AgentRow["custody_mode"];
+  /** Of the object that declares it, and of its platform's: the two are in one namespace. */
+  object_namespace: string | null;
+  /** Whether the account wants another person to approve than the one who asked. */
+  four_eyes: boolean;
   approved_scope: string[] | null;
   platform_id: string;
   platform_name: string;
@@ -21,6 +28,8 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
 /** All requests; narrow it by `r.` (delegation_requests). */
 export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
+    .join("accounts as h", "h.account_id", "r.account_id")
+    .join("agents as b", "b.agent_id", "r.agent_id")
     .join("connections as n", "n.connection_id", "r.connection_id")
     .join("platforms as p", "p.platform_id", "n.platform_id")
     .leftJoin("accounts as o", (on) =>
@@ -34,6 +43,11 @@ export function selectRequests(db: Database | Transaction) {
       "q.email as requested_by",
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
+      "b.name as agent_name",
+      "b.public_key as agent_key",
+      "b.custody_mode",
+      "p.object_namespace",
+      "h.four_eyes",
       "t.approved_scope",
       "p.platform_id",
       "p.name as platform_name",

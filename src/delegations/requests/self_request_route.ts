@@ -31,6 +31,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
     roles: ["developer"],
     idempotent: true,
     body,
+    told: ({ connection_id }) => ({ connection_id }),
     answer: { status: 201, schema: answer, description: "A pending request" },
     errors: [
       "not_found",
@@ -57,7 +58,10 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
           externalId: null,
         },
       );
-      return { body: { request_id, status, agent_id, requested_scope } };
+      return {
+        body: { request_id, status, agent_id, requested_scope },
+        told: { request_id, agent_id },
+      };
     },
   });
 }

@@ -2,8 +2,8 @@ import { readMigrateConfig } from "../../config.ts";
 import { openDatabase } from "../../db/database.ts";
 import { takeWay, WaitingEventsError } from "../../events/carrier.ts";
 import { type KafkaSettings, kafkaSettings } from "../../input/event_settings.ts";
+import { readers } from "../../installation/readers.ts";
 import { createLog } from "../../log.ts";
-import { readers } from "../../worker.ts";
 import { UserError } from "../user_error.ts";
 
 /** What carries the stack's events, as its parts are told; `address` is Kafka's, where there is one. */

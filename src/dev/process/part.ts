@@ -117,7 +117,11 @@ export function runningChild(
   signal: NodeJS.Signals = "SIGTERM",
 ): RunningPart {
   const exited = new Promise<string>((resolve) => {
-    child.once("exit", (code, killer) => resolve(killer ?? `exit status ${code}`));
+    const ended = (code: number | null, killer: NodeJS.Signals | null) =>
+      resolve(killer ?? `exit status ${code}`);
+    // One that ended at once has said so already.
+    if (child.exitCode !== null || child.signalCode !== null) ended(child.exitCode, child.signalCode);
+    child.once("exit", ended);
     child.once("error", (error) => resolve(error.message));
   });
   return {

@@ -1,3 +1,4 @@
+import { curlLines as shellLines } from "../../proofs/try/curl_lines.ts";
 import { type TourState, USED_SCOPE } from "./steps.ts";
 
 /** What somebody needs to call the running stack; kept in `connection.json` (mode 0600). */
@@ -33,23 +34,16 @@ export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail:
  * scope, not a certificate, and so go on working when a later start has replaced the delegation.
  */
 export function curlLines(access: Access): string[] {
-  const { base_url, api_key, connection_id, agent_id } = access;
-  const scope = JSON.stringify(access.scope);
-  const post = (path: string) =>
-    `curl -s -X POST ${base_url}/v1/service/${path} -H 'X-Service-API-Key: ${api_key}' -H 'Content-Type: application/json'`;
-  const picked = (name: string) => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
-  const body = (name: string, variable: string) =>
-    `-d ${quoted(`{"required_scope":${scope},"${name}":"`)}"$${variable}"'"}'`;
-  const present = post(`connections/${connection_id}/agents/${agent_id}/present`);
-  return [
-    `CHALLENGE=$(${post("challenge")} | ${picked("challenge")})`,
-    `PROOF=$(${present} ${body("challenge", "CHALLENGE")} | ${picked("proof_ref")})`,
-    `${post("verify")} ${body("proof_ref", "PROOF")}; echo`,
-  ];
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  const question = { required_scope: access.scope };
+  return shellLines({
+    baseUrl: access.base_url,
+    word: "service",
+    apiKey: access.api_key,
+    connectionId: access.connection_id,
+    agentId: access.agent_id,
+    present: question,
+    verify: question,
+  });
 }
 
 /** What a person sees when everything is up; lines to paste only when there is something they can prove. */

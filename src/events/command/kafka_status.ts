@@ -1,4 +1,5 @@
 import type { Admin } from "kafkajs";
+import { within } from "../../clock.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { createLog } from "../../log.ts";
 import { createKafkaClient } from "../kafka/client.ts";
@@ -34,14 +35,11 @@ export async function readKafkaStatus(
   readers: readonly Reader[],
 ): Promise<KafkaStatus> {
   const admin = createKafkaClient(settings, createLog("silent", "events"), { retry: RETRY }).admin();
-  const late = Promise.withResolvers<KafkaStatus>();
-  const timer = setTimeout(() => late.resolve({ error: "Kafka does not answer" }), LONGEST_MS);
   try {
-    return await Promise.race([ask(admin, settings, readers), late.promise]);
+    return await within(LONGEST_MS, ask(admin, settings, readers), { error: "Kafka does not answer" });
   } catch (error) {
     return { error: explained(error, settings).message };
   } finally {
-    clearTimeout(timer);
     await admin.disconnect().catch(() => undefined);
   }
 }

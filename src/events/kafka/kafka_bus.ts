@@ -6,6 +6,7 @@ import { createKafkaClient } from "./client.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";
 import { explained } from "./faults.ts";
 import { startHistoryLoop } from "./history.ts";
+import { reported } from "./lag_report.ts";
 import { lagState } from "./lag_state.ts";
 import { measuredProducer } from "./measured_producer.ts";
 import { createKafkaProducer, type PlacedRecord, partitionFor } from "./producer.ts";
@@ -37,7 +38,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
   const lifecycle = `${settings.prefix}${topics.lifecycle}`;
   const groups: string[] = [];
   const lag = lagState(client, lifecycle, groups);
-  deps.measurements?.add(lag);
+  deps.measurements?.add(reported(lag, deps.database));
   const deadLetters = startDeadLetterLoop({
     ...deps,
     producer,

@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { Gauge } from "prom-client";
-import { addSeconds, type Clock } from "../../clock.ts";
+import { addSeconds, type Clock, inTime } from "../../clock.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 
@@ -62,7 +61,14 @@ export function createMeasurements({
     const { state } = entry;
     const at = clock.now();
     try {
-      entry.last = { at, samples: await within(readSeconds, state.read(at)) };
+      entry.last = {
+        at,
+        samples: await inTime(
+          readSeconds * 1000,
+          state.read(at),
+          () => new Error(`It took longer than ${readSeconds} s`),
+        ),
+      };
       if (entry.isDown) log.info({ measurement: state.name }, "measured again");
       entry.isDown = false;
     } catch (error) {
@@ -96,17 +102,3 @@ export function createMeasurements({
 }
 
 type Reading = { at: Date; samples: Record<string, readonly Sample[]> };
-
-async function within<T>(seconds: number, work: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = sleep(seconds * 1000, undefined, { signal: over.signal }).then(() => {
-    throw new Error(`It took longer than ${seconds} s`);
-  });
-  late.catch(() => undefined);
-  work.catch(() => undefined);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    over.abort();
-  }
-}

@@ -44,7 +44,12 @@ export async function pauseEndpoint(tx: Transaction, connectionId: string, now: 
   const endpointId = endpointIdOf(connectionId);
   await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId })
-    .update({ state: "paused", suspended_at: null, suspend_reason: null });
+    .update({
+      state: "paused",
+      paused_at: tx.raw("case when state = 'paused' then paused_at else ?::timestamptz end", [now]) as never,
+      suspended_at: null,
+      suspend_reason: null,
+    });
   await moveBacklog(tx, endpointId, now);
 }
 
@@ -63,7 +68,7 @@ export async function resumeEndpoint(
   const endpointId = endpointIdOf(connectionId);
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "paused" })
-    .update({ state: "active", failing_since: null });
+    .update({ state: "active", paused_at: null, failing_since: null });
   if (resumed > 0) await release(tx, endpointId, backlog, now);
 }
 

@@ -1,8 +1,8 @@
 import type Koa from "koa";
 import { eventSchemas } from "../../events/schemas/event_schemas.ts";
 import type { Json } from "../../events/schemas/json_schema.ts";
+import { createNames } from "../../input/names.ts";
 import { jsonPage } from "../json_page.ts";
-import { createNames } from "../names.ts";
 import { channelsOf } from "./channels.ts";
 import { deadLetterMessage, recordMessage, webhookMessage } from "./messages.ts";
 

@@ -1,7 +1,7 @@
 import type { EventSchema } from "../../events/schemas/event_schemas.ts";
 import type { Json } from "../../events/schemas/json_schema.ts";
 import { deadLetterHeaders } from "../../events/schemas/record_headers.ts";
-import type { Names } from "../names.ts";
+import type { Names } from "../../input/names.ts";
 
 /** A record of one kind of event. */
 export function recordMessage({ kind, meaning, subject, value, examples, headers }: EventSchema): Json {

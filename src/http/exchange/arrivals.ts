@@ -1,4 +1,7 @@
+import type { IncomingMessage } from "node:http";
+import { inTime } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
+import { hasBody, readBody } from "../request/body.ts";
 import { createTally } from "./client_sockets.ts";
 
 /** Milliseconds in which a body that was begun has to be there. */
@@ -34,7 +37,11 @@ export function createArrivals({
         );
       }
       try {
-        return await within(bodyMs, read());
+        return await inTime(
+          bodyMs,
+          read(),
+          () => new ApiError("invalid_request", `body: did not arrive within ${bodyMs / 1000} seconds`),
+        );
       } finally {
         open.leave(client);
       }
@@ -42,11 +49,11 @@ export function createArrivals({
   };
 }
 
-function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = () =>
-      reject(new ApiError("invalid_request", `body: did not arrive within ${milliseconds / 1000} seconds`));
-    const timer = setTimeout(late, milliseconds);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
+/** The bytes of a request's body, from a client at `ip`. Only a body that is announced is waited for. */
+export type ReadArriving = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
+
+/** Reads bodies, as many at a time as a network may have on their way. */
+export function createReadArriving(arrivals: Arrivals, networkOf: (ip: string) => string): ReadArriving {
+  return async (message, ip) =>
+    hasBody(message) ? arrivals.wait(networkOf(ip()), () => readBody(message)) : readBody(message);
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import { type Clock, inTime } from "../../clock.ts";
 import { isAway } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
@@ -31,12 +31,14 @@ type ConcludeDeps = {
 export function createConclude({ log, clock, metrics, deadlineMs }: ConcludeDeps): Conclude {
   const logFault = createFaultLog({ log, clock });
   return (call, work) =>
-    withDeadline(work(), deadlineMs).catch((error: unknown) => {
-      const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
-      if (refusal !== error) logFault(call, refusal, error);
-      metrics.httpErrors.inc({ code: refusal.code });
-      throw refusal;
-    });
+    inTime(deadlineMs, work(), () => new LateAnswer(`no answer in ${deadlineMs} ms`)).catch(
+      (error: unknown) => {
+        const refusal = error instanceof LateAnswer ? new ApiError("unavailable", LATE) : toApiError(error);
+        if (refusal !== error) logFault(call, refusal, error);
+        metrics.httpErrors.inc({ code: refusal.code });
+        throw refusal;
+      },
+    );
 }
 
 /** Tells how long a call of a route took, in milliseconds, and its status. */
@@ -55,17 +57,6 @@ export function createObserve({ httpRequests }: Metrics): Observe {
 
 class LateAnswer extends Error {
   override readonly name = "LateAnswer";
-}
-
-/**
- * `work`, or a rejection when it takes longer. The work itself goes on: what it still does is not known to
- * the caller.
- */
-function withDeadline<T>(work: Promise<T>, deadlineMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new LateAnswer(`no answer in ${deadlineMs} ms`)), deadlineMs);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }
 
 /**

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
-import type { Names } from "../names.ts";
+import { ApiError } from "../../errors.ts";
+import type { Names } from "../../input/names.ts";
 import type { Conclude, Observe } from "./conclude.ts";
 import type { Exchange } from "./finish_exchange.ts";
 import type { MountedRoute } from "./path_routes.ts";
@@ -29,7 +30,8 @@ export type OperationAnswer = {
 
 /**
  * Calls an operation in this process for the caller of an exchange: by its cookies, from its address, through
- * all that a call over HTTP goes through. It is counted, bounded in time and logged like one.
+ * all that a call over HTTP goes through. It is counted, bounded in time and logged like one. An answer that
+ * shows a secret is given once: a repeat under its idempotency key is `answer_not_kept` here.
  */
 export type InProcess = (
   exchange: Exchange,
@@ -40,21 +42,31 @@ export type InProcess = (
 /** Headers of the exchange that say who calls, and from where. An API key is not among them. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
+/** Finds a mounted operation by its id. Throws when there is none. */
+export type FindOperation = (operationId: string) => MountedRoute;
+
+/** Operations by their ids. */
+export function createFindOperation(mounted: readonly MountedRoute[]): FindOperation {
+  const byId = new Map(mounted.map((entry) => [entry.route.id, entry]));
+  return (operationId) => {
+    const found = byId.get(operationId);
+    if (found === undefined) throw new Error(`There is no operation ${operationId}`);
+    return found;
+  };
+}
+
 type InProcessDeps = {
-  mounted: readonly MountedRoute[];
+  find: FindOperation;
   conclude: Conclude;
   observe: Observe;
   names: Names;
 };
 
 /** The operations that are mounted, to be called from here. */
-export function createInProcess({ mounted, conclude, observe, names }: InProcessDeps): InProcess {
-  const byId = new Map(mounted.map((entry) => [entry.route.id, entry]));
+export function createInProcess({ find, conclude, observe, names }: InProcessDeps): InProcess {
   const nameOf = (name: string) => names.headers(name)[0] ?? name;
   return async ({ request, id }, operationId, input = {}) => {
-    const found = byId.get(operationId);
-    if (found === undefined) throw new Error(`There is no operation ${operationId}`);
-    const { route, serve } = found;
+    const { route, serve } = find(operationId);
     const startedAt = performance.now();
     const message = messageOf(request, input, { method: route.method, nameOf });
     const call = { requestId: id.logged, route: operationId };
@@ -67,6 +79,9 @@ export function createInProcess({ mounted, conclude, observe, names }: InProcess
     );
     observe(operationId, status, performance.now() - startedAt);
     const reply = await settled;
+    if (route.showsSecret === true && reply.headers["idempotent-replayed"] !== undefined) {
+      throw new ApiError("answer_not_kept");
+    }
     const body: unknown = reply.body === "" ? undefined : JSON.parse(reply.body);
     return { status: reply.status, body, headers: reply.headers, cookies: reply.cookies ?? [] };
   };

@@ -1,6 +1,6 @@
 import { ApiError } from "../../errors.ts";
+import type { Names } from "../../input/names.ts";
 import type { Route } from "../../route.ts";
-import type { Names } from "../names.ts";
 import type { Exchange, FinishExchange } from "./finish_exchange.ts";
 import type { HandleRequest } from "./route_handler.ts";
 

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { pipeline, Readable } from "node:stream";
 import { type ApiError, errorBody } from "../../errors.ts";
 
 /** An answer, ready for the wire. Header names are in lower case. */
@@ -7,6 +8,8 @@ export type Reply = {
   headers: Record<string, string>;
   cookies?: string[];
   body: string;
+  /** What comes after the body, piece by piece; it then has no length, and is cut off where one fails. */
+  rest?: AsyncIterable<string>;
 };
 
 /** A JSON answer. */
@@ -41,20 +44,39 @@ export function sendReply(
     return;
   }
   const headers: Record<string, string | string[] | number> = { ...common, ...reply.headers };
-  headers["content-length"] = Buffer.byteLength(reply.body);
+  if (reply.rest === undefined) headers["content-length"] = Buffer.byteLength(reply.body);
   if (reply.cookies !== undefined) headers["set-cookie"] = reply.cookies;
   const body = bodyBeside(headers["x-request-id"], reply.body);
   response.writeHead(reply.status, headers);
-  if (arrived === undefined) {
+  if (reply.rest !== undefined) {
+    sendPieces(response, reply.body, reply.rest);
+  } else if (arrived === undefined) {
     response.end(body);
+  } else {
+    if (body.length === 0) {
+      response.flushHeaders();
+    } else {
+      response.write(body);
+    }
+    void arrived.then(() => response.end());
+  }
+}
+
+/**
+ * Sends pieces as they come and as fast as they are read, holding no more than two of them. When one cannot
+ * be made the connection ends without the end of the answer, so that its reader sees that it is not whole.
+ */
+function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<string>): void {
+  if (response.req.method === "HEAD") {
+    response.end();
     return;
   }
-  if (body.length === 0) {
-    response.flushHeaders();
-  } else {
-    response.write(body);
+  async function* pieces() {
+    yield body;
+    yield* rest;
   }
-  void arrived.then(() => response.end());
+  // What fails is written down where it is made; here it ends the response.
+  pipeline(Readable.from(pieces()), response, () => {});
 }
 
 /**

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { type ZodType, z } from "zod";
 import { ApiError } from "../../errors.ts";
+import type { Names } from "../../input/names.ts";
 import { validate } from "../../input/validate.ts";
 import type { Activity } from "../../organizations/activity.ts";
 import type {
@@ -14,16 +15,16 @@ import type {
   SessionCaller,
 } from "../../route.ts";
 import { inTrace } from "../../trace_context.ts";
-import type { Names } from "../names.ts";
 import { routeErrors } from "../openapi/route_errors.ts";
 import type { ApiKeyRates } from "../request/api_key_rates.ts";
-import { type Authenticators, authenticateRoute } from "../request/authenticate.ts";
-import { declaresJson, hasBody, parseBody, readBody, requireJson } from "../request/body.ts";
+import { type Authenticate, type Authenticators, authenticateRoute } from "../request/authenticate.ts";
+import { declaresJson, parseBody, requireJson } from "../request/body.ts";
 import type { ClientAddress } from "../request/client_address.ts";
 import type { Cookies } from "../request/cookies.ts";
+import { readHeader } from "../request/header.ts";
 import { type Idempotency, idempotencyKey, type KeyedCall } from "../request/idempotency.ts";
 import { readQuery } from "../request/query.ts";
-import type { Arrivals } from "./arrivals.ts";
+import type { ReadArriving } from "./arrivals.ts";
 import { jsonReply, type Reply } from "./replies.ts";
 import { challengesOf } from "./www_authenticate.ts";
 
@@ -49,6 +50,9 @@ export type Request = { message: IncomingMessage; params: Record<string, string>
 /** Answers requests to one route. Rejects with an `ApiError`, or with what broke. */
 export type HandleRequest = (request: Request) => Promise<Reply>;
 
+/** Milliseconds for which it is known who calls. */
+const PROVEN_MS = 250;
+
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
 /**
@@ -62,14 +66,16 @@ export function createRouteHandler(route: Route, deps: RouteHandlerDeps): Handle
   const challenges = challengesOf(route, deps.names);
   const serve: HandleRequest = async (request) => {
     const call = new IncomingCall(request, deps);
-    call.caller = await authenticate({ request: request.message, header: call.header });
+    const prove = () => proveLately(call, authenticate);
+    await prove();
     const key = readIdempotencyKey(route, call);
     const bytes = await deps.readArriving(call.message, () => call.ip);
+    await prove();
     validateParts(route, call, bytes);
     const reply =
       key === undefined
         ? answerReply(route, await run(call), deps.cookies)
-        : await serveOnce({ route, call, bytes, key }, run, deps);
+        : await serveOnce({ route, call, bytes, key, prove }, run, deps);
     if (call.rate !== undefined) Object.assign(reply.headers, call.rate);
     return reply;
   };
@@ -79,13 +85,14 @@ export function createRouteHandler(route: Route, deps: RouteHandlerDeps): Handle
     );
 }
 
-/** The bytes of a request's body, from a client at `ip`. Only a body that is announced is waited for. */
-export type ReadArriving = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
-
-/** Reads bodies, as many at a time as a network may have on their way. */
-export function createReadArriving(arrivals: Arrivals, networkOf: (ip: string) => string): ReadArriving {
-  return async (message, ip) =>
-    hasBody(message) ? arrivals.wait(networkOf(ip()), () => readBody(message)) : readBody(message);
+/**
+ * Proves a call's caller when that was not done just now. A body may come slowly, and a key may be waited
+ * for: who was removed, signed out or lost a role meanwhile is refused.
+ */
+async function proveLately(call: IncomingCall, authenticate: Authenticate): Promise<void> {
+  if (performance.now() - call.provenAt < PROVEN_MS) return;
+  call.caller = await authenticate({ request: call.message, header: call.header });
+  call.provenAt = performance.now();
 }
 
 function challenged(error: unknown, challenges: string | undefined): unknown {
@@ -109,6 +116,7 @@ function readIdempotencyKey({ idempotent }: Route, call: IncomingCall): string |
 /** A call while it is put together. Its address and headers are worked out only when they are asked for. */
 class IncomingCall implements AnyCall {
   caller: AnyCall["caller"];
+  provenAt = Number.NEGATIVE_INFINITY;
   params: unknown;
   query: unknown;
   body: unknown;
@@ -132,24 +140,6 @@ class IncomingCall implements AnyCall {
   get ip(): string {
     return this.#deps.clientAddress(this.message.socket.remoteAddress, this.header("x-forwarded-for"));
   }
-}
-
-/**
- * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway
- * that sets the header under one name could not keep its clients from sending another.
- */
-function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
-  let found: string | undefined;
-  for (const name of names) {
-    const value = headers[name];
-    if (value === undefined) continue;
-    const text = Array.isArray(value) ? value.join(", ") : value;
-    if (found !== undefined && found !== text) {
-      throw new ApiError("invalid_request", `${name}: sent under two names with different values`);
-    }
-    found = text;
-  }
-  return found;
 }
 
 /**
@@ -197,7 +187,7 @@ function rated({ id, rate }: Route, run: Run, rates: ApiKeyRates): Run {
 /** Has it written down who makes a changing call for an organization. */
 function recorded(route: Route, run: Run, activity: Activity): Run {
   const isOf = route.access === "session" || route.access === "account";
-  if (!isOf || route.method === "GET" || route.roles === "person") return run;
+  if (!isOf || route.method === "GET" || typeof route.roles === "string") return run;
   return async (call) => {
     const { caller } = call;
     const isTold = caller !== undefined && "person" in caller && caller.organization;
@@ -208,10 +198,10 @@ function recorded(route: Route, run: Run, activity: Activity): Run {
   };
 }
 
-type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string };
+type Once = { route: Route; call: IncomingCall; bytes: Buffer; key: string; prove(): Promise<void> };
 
 async function serveOnce(
-  { route, call, bytes, key }: Once,
+  { route, call, bytes, key, prove }: Once,
   run: Run,
   deps: RouteHandlerDeps,
 ): Promise<Reply> {
@@ -222,6 +212,7 @@ async function serveOnce(
   const { answer, replayed } = await deps.idempotency.once(
     { ...keptAs, routeId: route.id, key, bodyHash },
     async () => {
+      await prove();
       const { status = ownStatus(route), body, headers = {}, cookies } = await run(call);
       if (cookies !== undefined) throw new Error(`${route.id}: an answer with cookies cannot be kept`);
       return { status, body, headers };

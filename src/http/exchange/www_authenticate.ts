@@ -1,5 +1,5 @@
+import type { Names } from "../../input/names.ts";
 import type { Access, Route } from "../../route.ts";
-import type { Names } from "../names.ts";
 
 type Proof = "session" | "refresh" | "api_key" | "operator";
 

@@ -86,6 +86,7 @@ const requests: Record<string, readonly string[]> = {
   present_proof: ["challenge", "required_scope"],
   request_delegation: ["connection_id", "requested_scope", "expires_in"],
   approve_delegation_request: ["approved_scope", "expires_in"],
+  change_organization: ["four_eyes"],
   change_platform: ["default_allowed_scopes"],
   rotate_api_key: ["grace_seconds"],
   revoke_delegation: ["reason"],

@@ -1,7 +1,8 @@
 import type Koa from "koa";
+import { rootOf } from "../../input/base_url.ts";
+import { createNames, type Names } from "../../input/names.ts";
 import type { Route } from "../../route.ts";
 import { jsonPage } from "../json_page.ts";
-import { createNames, type Names } from "../names.ts";
 import { MAX_REQUEST_ID } from "../request/request_id.ts";
 import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
@@ -56,7 +57,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
       version,
       description: "Issues, keeps and checks authority that people lend to AI agents.",
     },
-    servers: [{ url: baseUrl.replace(/\/+$/, "") }],
+    servers: [{ url: rootOf(baseUrl) }],
     tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
     paths,
     components: {

@@ -1,5 +1,5 @@
+import type { Names } from "../../input/names.ts";
 import { type Access, type HeaderNotes, type MemberRole, memberRoles, type Route } from "../../route.ts";
-import type { Names } from "../names.ts";
 import { idempotencyKey } from "../request/idempotency.ts";
 import { MAX_REQUEST_ID } from "../request/request_id.ts";
 import { exampleOf, requestExample } from "./examples.ts";
@@ -23,11 +23,16 @@ export function operationOf(route: Route, names: Names): Json {
 function callersOf(route: Route): Json {
   const { roles = [] } = route;
   if (!isOfAccount(route)) return {};
+  if (roles === "service_administrator") return { "x-roles": [roles] };
   return { "x-roles": roles === "person" ? [...memberRoles] : memberRoles.filter(isIn(["owner", ...roles])) };
 }
 
 function isOfAccount({ access }: Route): boolean {
   return access === "session" || access === "account";
+}
+
+function actsForAccounts(route: Route): boolean {
+  return isOfAccount(route) && route.roles !== "service_administrator";
 }
 
 const isIn = (some: readonly MemberRole[]) => (role: MemberRole) => some.includes(role);
@@ -70,7 +75,7 @@ function parameters(route: Route, names: Names): Json {
       ...inPath,
       ...inQuery,
       ...(route.idempotent === true ? [idempotencyHeader] : []),
-      ...(isOfAccount(route) ? headerParameters(actFor, names) : []),
+      ...(actsForAccounts(route) ? headerParameters(actFor, names) : []),
       ...headerParameters(route.headers ?? {}, names),
       requestIdHeader,
     ],

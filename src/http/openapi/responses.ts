@@ -1,6 +1,6 @@
 import { type ErrorCode, errorCodes } from "../../errors.ts";
+import type { Names } from "../../input/names.ts";
 import type { HeaderNotes, Route } from "../../route.ts";
-import type { Names } from "../names.ts";
 import { exampleOf } from "./examples.ts";
 import { routeErrors } from "./route_errors.ts";
 import { type Json, schemaOf } from "./schema.ts";

@@ -19,7 +19,7 @@ export function routeErrors(route: Route): ErrorCode[] {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
     codes.push("not_found");
-    if (route.roles !== "person") codes.push("forbidden");
+    if (typeof route.roles !== "string") codes.push("forbidden");
   }
   if (namesSomething(route)) codes.push("not_found");
   if (route.idempotent === true) codes.push("idempotency_conflict");

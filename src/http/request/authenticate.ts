@@ -11,11 +11,14 @@ import type {
   SessionCaller,
 } from "../../route.ts";
 import type { Cookies } from "./cookies.ts";
+import { isForRole } from "./roles.ts";
 
 /** Proves who calls. The presented text is hostile; `undefined` and `false` say no. */
 export type Authenticators = {
   /** The live session of a session cookie, with the membership in the account that is to be acted for. */
   findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
+  /** Whether this is the address of somebody who looks after the service. */
+  isServiceAdministrator(email: string): boolean;
   /** The connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /**
@@ -37,12 +40,15 @@ export type Authenticate = (presented: Presented) => Promise<CallerOf[Route["acc
 
 const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 
-/** How the callers of `route` are proven. */
+/** How the callers of `route` are proven. Throws for one that cannot keep what it declares. */
 export function authenticateRoute(
   route: Route,
   authenticators: Authenticators,
   cookies: Cookies,
 ): Authenticate {
+  if (route.roles === "service_administrator" && route.access !== "session") {
+    throw new Error(`${route.id}: only a session says which person calls`);
+  }
   switch (route.access) {
     case "public":
       return async () => undefined;
@@ -82,7 +88,7 @@ function authenticateApiKey({ findApiKey }: Authenticators): (presented: Present
 
 function authenticateSession(
   route: Route,
-  { findSession }: Authenticators,
+  { findSession, isServiceAdministrator }: Authenticators,
   cookies: Cookies,
 ): (presented: Presented) => Promise<SessionCaller> {
   const needsCsrf = route.csrf !== false && CHANGING.has(route.method);
@@ -95,7 +101,10 @@ function authenticateSession(
     if (needsCsrf && !csrfMatches(csrfCookie, header("x-service-csrf"), session.csrfHash)) {
       throw new ApiError("csrf_failed");
     }
-    return checkRole(route, checkOnboarding(route, callerOf(route, session, actFor)));
+    const caller = callerOf(route, session, actFor);
+    const isForThemselves = caller.accountId === session.own.accountId;
+    caller.serviceAdministrator = isForThemselves && isServiceAdministrator(caller.person.email);
+    return checkRole(route, checkOnboarding(route, caller));
   };
 }
 
@@ -108,7 +117,7 @@ function callerOf(
   const isOwn = actFor === undefined || actFor.toLowerCase() === own.accountId;
   if (!isOwn && other === null) throw new ApiError("not_found", "You are no member of such an account");
   const { organization, ...person } = own;
-  const session = { sessionId, familyId, onboardingStep };
+  const session = { sessionId, familyId, onboardingStep, serviceAdministrator: false };
   if (other === null || isOwn || route.roles === "person") {
     return { accountId: own.accountId, organization, person, ...session };
   }
@@ -120,11 +129,10 @@ function callerOf(
   };
 }
 
-/** Owners may call everything; what is declared for nobody else is closed to everybody else. */
 function checkRole(route: Route, caller: SessionCaller): SessionCaller {
-  const { roles = [] } = route;
-  const { role } = caller.person;
-  if (roles === "person" || role === "owner" || (role !== null && roles.includes(role))) return caller;
+  const { serviceAdministrator, person } = caller;
+  if (isForRole(route, { role: person.role, serviceAdministrator })) return caller;
+  if (route.roles === "service_administrator") throw new ApiError("not_found");
   throw new ApiError("forbidden");
 }
 

@@ -9,6 +9,7 @@ import { newId } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
+import { createTurns } from "./turns.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
@@ -20,7 +21,11 @@ export const RUN_SECONDS = 60;
 /** Seconds a first answer that shows a secret is kept. */
 export const SECRET_SECONDS = 10 * 60;
 const WAIT_MS = 10_000;
+/** How often a process asks whether a run in another one has ended, at first and in the end. */
 const POLL_MS = 50;
+const SLOWEST_POLL_MS = 500;
+/** Calls with one key that may wait in a process for the first one. */
+const MOST_WAITING = 8;
 /** An answer of which nothing is left but that there was one. */
 const EMPTIED = Buffer.alloc(0);
 
@@ -48,7 +53,7 @@ export type Idempotency = {
    * The answer of `run`, or of the first call with this key. Calls that arrive while the first one runs wait
    * for it. Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers
    * are sealed, since they may show secrets. Throws `idempotency_conflict` when the key was used with another
-   * body within 24 hours, and when the first call is still running after 10 seconds.
+   * body within 24 hours, when the first call is still running after 10 seconds, and when eight wait for it.
    *
    * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition
    * within 24 hours throws `answer_not_kept` and does nothing.
@@ -73,19 +78,21 @@ type IdempotencyDeps = { db: Database; secretBox: SecretBox; clock: Clock; log: 
 
 /** Idempotency kept in the database, so that it holds across replicas. */
 export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps): Idempotency {
+  const turns = createTurns<{ answer: KeptAnswer; replayed: boolean }>({
+    most: MOST_WAITING,
+    waitMs: WAIT_MS,
+    full: tooManyWait,
+    late: stillRunning,
+  });
   /** The call itself is over by then, and its caller has the answer. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
     async once(call, run) {
-      const begun = await begin(call);
-      if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
-      const answer = await run().catch(async (error: unknown) => {
-        if (didNothing(error)) await release(call, begun.runId).catch(forgotten);
-        throw error;
-      });
-      await keep(call, begun.runId, answer).catch(forgotten);
-      return { answer, replayed: false };
+      const { outcome, shared } = await turns.take(sameOf(call), ({ waitsUntil }) =>
+        first(call, run, waitsUntil),
+      );
+      return shared ? { ...outcome, replayed: true } : outcome;
     },
     async sweep() {
       await db("idempotency_keys").where("created_at", "<=", oldest(clock.now())).delete();
@@ -98,21 +105,31 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     },
   };
 
+  /** The only one in this process that has such a call. */
+  async function first(call: KeyedCall, run: () => Promise<KeptAnswer>, waitsUntil: number) {
+    const begun = await begin(call, waitsUntil);
+    if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
+    const answer = await run().catch(async (error: unknown) => {
+      if (didNothing(error)) await release(call, begun.runId).catch(forgotten);
+      throw error;
+    });
+    await keep(call, begun.runId, answer).catch(forgotten);
+    return { answer, replayed: false };
+  }
+
   async function begin(
     call: KeyedCall,
+    waitsUntil: number,
   ): Promise<{ kind: "run"; runId: string } | { kind: "answered"; answer: KeptAnswer }> {
     const runId = newId();
-    for (let waited = 0; ; waited += POLL_MS) {
-      if (await take(call, runId)) return { kind: "run", runId };
-      const answer = await keptAnswer(call);
-      if (answer !== undefined) return { kind: "answered", answer };
-      if (waited >= WAIT_MS) {
-        throw new ApiError(
-          "idempotency_conflict",
-          "The first call with this key is still running or failed; try again in a minute",
-        );
-      }
-      await sleep(POLL_MS);
+    let pollMs = POLL_MS;
+    for (let isFree = true; ; pollMs = Math.min(pollMs * 1.5, SLOWEST_POLL_MS)) {
+      if (isFree && (await take(call, runId))) return { kind: "run", runId };
+      const kept = await keptAnswer(call);
+      if (typeof kept === "object") return { kind: "answered", answer: kept };
+      if (performance.now() >= waitsUntil) throw stillRunning();
+      isFree = kept === "free";
+      if (!isFree) await sleep(pollMs);
     }
   }
 
@@ -135,17 +152,17 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     return rowCount === 1;
   }
 
-  /** The kept answer; `undefined` while there is none. */
-  async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | undefined> {
+  /** The kept answer; or whether the key is free to be taken, or has a run that may still end. */
+  async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | "free" | "running"> {
+    const now = clock.now();
     const row = await db("idempotency_keys").where(rowOf(call)).first();
-    if (row === undefined) return undefined;
+    if (row === undefined) return "free";
     if (!row.body_hash.equals(call.bodyHash)) throw new ApiError("idempotency_conflict");
-    if (row.secret_until !== null && !maySeeSecret(row, call, clock.now())) {
+    if (row.secret_until !== null && !maySeeSecret(row, call, now)) {
       throw new ApiError("answer_not_kept");
     }
-    return row.answer_sealed === null
-      ? undefined
-      : JSON.parse(secretBox.unbox(row.answer_sealed, contextOf(call)));
+    if (row.answer_sealed === null) return row.locked_until <= now ? "free" : "running";
+    return JSON.parse(secretBox.unbox(row.answer_sealed, contextOf(call)));
   }
 
   async function keep(call: KeyedCall, runId: string, answer: KeptAnswer): Promise<void> {
@@ -163,6 +180,25 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
       .where({ ...rowOf(call), run_id: runId })
       .delete();
   }
+}
+
+/** By what calls are the same one, and may have one answer. */
+function sameOf(call: KeyedCall): string {
+  return JSON.stringify([contextOf(call), call.bodyHash.toString("base64"), call.secretFor]);
+}
+
+function stillRunning(): ApiError {
+  return new ApiError(
+    "idempotency_conflict",
+    "The first call with this key is still running or failed; try again in a minute",
+  );
+}
+
+function tooManyWait(): ApiError {
+  return new ApiError(
+    "idempotency_conflict",
+    `The first call with this key is still running, and ${MOST_WAITING} wait for it; try again once it has answered`,
+  );
 }
 
 /**

@@ -1,6 +1,5 @@
-import { hash } from "node:crypto";
 import type { AgentAnswer } from "../../operator_calls.ts";
-import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
+import { fingerprintOfKey } from "../../protocol/keys/fingerprint.ts";
 import type { ApiFailure } from "../api/transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Agent, type AgentStatus, type Condition, placeOf } from "../kinds.ts";
@@ -87,16 +86,11 @@ function agentStatus(
     ...(answer && {
       agentID: answer.agent_id,
       custodyMode: answer.custody_mode,
-      publicKeyFingerprint: fingerprint(answer.public_key_json),
+      publicKeyFingerprint: fingerprintOfKey(answer.public_key_json),
     }),
     observedGeneration: generation,
     conditions: withFacts(object.status.conditions ?? [], facts, { generation, now: clock.now() }),
   });
-}
-
-/** SHA-256 of the public key's canonical JSON. */
-function fingerprint(publicKey: unknown): string {
-  return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
 }
 
 /** An outage leaves the status as it is. */

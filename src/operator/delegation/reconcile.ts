@@ -90,6 +90,7 @@ function wishOf(object: Delegation, platformId: string, agentId: string): Delega
     object: placeOf(object),
     platform_external_id: platformId,
     agent_external_id: agentId,
+    ...(spec.requestedBy === undefined ? {} : { requested_by: spec.requestedBy }),
     requested_scope: spec.scopes,
     ...(spec.expiresAt === undefined ? {} : { expires_at: new Date(spec.expiresAt).toISOString() }),
     ...(spec.ttl === undefined ? {} : { expires_in: durationSeconds(spec.ttl) }),

@@ -23,6 +23,9 @@ const shown = z.object({
     .describe("What the domain's DNS has to have, and to keep"),
 });
 
+/** A domain as answers show it. */
+export type OrganizationDomainAnswer = z.infer<typeof shown>;
+
 /** What the calls about domains work with. */
 export type DomainDeps = VerifyDomainDeps & { organizationRates: Pick<OrganizationRates, "takeLookup"> };
 
@@ -112,7 +115,7 @@ function removeRoute({ db }: { db: Database }): Route {
   });
 }
 
-function show(word: string, row: OrganizationDomainRow): z.infer<typeof shown> {
+function show(word: string, row: OrganizationDomainRow): OrganizationDomainAnswer {
   const time = (moment: Date | null) => (moment === null ? null : moment.toISOString());
   return {
     domain: row.domain,

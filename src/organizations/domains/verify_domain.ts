@@ -52,8 +52,20 @@ export async function verifyDomain(
 
 async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
   const state = await stateOf(deps, row);
+  if (state !== "found") await noteLookup(deps, row);
   if (state === "unknown") throw new ApiError("unavailable", "DNS gave no answer; try again later");
   if (state === "absent") throw new ApiError("domain_record_missing");
+}
+
+/**
+ * Notes when a record was looked up in vain. Not of a verified domain: its daily look-up is due by that time,
+ * and would be put off.
+ */
+async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
+  const { organization_id, domain, token } = row;
+  await db("organization_domains")
+    .where({ organization_id, domain, token, verified_at: null })
+    .update({ checked_at: clock.now() });
 }
 
 /** Whether the record of an organization's domain is there now. */

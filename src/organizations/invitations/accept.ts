@@ -8,6 +8,25 @@ import { lockMembers } from "../members/members.ts";
 import { hashInvitation } from "./invite.ts";
 
 /**
+ * The invitation that a person could accept by its token, with the names it goes by. Throws
+ * `invalid_invitation` as accepting it would.
+ */
+export async function findInvitation(
+  { db, clock }: { db: Database; clock: Clock },
+  { email }: ActingPerson,
+  token: string,
+): Promise<OrganizationInvitationRow & { organization_name: string; inviter: string }> {
+  const row = await db("organization_invitations as i")
+    .join("accounts as o", "o.account_id", "i.organization_id")
+    .join("accounts as a", "a.account_id", "i.invited_by")
+    .where({ "i.token_hash": hashInvitation(token), "i.email": email })
+    .where("i.expires_at", ">", clock.now())
+    .first("i.*", "o.organization_name", "a.email as inviter");
+  if (row === undefined) throw new ApiError("invalid_invitation");
+  return row;
+}
+
+/**
  * Makes a person a member by the token of their invitation, once. Throws `invalid_invitation` for every token
  * that is not good for this person: unknown, used, withdrawn, expired, or another address's.
  */

@@ -10,26 +10,36 @@ export type InvitationText = {
   role: MemberRole;
   token: string;
   baseUrl: string;
+  /** The page at which it is accepted. */
+  acceptUrl: string;
 };
 
-/** What mail programs make a link of, or take for an address. */
-const LINKED = /[./:@\\]\S|www/i;
+/**
+ * What a name in a mail may have. Mail programs make links of dots, colons, slashes and signs like them in
+ * many scripts, but not of those at the end of a word.
+ */
+const PLAIN = /^(?:[\p{L}\p{M}\p{N}\p{Zs}\p{Sc}\p{So}&'‘’,()+!?"“”„«»;#*%=_·・‐–—-]|[.:/](?=\s|$))*$/u;
 const LONGEST_NAME = 80;
 
 /**
  * The mail of an invitation. Strangers choose an organization's name and whom the mail goes to, so a name
  * that could carry a link is left out.
  */
-export function invitationMail({ to, by, organizationName, role, token, baseUrl }: InvitationText): Mail {
-  const isPlain = organizationName.length <= LONGEST_NAME && !LINKED.test(organizationName);
-  const whose = isPlain ? `the organization “${organizationName}”` : "an organization";
+export function invitationMail(text: InvitationText): Mail {
+  const { to, by, organizationName, role, token, baseUrl, acceptUrl } = text;
+  const whose = isPlain(organizationName) ? `the organization “${organizationName}”` : "an organization";
   return {
     to,
     subject: "Invitation to an organization",
     text: [
       `${by} invites you to act for ${whose} at ${baseUrl}, as ${role}.`,
       "",
-      "To accept, sign in there with this address and give this code:",
+      "See what that is, and accept it, at this link. You sign in with this address first; the first time, that",
+      "opens an account of your own.",
+      "",
+      `${acceptUrl}#code=${token}`,
+      "",
+      `Or give this code at ${acceptUrl}:`,
       "",
       token,
       "",
@@ -38,4 +48,10 @@ export function invitationMail({ to, by, organizationName, role, token, baseUrl 
       "",
     ].join("\n"),
   };
+}
+
+/** Whether a name carries no link, also to a program that takes one sign for another. */
+function isPlain(name: string): boolean {
+  const read = name.normalize("NFKC");
+  return name.length <= LONGEST_NAME && PLAIN.test(read) && !/www/i.test(read);
 }

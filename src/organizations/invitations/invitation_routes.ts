@@ -7,7 +7,7 @@ import { isUuid } from "../../ids.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { memberRoles, type Route, route } from "../../route.ts";
 import { requireOrganization } from "../require_organization.ts";
-import { acceptInvitation } from "./accept.ts";
+import { acceptInvitation, findInvitation } from "./accept.ts";
 import { type InviteDeps, invite } from "./invite.ts";
 
 const path = "/v1/service/organization/invitations";
@@ -21,9 +21,18 @@ const shown = z.object({
   expires_at: isoTime,
 });
 
+/** An invitation as answers show one. */
+export type InvitationAnswer = z.infer<typeof shown>;
+
+const read = shown
+  .pick({ role: true, invited_by: true, expires_at: true })
+  .extend({ organization_name: z.string() });
+/** An invitation as whom it is for sees it. */
+export type ReadInvitationAnswer = z.infer<typeof read>;
+
 /** How people become members. */
 export function invitationRoutes(deps: InviteDeps): Route[] {
-  return [inviteRoute(deps), listRoute(deps), withdrawRoute(deps), acceptRoute(deps)];
+  return [inviteRoute(deps), listRoute(deps), withdrawRoute(deps), readRoute(deps), acceptRoute(deps)];
 }
 
 function inviteRoute(deps: InviteDeps): Route {
@@ -89,16 +98,45 @@ function withdrawRoute({ db }: InviteDeps): Route {
     errors: ["not_available", "not_found"],
     async handle({ caller, params: { invitation_id } }) {
       requireOrganization(caller);
-      await withdraw(db, caller.accountId, invitation_id);
-      return { body: { invitation_id, withdrawn: true as const } };
+      const email = await withdraw(db, caller.accountId, invitation_id);
+      return { body: { invitation_id, withdrawn: true as const }, told: { email } };
     },
   });
 }
 
-async function withdraw(db: Database, organizationId: string, invitationId: string): Promise<void> {
+/** Gives the address that was invited. */
+async function withdraw(db: Database, organizationId: string, invitationId: string): Promise<string> {
   const own = { organization_id: organizationId, invitation_id: invitationId };
-  const withdrawn = isUuid(invitationId) ? await db("organization_invitations").where(own).delete() : 0;
-  if (withdrawn === 0) throw new ApiError("not_found");
+  if (!isUuid(invitationId)) throw new ApiError("not_found");
+  const [withdrawn] = await db("organization_invitations").where(own).delete().returning("email");
+  if (withdrawn === undefined) throw new ApiError("not_found");
+  return withdrawn.email;
+}
+
+const token = z.string().max(200).describe("The code in the invitation's mail");
+
+function readRoute(deps: InviteDeps): Route {
+  return route({
+    id: "read_invitation",
+    method: "POST",
+    path: `${path}/read`,
+    summary: "Read an invitation by its code, with the account of its address; it stays as it is",
+    access: "session",
+    roles: "person",
+    idempotent: true,
+    body: z.object({ token }),
+    answer: {
+      status: 200,
+      schema: read,
+      description: "For whom, by whom and as what the person is invited",
+    },
+    errors: ["invalid_invitation"],
+    async handle({ caller, body }) {
+      const { organization_name, ...row } = await findInvitation(deps, caller.person, body.token.trim());
+      const { role, invited_by, expires_at } = show(row);
+      return { body: { organization_name, role, invited_by, expires_at } };
+    },
+  });
 }
 
 function acceptRoute(deps: InviteDeps): Route {
@@ -110,7 +148,7 @@ function acceptRoute(deps: InviteDeps): Route {
     access: "session",
     roles: "person",
     idempotent: true,
-    body: z.object({ token: z.string().max(200).describe("The code in the invitation's mail") }),
+    body: z.object({ token }),
     answer: {
       status: 200,
       schema: z.object({ account_id: z.string(), role: z.enum(memberRoles) }),
@@ -124,7 +162,7 @@ function acceptRoute(deps: InviteDeps): Route {
   });
 }
 
-function show(row: OrganizationInvitationRow & { inviter: string }): z.infer<typeof shown> {
+function show(row: OrganizationInvitationRow & { inviter: string }): InvitationAnswer {
   return {
     invitation_id: row.invitation_id,
     email: row.email,

@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import { describeMailError, isInDoubt } from "../../accounts/mail/mail_error.ts";
+import { describeMailError, isInDoubt, isRefusedForGood } from "../../accounts/mail/mail_error.ts";
 import type { Mailer } from "../../accounts/mail/mailer.ts";
 import type { CodeHashes } from "../../accounts/sign_in/codes.ts";
 import { addSeconds, type Clock } from "../../clock.ts";
@@ -22,8 +22,10 @@ export type InviteDeps = {
   clock: Clock;
   mailer: Pick<Mailer, "send">;
   hashes: Pick<CodeHashes, "address">;
-  organizationRates: Pick<OrganizationRates, "takeInvitation">;
+  organizationRates: Pick<OrganizationRates, "takeInvitation" | "giveBackInvitation">;
   baseUrl: string;
+  /** The page at which people accept. */
+  acceptUrl: string;
   log: Logger;
 };
 
@@ -38,7 +40,8 @@ export function hashInvitation(token: string): Buffer {
  * Invites an address to an organization by a mail. Nothing depends on whether the address has an account.
  * An earlier invitation of the address is good until the new one's mail was taken over, then no more. Throws
  * `already_member`, `member_limit`, `rate_limited`, `forbidden` for who is an owner no more, and
- * `unavailable` when the mail was not sent.
+ * `unavailable` when the mail was not sent; that counts for no rate, unless the mail server refused this
+ * mail.
  */
 export async function invite(
   deps: InviteDeps,
@@ -46,15 +49,17 @@ export async function invite(
   { email, role }: Wish,
   ip: string,
 ): Promise<OrganizationInvitationRow> {
-  const { db, clock, hashes, organizationRates, baseUrl } = deps;
+  const { db, clock, hashes, organizationRates, baseUrl, acceptUrl } = deps;
   await db.transaction((tx) => checkWish(tx, accountId, person.accountId, email, clock.now()));
-  await organizationRates.takeInvitation({ organizationId: accountId, ip, address: hashes.address(email) });
+  const counted = { organizationId: accountId, ip, address: hashes.address(email) };
+  await organizationRates.takeInvitation(counted);
   const token = randomBytes(32).toString("hex");
   const organization = await db("accounts").where({ account_id: accountId }).first("organization_name");
   const organizationName = organization?.organization_name ?? "";
-  const mail = invitationMail({ to: email, by: person.email, organizationName, role, token, baseUrl });
-  const mailed = await sendMail(deps, mail);
-  if (mailed === "no") throw notSent();
+  const text = { to: email, by: person.email, organizationName, role, token, baseUrl, acceptUrl };
+  const mailed = await sendMail(deps, invitationMail(text));
+  if (mailed === "no") await organizationRates.giveBackInvitation(counted);
+  if (mailed === "no" || mailed === "refused") throw notSent();
   const row = await db.transaction(async (tx) => {
     const now = clock.now();
     await checkWish(tx, accountId, person.accountId, email, now);
@@ -108,7 +113,8 @@ async function sendMail({ mailer, log }: InviteDeps, mail: Parameters<Mailer["se
     return "yes";
   } catch (error) {
     log.warn(describeMailError(error), "an invitation could not be mailed");
-    return isInDoubt(error) ? "perhaps" : "no";
+    if (isInDoubt(error)) return "perhaps";
+    return isRefusedForGood(error) ? "refused" : "no";
   }
 }
 

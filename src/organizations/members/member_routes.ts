@@ -16,6 +16,8 @@ const shown = z.object({
   role: z.enum(memberRoles),
   joined_at: isoTime,
 });
+/** A member as answers show one. */
+export type MemberAnswer = z.infer<typeof shown>;
 const gone = z.object({ account_id: z.string(), member: z.literal(false) });
 
 /** Who acts for an organization, and with which role. */
@@ -59,7 +61,9 @@ function changeRoute(db: Database): Route {
     errors: ["not_available", "not_found", "last_owner"],
     async handle({ caller, params, body }) {
       requireOrganization(caller);
-      return { body: show(await changeMember(db, caller.accountId, params.account_id, body.role)) };
+      const change = { accountId: params.account_id, role: body.role, by: caller.person.accountId };
+      const member = await changeMember(db, caller.accountId, change);
+      return { body: show(member), told: { email: member.email } };
     },
   });
 }
@@ -77,8 +81,9 @@ function removeRoute(db: Database): Route {
     errors: ["not_available", "not_found", "last_owner"],
     async handle({ caller, params }) {
       requireOrganization(caller);
-      const { account_id } = await changeMember(db, caller.accountId, params.account_id, null);
-      return { body: { account_id, member: false as const } };
+      const change = { accountId: params.account_id, role: null, by: caller.person.accountId };
+      const { account_id, email } = await changeMember(db, caller.accountId, change);
+      return { body: { account_id, member: false as const }, told: { email } };
     },
   });
 }
@@ -96,12 +101,17 @@ function leaveRoute(db: Database): Route {
     errors: ["not_available", "last_owner"],
     async handle({ caller }) {
       requireOrganization(caller);
-      const { account_id } = await changeMember(db, caller.accountId, caller.person.accountId, null);
+      const own = caller.person.accountId;
+      const { account_id } = await changeMember(db, caller.accountId, {
+        accountId: own,
+        role: null,
+        by: own,
+      });
       return { body: { account_id, member: false as const } };
     },
   });
 }
 
-function show({ joined_at, ...member }: Member): z.infer<typeof shown> {
+function show({ joined_at, ...member }: Member): MemberAnswer {
   return { ...member, joined_at: joined_at.toISOString() };
 }

@@ -36,22 +36,28 @@ export async function lockMembers(tx: Transaction, organizationId: string): Prom
   await tx("accounts").select("account_id").where({ account_id: organizationId }).forNoKeyUpdate();
 }
 
+/** Whose role becomes which, or with `null` none any more; by whom. */
+export type MemberChange = { accountId: string; role: MemberRole | null; by: string };
+
 /**
- * Gives a member another role, or with `null` none any more. Throws `not_found`, and `last_owner` when nobody
- * would be an owner.
+ * Gives a member of an organization another role, or none. Who does it is an owner at that moment, or leaves.
+ * Throws `not_found`, `forbidden`, and `last_owner` when nobody would be an owner.
  */
 export async function changeMember(
   db: Database,
   organizationId: string,
-  accountId: string,
-  role: MemberRole | null,
+  { accountId, role, by }: MemberChange,
 ): Promise<Member> {
   if (!isUuid(accountId)) throw new ApiError("not_found");
   return db.transaction(async (tx) => {
     await lockMembers(tx, organizationId);
     const members = await listMembers(tx, organizationId);
-    const member = members.find(({ account_id }) => account_id === accountId);
-    if (member === undefined) throw new ApiError("not_found");
+    const memberOf = (id: string) => members.find(({ account_id }) => account_id === id);
+    const member = memberOf(accountId);
+    const caller = memberOf(by);
+    if (member === undefined || caller === undefined) throw new ApiError("not_found");
+    const leaves = member === caller && role === null;
+    if (caller.role !== "owner" && !leaves) throw new ApiError("forbidden");
     const hasOwner = members.some((each) => each !== member && each.role === "owner");
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);

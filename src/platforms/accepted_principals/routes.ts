@@ -22,6 +22,9 @@ const shown = z.object({
   created_at: isoTime,
 });
 
+/** An acceptance as answers show it. */
+export type AcceptedPrincipalAnswer = z.infer<typeof shown>;
+
 /** Whose authority a platform accepts besides its own account's. */
 export function acceptedPrincipalRoutes(deps: Deps): Route[] {
   return [listRoute(deps), replaceRoute(deps), acceptRoute(deps), endRoute(deps)];
@@ -136,7 +139,7 @@ export function readAcceptance({
   };
 }
 
-function show(row: AcceptedPrincipalRow): z.infer<typeof shown> {
+function show(row: AcceptedPrincipalRow): AcceptedPrincipalAnswer {
   return {
     human_id: row.human_id,
     scopes: row.scopes,

@@ -29,6 +29,11 @@ export async function confirmAdoption(
   return row;
 }
 
+/** The confirmation that was not used yet. */
+export async function findConfirmation(db: Database, adopted: Adopted): Promise<AdoptionRow | undefined> {
+  return db("adoptions").where(keyOf(adopted)).first();
+}
+
 /** Takes a confirmation back, if there is one that was not used. */
 export async function withdrawAdoption(db: Database, adopted: Adopted): Promise<void> {
   await db("adoptions").where(keyOf(adopted)).delete();

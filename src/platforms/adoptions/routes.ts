@@ -8,7 +8,7 @@ import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { findAgent } from "../agents/agent_record.ts";
 import { findConnection, findPlatform } from "../platform_record.ts";
-import { type Adopted, confirmAdoption, withdrawAdoption } from "./adoption.ts";
+import { type Adopted, confirmAdoption, findConfirmation, withdrawAdoption } from "./adoption.ts";
 
 type Deps = { db: Database; clock: Clock };
 
@@ -24,16 +24,58 @@ const confirmed = z.object({
   name: z.string(),
   confirmed_at: isoTime,
 });
+const waiting = z.object({ adoption: confirmed.nullable() });
+/** The object that may take something over. */
+export type AdoptionAnswer = z.infer<typeof waiting>;
 const withdrawn = { status: 200, schema: z.object({ confirmed: z.literal(false) }) } as const;
 
 /** What objects of clusters may take over, as the account's owner says. */
 export function adoptionRoutes(deps: Deps): Route[] {
   return [
+    getPlatformRoute(deps),
+    getAgentRoute(deps),
     confirmPlatformRoute(deps),
     withdrawPlatformRoute(deps),
     confirmAgentRoute(deps),
     withdrawAgentRoute(deps),
   ];
+}
+
+const looked = {
+  method: "GET",
+  access: "session",
+  roles: ["approver", "developer", "auditor"],
+  answer: { status: 200, schema: waiting, description: "The object that may, once; null when none may" },
+} as const;
+
+function getPlatformRoute({ db }: Deps): Route {
+  return route({
+    ...looked,
+    id: "get_platform_adoption",
+    path: platformPath,
+    summary: "Read which object may take over this platform",
+    params: platformParams,
+    errors: ["not_found"],
+    handle: async ({ caller, params }) =>
+      showWaiting(db, await ownPlatform(db, caller.accountId, params.platform_id)),
+  });
+}
+
+function getAgentRoute({ db }: Deps): Route {
+  return route({
+    ...looked,
+    id: "get_agent_adoption",
+    path: agentPath,
+    summary: "Read which object may take over this agent",
+    params: agentParams,
+    errors: ["not_found"],
+    handle: async ({ caller, params }) => showWaiting(db, await ownAgent(db, caller.accountId, params)),
+  });
+}
+
+async function showWaiting(db: Database, adopted: Adopted): Promise<{ body: AdoptionAnswer }> {
+  const row = await findConfirmation(db, adopted);
+  return { body: { adoption: row === undefined ? null : show(row) } };
 }
 
 function confirmPlatformRoute(deps: Deps): Route {

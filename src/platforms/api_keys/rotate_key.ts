@@ -43,6 +43,30 @@ export async function rotateKey(
 }
 
 /**
+ * Ends the keys that were replaced and are still good; the current one stays. Gives their prefixes. Throws
+ * `not_found`.
+ */
+export async function endFormerKeys(
+  { db, clock, apiKeys }: Omit<RetireDeps, "secretBox">,
+  accountId: string,
+  connectionId: string,
+): Promise<string[]> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  const ended = await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const now = clock.now();
+    const prefixes = await tx("api_keys")
+      .where({ connection_id })
+      .andWhere("retires_at", ">", now)
+      .update({ retires_at: now })
+      .returning("key_prefix");
+    return prefixes.map(({ key_prefix }) => key_prefix);
+  });
+  apiKeys.forget(ended);
+  return ended;
+}
+
+/**
  * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and
  * the prefixes of those whose end was changed, which are to be forgotten after the commit.
  */

@@ -10,3 +10,8 @@ export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean 
 export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void {
   if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
 }
+
+/** The cluster of an object. */
+export function clusterOf(id: string): string {
+  return id.slice(0, id.indexOf("."));
+}

@@ -18,6 +18,9 @@ const shown = z.object({
   linked_at: isoTime,
 });
 
+/** An approver as answers show it. */
+export type ClusterApproverAnswer = z.infer<typeof shown>;
+
 /** Whose decisions in clusters count as the account owner's. */
 export function approverRoutes(deps: Deps): Route[] {
   return [listRoute(deps), linkRoute(deps), unlinkRoute(deps)];
@@ -56,6 +59,7 @@ function linkRoute(deps: Deps): Route {
       cluster: clusterId,
       username: oneLine(253).describe("As `kubectl auth whoami` shows it; no service account and no node"),
     }),
+    told: ({ cluster, username }) => ({ cluster_id: cluster, username }),
     answer: { status: 201, schema: shown, description: "The approver; one that is linked already as well" },
     errors: ["approver_limit"],
     async handle({ caller, body }) {
@@ -81,12 +85,15 @@ function unlinkRoute({ db }: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      await unlinkApprover(db, caller.accountId, params.approver_id);
-      return { body: { approver_id: params.approver_id, linked: false as const } };
+      const { cluster_id, username } = await unlinkApprover(db, caller.accountId, params.approver_id);
+      return {
+        body: { approver_id: params.approver_id, linked: false as const },
+        told: { cluster_id, username },
+      };
     },
   });
 }
 
-function show({ approver_id, cluster_id, username, linked_at }: ClusterApproverRow): z.infer<typeof shown> {
+function show({ approver_id, cluster_id, username, linked_at }: ClusterApproverRow): ClusterApproverAnswer {
   return { approver_id, cluster: cluster_id, username, linked_at: linked_at.toISOString() };
 }

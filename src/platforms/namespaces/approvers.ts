@@ -53,10 +53,16 @@ export async function listApprovers(db: Database, accountId: string): Promise<Cl
 }
 
 /** Has a user's decisions count no longer. What was decided stays. Throws `not_found`. */
-export async function unlinkApprover(db: Database, accountId: string, approverId: string): Promise<void> {
+export async function unlinkApprover(
+  db: Database,
+  accountId: string,
+  approverId: string,
+): Promise<ClusterApproverRow> {
+  if (!isUuid(approverId)) throw new ApiError("not_found");
   const own = { account_id: accountId, approver_id: approverId };
-  const count = isUuid(approverId) ? await db("cluster_approvers").where(own).delete() : 0;
-  if (count === 0) throw new ApiError("not_found");
+  const [unlinked] = await db("cluster_approvers").where(own).delete().returning("*");
+  if (unlinked === undefined) throw new ApiError("not_found");
+  return unlinked;
 }
 
 /**

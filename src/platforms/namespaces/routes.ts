@@ -24,6 +24,9 @@ const shown = z.object({
   accepted_at: isoTime.nullable(),
 });
 
+/** A binding as answers show it. */
+export type NamespaceBindingAnswer = z.infer<typeof shown>;
+
 /** Which namespaces of which clusters act for an account. */
 export function namespaceRoutes(deps: Deps): Route[] {
   return [listRoute(deps), acceptRoute(deps), endRoute(deps)];
@@ -99,7 +102,7 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-function show(row: NamespaceBindingRow): z.infer<typeof shown> {
+function show(row: NamespaceBindingRow): NamespaceBindingAnswer {
   return {
     cluster: row.cluster_id,
     namespace: row.namespace,

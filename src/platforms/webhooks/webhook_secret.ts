@@ -27,7 +27,7 @@ export type OwnConnection = { accountId: string; connectionId: string };
  * current one's. A next secret that was not promoted is replaced. Throws `not_found`.
  */
 export async function rotateWebhookSecret(
-  { db, secretBox }: RetireDeps,
+  { db, secretBox, clock }: RetireDeps,
   { accountId, connectionId }: OwnConnection,
 ): Promise<string> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
@@ -37,7 +37,10 @@ export async function rotateWebhookSecret(
     const secret = createWebhookSecret();
     await tx("connections")
       .where({ connection_id })
-      .update({ webhook_next_secret_sealed: secretBox.box(secret, webhookNextSecretContext(connection_id)) });
+      .update({
+        webhook_next_secret_sealed: secretBox.box(secret, webhookNextSecretContext(connection_id)),
+        webhook_next_secret_at: clock.now(),
+      });
     return secret;
   });
 }
@@ -97,6 +100,7 @@ async function exchangeSecrets(
     .update({
       webhook_secret_sealed: secretBox.box(next, webhookSecretContext(connectionId)),
       webhook_next_secret_sealed: null,
+      webhook_next_secret_at: null,
       webhook_former_secret_sealed:
         formerUntil === null ? null : secretBox.box(former, webhookFormerSecretContext(connectionId)),
       webhook_former_until: formerUntil,

@@ -1,7 +1,10 @@
 import { visible } from "./text.ts";
 
-/** A column: its heading, what it shows of a row, and when it goes where there is too little room. */
-export type Column<T> = { heading: string; of(row: T): string; dropsAt?: number };
+/**
+ * A column: its heading, what it shows of a row, and when it goes where there is too little room. Numbers
+ * stand to the right.
+ */
+export type Column<T> = { heading: string; of(row: T): string; dropsAt?: number; isNumber?: boolean };
 
 /** Room that a narrow terminal has, and what is assumed where there is none. */
 const NARROW = 80;
@@ -13,9 +16,8 @@ const GAP = "   ";
  */
 export function table<T>(rows: readonly T[], columns: readonly Column<T>[], width = NARROW): string {
   const shown = fitting(rows, columns, width);
-  const widths = shown.map((column) => widthOf(column, rows));
-  const line = (cells: string[]) =>
-    cut(cells.map((cell, index) => cell.padEnd(widths[index] ?? 0)).join(GAP), width);
+  const pads = shown.map((column) => padOf(column, widthOf(column, rows)));
+  const line = (cells: string[]) => cut(cells.map((cell, index) => pads[index]?.(cell)).join(GAP), width);
   const lines = [line(shown.map(({ heading }) => heading))];
   for (const row of rows) lines.push(line(shown.map(({ of }) => visible(of(row)))));
   return `${lines.map((each) => each.trimEnd()).join("\n")}\n`;
@@ -36,6 +38,10 @@ function fitting<T>(rows: readonly T[], columns: readonly Column<T>[], width: nu
 function totalOf<T>(columns: readonly Column<T>[], rows: readonly T[]): number {
   const widths = columns.map((column) => widthOf(column, rows));
   return widths.reduce((total, each) => total + each, 0) + GAP.length * (columns.length - 1);
+}
+
+function padOf<T>({ isNumber }: Column<T>, width: number): (cell: string) => string {
+  return isNumber ? (cell) => cell.padStart(width) : (cell) => cell.padEnd(width);
 }
 
 function widthOf<T>({ heading, of }: Column<T>, rows: readonly T[]): number {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { rootOf } from "../../input/base_url.ts";
 import { type Route, route } from "../../route.ts";
 import { readMembers } from "../verify/call.ts";
 import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";
@@ -66,7 +67,7 @@ const WELL_KNOWN = "/.well-known/authzen-configuration";
  * or take away the path they forward.
  */
 export function authzenMetadataRoute(baseUrl: string): Route {
-  const base = baseUrl.replace(/\/+$/, "");
+  const base = rootOf(baseUrl);
   const path = URL.parse(base)?.pathname.replace(/\/+$/, "") ?? "";
   return route({
     id: "authzen_configuration",

@@ -1,6 +1,5 @@
 import type { Pool, PoolClient } from "pg";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/price.ts";
-import type { Check } from "../../protocol/verification/evidence.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import { decisionStatement, parametersOf } from "./decision_statement.ts";
 
@@ -67,8 +66,6 @@ export type Decided = {
   receiptHash: Buffer;
   /** Whether this is the decision of an earlier call. */
   replayed: boolean;
-  /** Every rule of the protocol; not kept for a decision that is given again. */
-  checks?: readonly Check[];
 };
 
 type AnswerRow = {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { type Clock, unixSeconds } from "../../clock.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
-import { type Route, route } from "../../route.ts";
+import { type ApiKeyCaller, type Route, route } from "../../route.ts";
 import { challengeDay, issueChallenge, readChallenge } from "./challenge.ts";
 import type { ChallengeKeys } from "./challenge_keys.ts";
 
@@ -13,8 +13,27 @@ const answer = z.object({
   ttl_seconds: z.literal(CHALLENGE_WINDOW_SECONDS),
 });
 
-/** `POST /v1/service/challenge`: a single-use challenge for the caller's connection. Nothing is stored. */
-export function challengeRoute({ keys, clock }: { keys: ChallengeKeys; clock: Clock }): Route {
+/** What challenges are made with. */
+export type ChallengeDeps = { keys: ChallengeKeys; clock: Clock };
+
+/** A single-use challenge for the caller's connection. Nothing is stored. */
+export async function createChallenge(
+  { keys, clock }: ChallengeDeps,
+  { connectionId }: Pick<ApiKeyCaller, "connectionId">,
+): Promise<z.infer<typeof answer>> {
+  const now = clock.now();
+  const challenge = issueChallenge(await keys.forIssuing(challengeDay(now), now), connectionId, now);
+  const expiresAt = readChallenge(challenge)?.expiresAt ?? now;
+  return {
+    challenge: encodeBase64(challenge),
+    expires_at: expiresAt.toISOString(),
+    expires_at_unix: unixSeconds(expiresAt),
+    ttl_seconds: CHALLENGE_WINDOW_SECONDS,
+  };
+}
+
+/** `POST /v1/service/challenge`. */
+export function challengeRoute(deps: ChallengeDeps): Route {
   return route({
     id: "create_challenge",
     method: "POST",
@@ -28,21 +47,7 @@ export function challengeRoute({ keys, clock }: { keys: ChallengeKeys; clock: Cl
     },
     errors: [],
     async handle({ caller }) {
-      const now = clock.now();
-      const challenge = issueChallenge(
-        await keys.forIssuing(challengeDay(now), now),
-        caller.connectionId,
-        now,
-      );
-      const expiresAt = readChallenge(challenge)?.expiresAt ?? now;
-      return {
-        body: {
-          challenge: encodeBase64(challenge),
-          expires_at: expiresAt.toISOString(),
-          expires_at_unix: unixSeconds(expiresAt),
-          ttl_seconds: CHALLENGE_WINDOW_SECONDS,
-        },
-      };
+      return { body: await createChallenge(deps, caller) };
     },
   });
 }

@@ -63,13 +63,14 @@ const answer = z.object({
     ),
 });
 
-type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
+/** What proofs are built with. */
+export type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
 
 /**
  * `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's
  * key.
  */
-export function presentRoute({ db, vault, clock }: PresentDeps): Route {
+export function presentRoute(deps: PresentDeps): Route {
   return route({
     id: "present_proof",
     method: "POST",
@@ -89,44 +90,54 @@ export function presentRoute({ db, vault, clock }: PresentDeps): Route {
       "vault_unavailable",
     ],
     async handle({ caller, params, body }) {
-      const now = clock.now();
-      const challengeEnd = readPresentable(body.challenge, now);
-      const agent = await findAgent(db, caller, params);
-      const sessionContext = readContext(agent.agent_id, body);
-      const choice = { certId: body.cert_id, requiredScope: body.required_scope };
-      const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
-      if (certificate === undefined) throw new ApiError("no_active_delegation");
-      const certificateText = await readCertificate(db, certificate);
-      const signedAt = unixSeconds(now);
-      const signed = await sign(vault, agent, {
-        challenge: body.challenge,
-        challenge_at: signedAt,
-        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
-      });
-      await recordPresented(db, caller, agent.agent_id, certificate, now);
-      const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
-      const proofBundle = {
-        agent_id: agent.agent_id,
-        agent_pub_key: agent.public_key,
-        delegations: [JSON.parse(certificateText) as DelegationCert],
-        challenge: body.challenge,
-        challenge_at: signedAt,
-        challenge_sig: signed.challenge_sig,
-        ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
-      };
-      return {
-        body: {
-          proof_bundle: proofBundle,
-          proof_ref: encodeProofRef(proofBundle),
-          cert_id: certificate.cert_id,
-          expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
-          ...(choice.certId === undefined && choice.requiredScope === undefined
-            ? { other_certificates: others.map(showCertificate) }
-            : {}),
-        },
-      };
+      return { body: await buildProof(deps, caller, { ...params, ...body }) };
     },
   });
+}
+
+/** Which proof is asked for: of which agent, over which challenge, by which certificate, bound to what. */
+export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<typeof body>;
+
+/** A proof over a challenge, by one of the agent's active certificates, signed in the vault. */
+export async function buildProof(
+  { db, vault, clock }: PresentDeps,
+  caller: ApiKeyCaller,
+  asked: ProofAsked,
+): Promise<z.infer<typeof answer>> {
+  const now = clock.now();
+  const challengeEnd = readPresentable(asked.challenge, now);
+  const agent = await findAgent(db, caller, asked);
+  const sessionContext = readContext(agent.agent_id, asked);
+  const choice = { certId: asked.cert_id, requiredScope: asked.required_scope };
+  const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
+  if (certificate === undefined) throw new ApiError("no_active_delegation");
+  const certificateText = await readCertificate(db, certificate);
+  const signedAt = unixSeconds(now);
+  const signed = await sign(vault, agent, {
+    challenge: asked.challenge,
+    challenge_at: signedAt,
+    ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+  });
+  await recordPresented(db, caller, agent.agent_id, certificate, now);
+  const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
+  const proofBundle = {
+    agent_id: agent.agent_id,
+    agent_pub_key: agent.public_key,
+    delegations: [JSON.parse(certificateText) as DelegationCert],
+    challenge: asked.challenge,
+    challenge_at: signedAt,
+    challenge_sig: signed.challenge_sig,
+    ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+  };
+  return {
+    proof_bundle: proofBundle,
+    proof_ref: encodeProofRef(proofBundle),
+    cert_id: certificate.cert_id,
+    expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
+    ...(choice.certId === undefined && choice.requiredScope === undefined
+      ? { other_certificates: others.map(showCertificate) }
+      : {}),
+  };
 }
 
 function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertificate) {

@@ -86,7 +86,7 @@ async function decideUnguarded(
     const isAccepted = verification.genuine && (await counting.isAccepted());
     const judged = judge({ bundle, challenge, now, root, verification, isAccepted });
     const item = itemOf(call, judged, deps.memory);
-    const decided = decidedOf(item, await counting.decide(item), verification.checks);
+    const decided = decidedOf(item, await counting.decide(item));
     if (decided !== undefined) deps.metrics.proofDecisions.inc({ decision: decided.decision });
     return decided;
   } finally {

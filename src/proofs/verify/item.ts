@@ -2,7 +2,6 @@ import { ApiError } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";
 import { bundleHash } from "../../protocol/documents/proof_bundle.ts";
 import type { CertificateMemory } from "../../protocol/verification/certificate_memory.ts";
-import type { Check } from "../../protocol/verification/evidence.ts";
 import { traceparent } from "../../trace_context.ts";
 import type { Decided, DecisionItem, DecisionOutcome } from "../decide/decision.ts";
 import { type Receipt, receiptParts } from "../decide/decision_receipt.ts";
@@ -69,11 +68,7 @@ export function itemOf(
  * The decision, once it is committed; nothing when the operation has one already. Throws the error that says
  * why there is none.
  */
-export function decidedOf(
-  item: DecisionItem,
-  outcome: DecisionOutcome,
-  checks: readonly Check[],
-): Decided | undefined {
+export function decidedOf(item: DecisionItem, outcome: DecisionOutcome): Decided | undefined {
   if (outcome.kind === "invocation_taken") return undefined;
   if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
   if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
@@ -85,6 +80,5 @@ export function decidedOf(
     receipt: JSON.parse(receipt) as Receipt,
     receiptHash,
     replayed: false,
-    checks,
   };
 }

@@ -6,11 +6,16 @@ import { explainDecision } from "./explain.ts";
 import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
-const check = z.object({ name: z.string(), outcome: z.enum(["passed", "failed", "not_reached"]) });
+/** A rule and what became of it. */
+export const checkAnswer = z.object({
+  name: z.string(),
+  outcome: z.enum(["passed", "failed", "not_reached"]),
+});
 
 const REASONS: readonly string[] = Object.values(decisionReasons).flat();
 
-const answer = z.object({
+/** A decision as verify answers it. */
+export const verifyAnswer = z.object({
   decision: z.enum(["allow", "deny", "indeterminate"]),
   decision_reason: z
     .string()
@@ -29,7 +34,7 @@ const answer = z.object({
   replayed: z
     .boolean()
     .describe("Whether this operation was decided by an earlier call; nothing was charged"),
-  checks: z.array(check).optional().describe("With explain; not kept for a decision that is given again"),
+  checks: z.array(checkAnswer).optional().describe("With explain: every rule, in order"),
 });
 
 /** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
@@ -43,7 +48,7 @@ export function verifyRoute(deps: VerifyDeps): Route {
     headers: { "X-Service-Proof": "The proof, where it is not in the body" },
     body: verifyBody as unknown as z.ZodType<Buffer>,
     bodyForm: "raw",
-    answer: { status: 200, schema: answer, description: "A decision, recorded and final" },
+    answer: { status: 200, schema: verifyAnswer, description: "A decision, recorded and final" },
     errors: [
       "invalid_challenge",
       "invalid_proof",
@@ -57,13 +62,14 @@ export function verifyRoute(deps: VerifyDeps): Route {
     ],
     async handle({ caller, body, header }) {
       const call = readVerifyCall(caller, body, header(PROOF_HEADER));
-      return { body: answerOf(await verifyProof(deps, call), call.options.explain === true) };
+      return { body: showDecision(await verifyProof(deps, call), call.options.explain === true) };
     },
   });
 }
 
-function answerOf(decided: Decided, explain: boolean): z.infer<typeof answer> {
-  const { decision, reason, errorReason, receipt, receiptHash, replayed, checks } = decided;
+/** Shows a decision, explained rule by rule if that is asked for. */
+export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
+  const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
   return {
     decision,
     decision_reason: reason,
@@ -78,6 +84,6 @@ function answerOf(decided: Decided, explain: boolean): z.infer<typeof answer> {
     receipt,
     receipt_hash: `sha256:${receiptHash.toString("hex")}`,
     replayed,
-    ...(explain && checks !== undefined ? { checks: explainDecision(checks, reason) } : {}),
+    ...(explain ? { checks: explainDecision(reason) } : {}),
   };
 }

@@ -28,6 +28,8 @@ import {
   type CertificateRule,
   hasBytes,
   hasEncodedLength,
+  type Rule,
+  type RuleKind,
   type Step,
   violation,
 } from "./rules.ts";
@@ -94,15 +96,23 @@ const OF_EACH_CERTIFICATE = [
 ];
 const OF_CHALLENGE = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
 
-/**
- * Names of the rules about what a good proof is allowed, in the order in which they are evaluated when a
- * challenge store is in play.
- */
-export const PERMISSION_RULES: readonly string[] = [
-  ...OF_EACH_CERTIFICATE.filter(({ kind }) => kind === "permission"),
+/** All rules in the order in which they are evaluated when a challenge store is in play. */
+const WITH_A_STORE: readonly Rule[] = [
+  ...OPENING,
+  ...OF_EACH_CERTIFICATE,
+  ...OF_CHALLENGE,
   CONSTRAINTS_RULE,
   REQUIRED_SCOPE_RULE,
-].map(({ name }) => name);
+];
+
+/** Names of the rules about whether a proof is good, in that order. */
+export const EVIDENCE_RULES = namesOf("evidence");
+/** Names of the rules about what a good proof is allowed, in that order. */
+export const PERMISSION_RULES = namesOf("permission");
+
+function namesOf(wanted: RuleKind): readonly string[] {
+  return WITH_A_STORE.filter(({ kind }) => kind === wanted).map(({ name }) => name);
+}
 
 /**
  * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn

@@ -7,7 +7,8 @@ import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
 import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_difference.ts";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
-import { createReconciliation } from "../../../src/accounts/ledger/reconcile_hourly.ts";
+import { createReconciliation, readReconciliation } from "../../../src/accounts/ledger/reconcile_hourly.ts";
+import { systemClock } from "../../../src/clock.ts";
 import { type Database, openDatabase } from "../../../src/db/database.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../../proofs/decision_world.ts";
@@ -197,7 +198,7 @@ test("every hour's look counts what it found by kind, and logs it by account", a
   const registry = new Registry();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line: string) => void lines.push(line) });
-  await createReconciliation({ database: world.db, log, metrics: { registry } })();
+  await createReconciliation({ database: world.db, clock: systemClock, log, metrics: { registry } })();
   const line = lines
     .map((each) => JSON.parse(each))
     .find(({ account_id }) => account_id === records.accountId);
@@ -208,12 +209,19 @@ test("every hour's look counts what it found by kind, and logs it by account", a
   expect(text).toContain(`deputize_ledger_differences{kind="balance"} ${balances}`);
   expect(text).toContain(`deputize_ledger_accounts ${accounts}`);
   expect(text).not.toContain(records.accountId);
+  const kept = await readReconciliation(world.db);
+  expect(kept?.content).toMatchObject({ accounts, differences: { balance: balances } });
+  expect(JSON.stringify(kept)).not.toContain(records.accountId);
 });
 
 test("of very many differences the log has the first hundred, and how many there are", async () => {
   await world.db("ledger_postings").insert(Array.from({ length: 51 }, () => charge(randomUUID())));
   const lines: string[] = [];
-  await createReconciliation({ database: world.db, log: pino({}, { write: (line) => lines.push(line) }) })();
+  await createReconciliation({
+    database: world.db,
+    clock: systemClock,
+    log: pino({}, { write: (line) => lines.push(line) }),
+  })();
   const { differences } = await reconcileLedger(world.db);
   expect(lines).toHaveLength(101);
   expect(JSON.parse(lines.at(-1) ?? "")).toMatchObject({ level: 50, differences: differences.length });

@@ -55,7 +55,10 @@ describe("a session", () => {
       human_id: null,
       credits: 0,
       expires_at: new Date(api.clock.now().getTime() + 900_000).toISOString(),
-      accounts: [{ account_id: answer.body.account_id, organization_name: null, role: "owner" }],
+      accounts: [
+        { account_id: answer.body.account_id, organization_name: null, role: "owner", credit: null },
+      ],
+      service_administrator: false,
     });
     for (const name of ["service_session", "service_refresh", "service_csrf"]) {
       expect(client.cookie(name)).toMatch(/^[A-Za-z0-9_-]{43}$/);

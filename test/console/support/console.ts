@@ -1,26 +1,63 @@
 import { readAssets } from "../../../src/console/core/assets.ts";
 import { createConsole } from "../../../src/console/core/console.ts";
 import type { Page } from "../../../src/console/core/page.ts";
-import { ENTER_CODE, SIGN_IN } from "../../../src/console/core/places.ts";
+import { ACCEPT_INVITATION, ENTER_CODE, SIGN_IN } from "../../../src/console/core/places.ts";
 import { consolePages } from "../../../src/console/pages.ts";
+import type { TxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
+import { organizationsRoutes } from "../../../src/organizations/routes.ts";
 import { steeredClock } from "../../support/clock.ts";
 import type { HttpAnswer, HttpClient } from "../../support/http.ts";
-import { type PlatformApi, type PlatformOptions, startPlatformApi } from "../../support/platform_world.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { type ReplicaOptions, startReplica } from "../../support/replicas.ts";
+import { administered, type ServiceOptions } from "../../support/service_world.ts";
 
 const { assets, serve } = readAssets("");
 
-/** The API with the console, and perhaps pages of a test's own. */
-export function startConsole(
-  options: PlatformOptions & { consolePages?: readonly Page[] } = {},
-): Promise<PlatformApi> {
+export type ConsoleOptions = ReplicaOptions & {
+  consolePages?: readonly Page[];
+  /** Whom people ask for credit and help. */
+  contact?: string;
+  /** Default: every record that verifies a domain is there. */
+  lookupTxt?: TxtLookup;
+  service?: ServiceOptions;
+};
+
+/** The API with the console and every operation that it calls, and perhaps pages of a test's own. */
+export async function startConsole(options: ConsoleOptions = {}): Promise<PlatformApi> {
+  const { lookupTxt = async () => "found", contact } = options;
   const clock = options.clock ?? steeredClock();
   const pages = [...consolePages, ...(options.consolePages ?? [])];
-  return startPlatformApi({
+  const { options: service, close } = administered(options.service);
+  const api = await startReplica({
     ...options,
+    ...service,
     clock,
+    routes: (parts) => [
+      ...service.routes(parts),
+      ...organizationsRoutes({
+        ...parts,
+        lookupTxt,
+        word: "service",
+        organizationRates: {
+          takeInvitation: async () => {},
+          giveBackInvitation: async () => {},
+          takeLookup: async () => {},
+        },
+        baseUrl: "http://127.0.0.1",
+        acceptUrl: `http://127.0.0.1${ACCEPT_INVITATION}`,
+      }),
+      ...(options.routes?.(parts) ?? []),
+    ],
     pages: [serve],
-    site: createConsole({ pages, assets, clock }),
+    site: createConsole({ pages, assets, clock, contact }),
   });
+  return {
+    ...api,
+    async stop() {
+      await close();
+      await api.stop();
+    },
+  };
 }
 
 /** A browser without scripts: a client that opens pages and sends the forms that are on them. */
@@ -30,14 +67,19 @@ export type Browser = {
   open(path: string): Promise<Shown>;
 };
 
+type Values = Record<string, string | readonly string[]>;
+
 /** A page, and the way to send its forms. */
 export type Shown = HttpAnswer & {
-  /** The path of the page, with its query. */
+  /** The path of the page, with its query; a notice in it without its proof. */
   path: string;
   /** Its text without markup. */
   words: string;
-  /** Fills a form in, by the fields' names, and sends it; what is not named stays as it is on the page. */
-  send(form: string, values?: Record<string, string>, headers?: Record<string, string>): Promise<Shown>;
+  /**
+   * Fills a form in, by the fields' names, and sends it; what is not named stays as it is on the page. A list
+   * ticks these boxes and no others.
+   */
+  send(form: string, values?: Values, headers?: Record<string, string>): Promise<Shown>;
 };
 
 /** Such a browser on a client's cookies. */
@@ -66,11 +108,15 @@ export function browserOf(api: PlatformApi, client = api.client()): Browser {
     const words = unescaped(answer.text.replaceAll(/<[^>]*>/g, " ")).replaceAll(/\s+/g, " ");
     return {
       ...answer,
-      path,
+      path: path.replace(/(notice=\w+)\.[\w.-]+/, "$1"),
       words,
       send(name, values = {}, headers = {}) {
-        const { action, fields } = formIn(answer.text, name);
-        const body = new URLSearchParams({ ...fields, ...values }).toString();
+        const { action, pairs } = formIn(answer.text, name);
+        const kept = pairs.filter(([field]) => !Object.hasOwn(values, field));
+        const filled = Object.entries(values).flatMap(([field, value]) =>
+          [value].flat().map((each): [string, string] => [field, each]),
+        );
+        const body = new URLSearchParams([...kept, ...filled]).toString();
         return follow("POST", action || path, { body, headers });
       },
     };
@@ -79,20 +125,32 @@ export function browserOf(api: PlatformApi, client = api.client()): Browser {
   return { client, open: (path) => follow("GET", path) };
 }
 
+type SentForm = { action: string; pairs: [string, string][]; fields: Record<string, string> };
+
 /** The last form of this name on a page: where it is sent, and what is in it. */
-export function formIn(text: string, name: string): { action: string; fields: Record<string, string> } {
+export function formIn(text: string, name: string): SentForm {
   const forms = [...text.matchAll(/<form [^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
   const found = forms.filter(([, , content = ""]) => content.includes(`name="form" value="${name}"`)).at(-1);
   if (found === undefined) throw new Error(`There is no form ${name}`);
   const [, action = "", content = ""] = found;
-  const inputs = [...content.matchAll(/<input ([^>]*)>/g)].map(([, attributes = ""]) => attributes);
-  const of = (attributes: string, key: string) =>
-    new RegExp(`(?:^| )${key}="([^"]*)"`).exec(attributes)?.[1] ?? "";
-  const sent = inputs.filter((each) => !each.includes('type="radio"') || / checked/.test(each));
-  return {
-    action: unescaped(action),
-    fields: Object.fromEntries(sent.map((each) => [of(each, "name"), unescaped(of(each, "value"))])),
-  };
+  const pairs = [...content.matchAll(CONTROL)].flatMap(([, kind, attributes = "", inside]) => {
+    const field = attributeOf(attributes, "name");
+    const isLeft = /type="(radio|checkbox)"/.test(attributes) && !/ checked(?= |$)/.test(attributes);
+    if (field === "" || isLeft) return [];
+    if (kind === "textarea") return [[field, unescaped(inside?.replace(/^\n/, "") ?? "")]];
+    if (kind === "input") return [[field, attributeOf(attributes, "value")]];
+    const options = [...(inside ?? "").matchAll(/<option ([^>]*)>/g)].map(([, each = ""]) => each);
+    const chosen = options.find((each) => / selected(?= |$)/.test(each)) ?? options[0] ?? "";
+    return [[field, attributeOf(chosen, "value")]];
+  }) as [string, string][];
+  return { action: unescaped(action), pairs, fields: Object.fromEntries(pairs) };
+}
+
+/** What a form sends: inputs are closed by themselves, the others by their names. */
+const CONTROL = /<(input|textarea|select) ([^>]*)>(?:(.*?)<\/\1>)?/gs;
+
+function attributeOf(attributes: string, name: string): string {
+  return unescaped(new RegExp(`(?:^| )${name}="([^"]*)"`).exec(attributes)?.[1] ?? "");
 }
 
 /** Signs in by the pages; the first time, the account is opened. */

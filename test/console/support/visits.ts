@@ -1,6 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
 import { delegated, type PlatformApi, registerPlatform, selfRequest } from "../../support/platform_world.ts";
+import { delegationViewer } from "../delegations/delegation_viewer.ts";
+import { ofConnection, sendingViewer } from "../deliveries/sending_viewer.ts";
+import { historyViewer } from "../history/viewer.ts";
+import { organizationOf } from "../organization/organization.ts";
+import { platformViewer } from "../platforms/platform_viewer.ts";
+import { administratorViewer } from "../service/viewer.ts";
+import { triedViewer } from "../try_it/viewer.ts";
 import { type Browser, browserOf, signIn } from "./console.ts";
 
 /** Who looks at a page in a test. */
@@ -9,12 +16,99 @@ export type Viewer = "nobody" | "unnamed" | "typeless" | "complete" | "busy";
 /** A browser, and the ids that its pages are about. */
 export type Seen = Browser & { ids: Record<string, string> };
 
-type Reached = { viewer: Viewer; path: string | ((ids: Record<string, string>) => string) };
+/** A viewer with what an area's pages need; `test/console/<area>/` has those of its own. */
+export type MakeViewer = (api: PlatformApi) => Promise<Seen>;
+
+type Reached = { viewer: Viewer | MakeViewer; path: string | ((ids: Record<string, string>) => string) };
 
 /** How each page is reached, by its id; a page that is not here fails the tests of them all. */
 export const visits: Record<string, Reached> = {
   home: { viewer: "busy", path: "/console" },
+  requests: { viewer: "busy", path: "/console/requests" },
   request: { viewer: "busy", path: ({ request }) => `/console/requests/${request}` },
+  try_it: { viewer: triedViewer, path: ({ cert }) => `/console/try?delegation=${cert}` },
+  history: { viewer: historyViewer, path: "/console/history" },
+  history_export: { viewer: historyViewer, path: "/console/history/export?format=csv" },
+  history_event: { viewer: historyViewer, path: ({ denied }) => `/console/history/${denied}` },
+  history_receipt: { viewer: historyViewer, path: ({ denied }) => `/console/history/${denied}/receipt` },
+  check_receipt: { viewer: "complete", path: "/console/receipts/check" },
+  callback: {
+    viewer: sendingViewer,
+    path: (ids) => ofConnection(`callback?test=${ids.delivery}`)(ids),
+  },
+  webhook_secret: { viewer: sendingViewer, path: ofConnection("webhook-secret") },
+  deliveries: { viewer: sendingViewer, path: ofConnection("deliveries") },
+  delivery: {
+    viewer: sendingViewer,
+    path: (ids) => ofConnection(`deliveries/${ids.delivery}`)(ids),
+  },
+  recoveries: {
+    viewer: sendingViewer,
+    path: ofConnection("recoveries?look=1&since=2020-01-01T00%3A00&failed=on&rejected=on"),
+  },
+  platforms: { viewer: platformViewer, path: "/console/platforms" },
+  new_platform: { viewer: platformViewer, path: "/console/platforms/new" },
+  platform: { viewer: platformViewer, path: ({ platform }) => `/console/platforms/${platform}` },
+  change_platform: {
+    viewer: platformViewer,
+    path: ({ platform }) => `/console/platforms/${platform}/change`,
+  },
+  accepted_identities: {
+    viewer: platformViewer,
+    path: ({ platform }) => `/console/platforms/${platform}/accepted`,
+  },
+  platform_adoption: {
+    viewer: platformViewer,
+    path: ({ platform }) => `/console/platforms/${platform}/adoption`,
+  },
+  connection: { viewer: platformViewer, path: ({ connection }) => `/console/connections/${connection}` },
+  rotate_key: {
+    viewer: platformViewer,
+    path: ({ connection }) => `/console/connections/${connection}/rotate-key`,
+  },
+  change_connection: {
+    viewer: platformViewer,
+    path: ({ connection }) => `/console/connections/${connection}/change`,
+  },
+  remove_connection: {
+    viewer: platformViewer,
+    path: ({ connection }) => `/console/connections/${connection}/remove`,
+  },
+  clusters: { viewer: platformViewer, path: "/console/clusters" },
+  cluster_namespace: { viewer: platformViewer, path: "/console/clusters/c1/team-a" },
+  account: { viewer: organizationOf, path: "/console/account" },
+  credit: { viewer: "busy", path: "/console/credit" },
+  organization: { viewer: organizationOf, path: "/console/organization" },
+  organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },
+  organization_member: {
+    viewer: organizationOf,
+    path: ({ member }) => `/console/organization/members/${member}`,
+  },
+  organization_invite: { viewer: organizationOf, path: "/console/organization/invite" },
+  organization_invitation: {
+    viewer: organizationOf,
+    path: ({ invitation }) => `/console/organization/invitations/${invitation}`,
+  },
+  organization_leave: { viewer: organizationOf, path: "/console/organization/leave" },
+  accept_invitation: { viewer: organizationOf, path: "/console/invitations/accept" },
+  organization_domains: { viewer: organizationOf, path: "/console/organization/domains" },
+  organization_domain: {
+    viewer: organizationOf,
+    path: ({ domain }) => `/console/organization/domains/${domain}`,
+  },
+  organization_activity: { viewer: organizationOf, path: "/console/organization/activity" },
+  delegations: { viewer: delegationViewer, path: "/console/delegations" },
+  delegation: { viewer: delegationViewer, path: ({ cert }) => `/console/delegations/${cert}` },
+  revoke_delegation: { viewer: delegationViewer, path: ({ cert }) => `/console/delegations/${cert}/revoke` },
+  certificate_file: {
+    viewer: delegationViewer,
+    path: ({ cert }) => `/console/delegations/${cert}/certificate.json`,
+  },
+  agents: { viewer: delegationViewer, path: "/console/agents" },
+  agent: { viewer: delegationViewer, path: ({ agent }) => `/console/agents/${agent}` },
+  agent_adoption: { viewer: delegationViewer, path: ({ agent }) => `/console/agents/${agent}/adoption` },
+  delete_agent: { viewer: delegationViewer, path: ({ agent }) => `/console/agents/${agent}/delete` },
+  ask: { viewer: delegationViewer, path: ({ agent }) => `/console/agents/${agent}/ask` },
   sign_in: { viewer: "nobody", path: "/v1/auth/email/console?return_to=%2Fconsole" },
   enter_code: {
     viewer: "nobody",
@@ -24,10 +118,17 @@ export const visits: Record<string, Reached> = {
   sign_out: { viewer: "complete", path: "/console/sign-out" },
   welcome_name: { viewer: "unnamed", path: "/console/welcome/name" },
   welcome_account: { viewer: "typeless", path: "/console/welcome/account" },
+  service: { viewer: administratorViewer, path: "/console/service" },
+  service_suspended: { viewer: administratorViewer, path: "/console/service/suspended" },
 };
 
 /** A browser of such a viewer, with fresh accounts; `busy` has agents, requests and a history. */
-export async function viewerOf(api: PlatformApi, viewer: Viewer, texts: Partial<Texts> = {}): Promise<Seen> {
+export async function viewerOf(
+  api: PlatformApi,
+  viewer: Viewer | MakeViewer,
+  texts: Partial<Texts> = {},
+): Promise<Seen> {
+  if (typeof viewer === "function") return viewer(api);
   if (viewer === "nobody") return { ...browserOf(api), ids: {} };
   if (viewer === "complete") return { ...browserOf(api, (await api.person()).client), ids: {} };
   if (viewer === "busy") return busyViewer(api, { ...ORDINARY, ...texts });
@@ -53,6 +154,11 @@ async function busyViewer(api: PlatformApi, { scope, denied }: Texts): Promise<S
   const requestId = await selfRequest(person, platform.connectionId, {
     requested_scope: ["data:read", "custom:orders:refund"],
     expires_in: 86_400,
+    constraints: [
+      { type: "max_amount", max_amount: 500, currency: "EUR" },
+      { type: "time_window", start: "08:00", end: "18:30", tz: "Europe/Berlin" },
+      { type: "geo_circle", lat: 52.52, lon: 13.4, radius_m: 50_000 },
+    ],
   });
   const rows = Array.from({ length: 60 }, (_, place) => ({
     account_id: person.accountId,

@@ -46,3 +46,10 @@ export async function openWindow(
   });
   return { page, context, complaints, close: () => context.close() };
 }
+
+/** Until a page is drawn, and its scripts have added to it what they add. */
+export async function drawn(page: Page): Promise<void> {
+  await page.evaluate(
+    "new Promise((done) => requestAnimationFrame(() => setTimeout(() => setTimeout(done))))",
+  );
+}

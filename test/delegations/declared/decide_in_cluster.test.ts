@@ -101,7 +101,11 @@ describe("a decision in a cluster", () => {
       .first();
     expect(certificate).toMatchObject({ approval_channel: "kubernetes", approved_by: person.accountId });
     const shown = await person.client.get(`/v1/service/delegations/requests/${answer.body.request_id}`);
-    expect(shown.body).toMatchObject({ status: "approved", decided_by: ANN });
+    expect(shown.body).toMatchObject({
+      status: "approved",
+      decided_by: ANN,
+      decided_in_cluster: "c1",
+    });
   });
 
   test("gives one certificate however often it is asked for", async () => {

@@ -50,7 +50,7 @@ describe("declaring a delegation", () => {
   test("files a request that its owner sees and approves, narrower", async () => {
     const { person, declare, agentId } = await ready();
     const id = newUid();
-    const filed = await declare({ expires_in: 3600 }, id);
+    const filed = await declare({ expires_in: 3600, requested_by: "ada@cluster" }, id);
     const requestId = String(filed.body.request_id);
     expect([filed.status, filed.body]).toEqual([
       200,
@@ -67,7 +67,19 @@ describe("declaring a delegation", () => {
       },
     ]);
     const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
-    expect(shown.body).toMatchObject({ status: "pending", agent_id: agentId, requested_expires_in: 3600 });
+    expect(shown.body).toMatchObject({
+      status: "pending",
+      agent_id: agentId,
+      agent: { custody_mode: "custodial" },
+      requested_by: null,
+      requested_expires_in: 3600,
+      declared_by: {
+        cluster_id: "c1",
+        namespace: "default",
+        name: id.slice("c1.".length),
+        requested_by: "ada@cluster",
+      },
+    });
     const { body: certificate } = await approve(person, requestId, ["data:read"]);
     expect((await declare({ expires_in: 3600 }, id)).body).toEqual({
       ...filed.body,

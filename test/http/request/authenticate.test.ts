@@ -119,6 +119,7 @@ describe("a session", () => {
       "onboardingStep",
       "organization",
       "person",
+      "serviceAdministrator",
       "sessionId",
     ]);
   });

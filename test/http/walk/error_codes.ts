@@ -150,6 +150,14 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   invalid_callback_url: (_, scene) => platforms(scene, { callback_url: "ftp://shop.example.com" }),
   invalid_constraints: (_, scene) =>
     ask(scene, { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }),
+  constraint_widened: async (_, scene) => {
+    const limit = (max_amount: number) => ({ type: "max_amount", max_amount, currency: "EUR" });
+    const { body } = await ask(scene, { constraints: [limit(5)] });
+    return scene.person.client.post(`/v1/service/delegations/requests/${String(body.request_id)}/approve`, {
+      approved_scope: [SCOPE],
+      constraints: [limit(6)],
+    });
+  },
   invalid_expiry: (_, scene) => ask(scene, { expires_at: "2001-01-01T00:00:00Z" }),
   invalid_principal: (_, scene) => acceptPrincipal(scene, scene.person.humanId),
   principal_limit: async (api, scene) => {

@@ -1,4 +1,6 @@
+import { partNames } from "../../../src/installation/part.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
+import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import { organizationCalls } from "./organization_calls.ts";
 import { SCOPE, type Scene } from "./scene.ts";
@@ -14,9 +16,6 @@ const question = (scene: Scene) => ({
   action: { name: SCOPE },
   resource: { type: "connection", id: scene.platform.connectionId },
 });
-
-const agentPath = ({ platform, agentId }: Scene) =>
-  `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
@@ -65,6 +64,11 @@ const hooks = Object.fromEntries(
 
 /** Calls of every operation that together give each of its own answers, errors aside. */
 export const ordinaryCalls: Record<string, Calls> = {
+  get_installation_part: async (_, { person }) =>
+    Promise.all(partNames.map((part) => person.client.get(`/v1/service/installation/parts/${part}`))),
+  list_suspended_endpoints: async (_, { person }) => [
+    await person.client.get("/v1/service/installation/suspended-endpoints?limit=1"),
+  ],
   send_code: async (api) => [
     await api.client().post("/v1/auth/email/send-code", { email: "a@example.test" }),
   ],
@@ -153,6 +157,11 @@ export const ordinaryCalls: Record<string, Calls> = {
     await scene.person.client.call("DELETE", `/v1/service/cluster-approvers/${scene.approverId}`),
   ],
   confirm_platform_adoption: async (_, scene) => [await adoption(scene, "PUT", platformPath(scene))],
+  get_platform_adoption: async (_, scene) => {
+    const read = () => scene.person.client.get(`${platformPath(scene)}/adoption`);
+    return [await read(), await adoption(scene, "PUT", platformPath(scene)).then(read)];
+  },
+  get_agent_adoption: async (_, scene) => [await scene.person.client.get(`${agentPath(scene)}/adoption`)],
   withdraw_platform_adoption: async (_, scene) => {
     await adoption(scene, "PUT", platformPath(scene));
     return [await adoption(scene, "DELETE", platformPath(scene))];
@@ -162,11 +171,15 @@ export const ordinaryCalls: Record<string, Calls> = {
     await adoption(scene, "PUT", agentPath(scene));
     return [await adoption(scene, "DELETE", agentPath(scene))];
   },
+  get_connection: async (_, { person, platform: { connectionId } }) => [
+    await person.client.get(`/v1/service/connections/${connectionId}`),
+  ],
   change_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
       body: { verifier_id: "https://shop.example.com", registry_answers: true },
     }),
   ],
+  get_callback: async (_, scene) => [await scene.person.client.get(sentPath(scene, "callback"))],
   set_callback: async (_, { person, platform: { connectionId } }) => {
     const put = (callback_url: string | null) =>
       person.client.call("PUT", `/v1/service/connections/${connectionId}/callback`, {
@@ -201,6 +214,9 @@ export const ordinaryCalls: Record<string, Calls> = {
   rotate_api_key: async (_, { person, platform: { connectionId } }) => [
     await person.client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 60 }),
   ],
+  end_former_api_keys: async (_, { person, platform: { connectionId } }) => [
+    await person.client.post(`/v1/service/connections/${connectionId}/end-former-keys`),
+  ],
   rotate_webhook_secret: async (_, scene) => [await secretCall(scene, "")],
   promote_webhook_secret: async (_, scene) => {
     await secretCall(scene, "");
@@ -209,53 +225,8 @@ export const ordinaryCalls: Record<string, Calls> = {
   remove_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`),
   ],
-  create_agent: async (_, scene) => [
-    await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
-      name: "bot",
-      agent_type: "robot",
-    }),
-  ],
-  list_agents: async (_, { person, platform: { connectionId } }) => [
-    await person.client.get(`/v1/service/connections/${connectionId}/agents`),
-  ],
-  get_agent: async (_, scene) => [
-    await scene.keyed("GET", agentPath(scene)),
-    await scene.person.client.get(agentPath(scene)),
-  ],
-  delete_agent: async (_, scene) => [await scene.keyed("DELETE", agentPath(scene))],
   list_scopes: async (api) => [await api.client().get("/v1/service/scopes")],
-  request_delegation: async (_, { person, platform: { connectionId } }) => [
-    await person.client.post("/v1/service/delegations/self-request", {
-      connection_id: connectionId,
-      requested_scope: [SCOPE],
-      expires_in: 3600,
-      constraints: [{ type: "max_amount", currency: "EUR", max_amount: 100 }],
-    }),
-  ],
-  list_delegation_requests: async (_, scene) => [
-    await scene.person.client.get("/v1/service/delegations/requests?limit=1"),
-    await scene.keyed("GET", "/v1/service/delegations/requests?status=pending"),
-  ],
-  get_delegation_request: async (_, { person, requestId }) => [
-    await person.client.get(`/v1/service/delegations/requests/${requestId}`),
-  ],
-  approve_delegation_request: async (_, { person, requestId }) => [
-    await person.client.post(`/v1/service/delegations/requests/${requestId}/approve`, {
-      approved_scope: [SCOPE],
-      expires_in: 3600,
-    }),
-  ],
-  deny_delegation_request: async (_, { person, requestId }) => [
-    await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, { reason: "no" }),
-  ],
-  list_delegations: async (_, { person }) => [await person.client.get("/v1/service/delegations")],
-  get_delegation: async (_, { person, certId }) => [
-    await person.client.get(`/v1/service/delegations/${certId}`),
-  ],
-  revoke_delegation: async (_, { person, certId }) => {
-    const revoke = () => person.client.post(`/v1/service/delegations/${certId}/revoke`, { reason: "over" });
-    return [await revoke(), await revoke()];
-  },
+  ...delegationCalls,
   create_challenge: async (_, scene) => [await scene.keyed("POST", "/v1/service/challenge")],
   present_proof: async (_, scene) => [
     await scene.keyed("POST", `${agentPath(scene)}/present`, { challenge: await scene.challenge() }),
@@ -274,6 +245,14 @@ export const ordinaryCalls: Record<string, Calls> = {
       }),
     ];
   },
+  try_proof: async (_, scene) => [
+    await scene.person.client.post(`${agentPath(scene)}/try`, { required_scope: SCOPE }),
+    await scene.person.client.post(`${agentPath(scene)}/try`, {
+      required_scope: "files:read",
+      cert_id: scene.certId,
+      context: { amount: 12.5, currency: "EUR" },
+    }),
+  ],
   report_outcome: async (_, scene) => [
     await scene.keyed("POST", `/v1/service/invocations/${scene.invocationId}/outcome`, {
       outcome: "executed",
@@ -302,6 +281,18 @@ export const ordinaryCalls: Record<string, Calls> = {
     await person.client.get("/v1/service/audit/personal?limit=25"),
     await person.client.get("/v1/service/audit/personal?event_type=proof.presented"),
   ],
+  export_audit_events: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal/export"),
+    await person.client.get("/v1/service/audit/personal/export?decision=allow&limit=1"),
+  ],
+  get_audit_event: async (_, scene) => [
+    await scene.person.client.get(`/v1/service/audit/personal/${scene.receiptId}`),
+  ],
+  check_receipt: async (_, scene) => {
+    const read = await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`);
+    const { receipt } = read.body;
+    return [await scene.person.client.post("/v1/service/receipts/check", { receipt })];
+  },
   count_decisions: async (_, { person }) => [
     await person.client.get("/v1/service/audit/personal/days"),
     await person.client.get("/v1/service/audit/personal/days?days=90"),

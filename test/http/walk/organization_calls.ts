@@ -55,6 +55,12 @@ export const organizationCalls = {
   withdraw_invitation: ofOrganization(async ({ person, invitationId }) => [
     await person.client.call("DELETE", `${ORGANIZATION}/invitations/${invitationId}`),
   ]),
+  read_invitation: ofOrganization(async ({ person }, api) => {
+    const invited = await api.person();
+    await person.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });
+    const token = await invitationTo(person, invited.email);
+    return [await invited.client.post(`${ORGANIZATION}/invitations/read`, { token })];
+  }),
   accept_invitation: ofOrganization(async ({ person }, api) => {
     const invited = await api.person();
     await person.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });

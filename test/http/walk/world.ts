@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll } from "vitest";
 import { createMailbox } from "../../../src/accounts/mail/mailbox.ts";
+import type { Mail } from "../../../src/accounts/mail/mailer.ts";
 import { createSessionTokens } from "../../../src/accounts/sessions/session_tokens.ts";
 import { createFindSession } from "../../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../../src/accounts/sign_in/codes.ts";
@@ -14,6 +15,8 @@ import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { createApiKeyRates } from "../../../src/http/request/api_key_rates.ts";
 import { createIdempotency } from "../../../src/http/request/idempotency.ts";
+import { openInstallation } from "../../../src/installation/open_installation.ts";
+import { readers } from "../../../src/installation/readers.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
 import type { TxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
@@ -36,7 +39,10 @@ import type { Person } from "../../support/platform_world.ts";
 import { migratedDatabase } from "../../support/postgres.ts";
 import { type OpenApiDocument, readOpenApiDocument } from "./openapi_document.ts";
 
-/** The whole API, with every operation that production mounts, and the document it publishes. */
+/**
+ * The whole API, with every operation that production mounts, and the document it publishes. Everybody
+ * administers its service.
+ */
 export type WholeApi = {
   url: string;
   /** Where the operator's operations are. */
@@ -65,9 +71,15 @@ export type WholeApiOptions = {
   lookupTxt?: TxtLookup;
   /** Default: none hold. */
   organizationRates?: (db: Database) => OrganizationRates;
+  /** What becomes of a mail before the mailbox has it; default: nothing. */
+  beforeMail?: (mail: Mail) => Promise<void>;
 };
 
-const noRates: OrganizationRates = { takeInvitation: async () => {}, takeLookup: async () => {} };
+const noRates: OrganizationRates = {
+  takeInvitation: async () => {},
+  giveBackInvitation: async () => {},
+  takeLookup: async () => {},
+};
 
 /** Starts the whole API on a database of its own, or on another's. */
 export async function startWholeApi(options: WholeApiOptions = {}): Promise<WholeApi> {
@@ -83,14 +95,26 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const clusters = createFakeCluster();
   const mailbox = createMailbox({ log, clock });
   const apiKeys = createApiKeyFinder({ db, clock, url, onError });
+  const limits = { presentPerMinute: 100_000, agentsPerDay: 100_000 };
+  const keyRates = createApiKeyRates({ db, clock, limits });
   const [baseUrl, metrics] = ["http://127.0.0.1", createMetrics()];
+  const installation = openInstallation({
+    ...{ url, db, clock, log, readers, version: "0.0.0", certificateFile: "none" },
+    vault: { health: async () => {} },
+  });
   const routes = apiRoutes({
     ...{ db, secretBox, clock, vault, log, decisions, patient, rated, apiKeys, baseUrl, clusters },
-    mailer: mailbox,
+    mailer: {
+      async send(mail) {
+        await options.beforeMail?.(mail);
+        await mailbox.send(mail);
+      },
+    },
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
     sendingRates: createSendingRates(db),
     lookupTxt: options.lookupTxt ?? (async (name) => (name.includes("missing") ? "absent" : "found")),
+    acceptUrl: "https://console.test/accept",
     organizationRates: options.organizationRates?.(db) ?? noRates,
     rates: createClientRates({ db, sends: options.perIp ?? 100_000, tries: 100_000 }),
     bounds: { perClient: 100_000, perDay: 100_000 },
@@ -99,8 +123,10 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     accountCeiling: undefined,
     metrics,
     refusedPerMinute: 100_000,
+    takePresent: (caller) => keyRates.take("present", caller),
     callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),
     findApiKey: apiKeys.find,
+    installation,
     word: "service",
   });
   const document = openApiDocument(routes, { baseUrl, word: "service", version: "0.0.0" });
@@ -116,12 +142,13 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
+      isServiceAdministrator: () => true,
       identifyOperator: anyClusterWith(OPERATOR_TOKEN),
       isLeader: createIsLeader({ db }),
     },
     idempotency: createIdempotency({ db, secretBox, clock, log }),
     activity: createActivity({ db, clock, log }),
-    rates: createApiKeyRates({ db, clock, limits: { presentPerMinute: 100_000, agentsPerDay: 100_000 } }),
+    rates: keyRates,
     log,
     clock,
     metrics,
@@ -149,6 +176,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     async stop() {
       await Promise.all([server.stop(1_000), operatorServer.stop(1_000)]);
       await apiKeys.close();
+      await installation.close();
       await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
       await database?.drop();
     },

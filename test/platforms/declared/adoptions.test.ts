@@ -35,7 +35,7 @@ const rowOf = (platformId: string) => api.db("platforms").where({ platform_id: p
 
 describe("taking over a platform", () => {
   test("needs the owner's confirmation, which says which object, and is used once", async () => {
-    const { platform, confirm, wish } = await registered();
+    const { person, platform, confirm, wish } = await registered();
     const id = newUid();
     const refused = await put(id, wish());
     expect([refused.status, errorCode(refused)]).toEqual([409, "adoption_not_confirmed"]);
@@ -45,11 +45,13 @@ describe("taking over a platform", () => {
     }
     const confirmed = await confirm();
     expect(confirmed.body).toEqual({ ...here, confirmed_at: expect.any(String) });
+    const waiting = async () => (await person.client.get(adoption(platform.platformId))).body;
+    expect(await waiting()).toEqual({ adoption: confirmed.body });
     const taken = await put(id, wish());
     expect([taken.status, taken.body.platform_id]).toEqual([200, platform.platformId]);
     expect(await put(id, wish())).toMatchObject({ status: 200, body: taken.body });
     expect(await put(id, wish({ adopt: undefined }))).toMatchObject({ status: 200, body: taken.body });
-    expect(await api.db("adoptions").where({ adopted_id: platform.platformId })).toEqual([]);
+    expect(await waiting()).toEqual({ adoption: null });
     expect(errorCode(await put(newUid(), wish({ object: { namespace: "default", name: "other" } })))).toBe(
       "adoption_not_confirmed",
     );

@@ -1,0 +1,122 @@
+import type { CertificateAnswer } from "../../delegations/answers.ts";
+import { type Html, html } from "../../html/html.ts";
+import { decisionRules, explainDecision } from "../../proofs/verify/explain.ts";
+import type { Constraint } from "../../protocol/constraints/constraints.ts";
+import type { Texts } from "../texts/en.ts";
+import { badge, type Tone } from "./badge.ts";
+import { facts } from "./facts.ts";
+import { limitList } from "./limits/limit_list.ts";
+import { table } from "./listing.ts";
+import { scopeList } from "./scopes.ts";
+import { time } from "./time.ts";
+
+/** What is known of a decision besides its reason; what is not known is left out of the words. */
+export type DecisionFacts = {
+  requiredScope?: string | undefined;
+  certificate?:
+    | Pick<
+        CertificateAnswer,
+        "approved_scope" | "issued_at" | "expires_at" | "revoked_at" | "revoke_reason" | "cert_json"
+      >
+    | undefined;
+  /** What the platform may be lent today. */
+  ceiling?: readonly string[] | undefined;
+  /** Why not, as verify said it. */
+  detail?: string | null | undefined;
+};
+
+type Check = ReturnType<typeof explainDecision>[number];
+
+const TONES: Record<Check["outcome"], Tone> = { passed: "good", failed: "bad", not_reached: "plain" };
+
+/**
+ * Every rule of a decision as passed, failed or not reached, by the decision's reason; `undefined` where
+ * there is no decision. Those about the proof itself are folded away.
+ */
+export function ruleTables({ explain: words }: Texts, reason: string | undefined): Html {
+  const checks = explainDecision(reason);
+  const of = (wanted: "evidence" | "permission") =>
+    checks.filter((_, at) => decisionRules[at]?.kind === wanted);
+  const [evidence, permission] = [of("evidence"), of("permission")];
+  const passed = evidence.filter(({ outcome }) => outcome === "passed").length;
+  const rules = (caption: string, items: readonly Check[]) =>
+    table({
+      caption,
+      columns: [
+        { label: words.rule, cell: ({ name }) => words.rules[name] ?? name },
+        { label: words.result, cell: ({ outcome }) => badge(words.outcomes[outcome], TONES[outcome]) },
+      ],
+      items,
+      empty: "",
+    });
+  return html`<h3>${words.genuine}</h3>
+    <p class="quiet">${words.genuineHint}</p>
+    <details><summary>${words.passed(passed, evidence.length)}</summary>${rules(words.genuine, evidence)}</details>
+    <h3>${words.permitted}</h3>
+    <p class="quiet">${words.permittedHint}</p>
+    ${rules(words.permitted, permission)}`;
+}
+
+/**
+ * What would have been needed, by the reason of a decision or the code of why there is none, with the values
+ * at hand.
+ */
+export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
+  const words = texts.explain;
+  const needed = Object.hasOwn(words.neededFor, reason) ? words.neededFor[reason] : undefined;
+  const values = valuesFor(texts, reason, known).filter((entry) => entry !== false);
+  return html`<p>${needed ?? words.other}</p>${values.length > 0 && facts(values)}`;
+}
+
+type Values = Parameters<typeof facts>[0];
+
+function valuesFor(texts: Texts, reason: string, known: DecisionFacts): Values {
+  const words = texts.explain;
+  const { requiredScope, certificate, ceiling, detail } = known;
+  const asked: Values[number] = requiredScope !== undefined && [
+    words.asked,
+    html`<code>${requiredScope}</code>`,
+  ];
+  switch (reason) {
+    case "not_delegated":
+      return [
+        asked,
+        certificate !== undefined && [
+          words.granted,
+          certificate.approved_scope.length === 0 ? words.nothing : scopeList(certificate.approved_scope),
+        ],
+      ];
+    case "ceiling_exceeded":
+      return [asked, ceiling !== undefined && [words.ceiling, scopeList(ceiling)]];
+    case "not_yet_valid":
+      return [certificate !== undefined && [words.begins, time(certificate.issued_at)]];
+    case "delegation_expired":
+    case "delegation_revoked":
+    case "no_active_delegation":
+      return endsOf(words, certificate);
+    case "constraint_denied":
+    case "constraint_unverifiable":
+    case "constraint_unknown":
+      return [
+        certificate !== undefined && [words.constraints, limitList(texts, constraintsOf(certificate))],
+        typeof detail === "string" && [words.detail, html`<span class="mono">${detail}</span>`],
+      ];
+    default:
+      return [];
+  }
+}
+
+function endsOf(words: Texts["explain"], certificate: DecisionFacts["certificate"]): Values {
+  if (certificate === undefined) return [];
+  const { revoked_at, revoke_reason, expires_at } = certificate;
+  return [
+    revoked_at !== null && [words.revoked, time(revoked_at)],
+    revoke_reason !== null && [words.revokeReason, revoke_reason],
+    revoked_at === null && expires_at !== null && [words.ended, time(expires_at)],
+  ];
+}
+
+/** The constraints of a certificate, in its signed form. */
+export function constraintsOf({ cert_json }: Pick<CertificateAnswer, "cert_json">): Constraint[] {
+  return (cert_json.constraints ?? []) as Constraint[];
+}

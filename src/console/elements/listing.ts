@@ -1,0 +1,59 @@
+import { type Html, html, type Piece } from "../../html/html.ts";
+import type { Visit } from "../core/page.ts";
+
+/** A column of a table: its heading, and its cell for an item. The first column names its row. */
+export type Column<Item> = { label: string; cell(item: Item): Piece };
+
+type Table<Item> = {
+  caption: string;
+  columns: readonly Column<Item>[];
+  items: readonly Item[];
+  empty: Piece;
+};
+
+/**
+ * Items as a table. On a narrow screen each is a block, its cells below each other with their headings; the
+ * roles keep it a table there for screen readers.
+ */
+export function table<Item>({ caption, columns, items, empty }: Table<Item>): Html {
+  if (items.length === 0) return html`<p class="quiet">${empty}</p>`;
+  return html`<table class="listing" role="table">
+    <caption class="hidden-label">${caption}</caption>
+    <thead role="rowgroup"><tr role="row">${columns.map(({ label }) => html`<th scope="col" role="columnheader">${label}</th>`)}</tr></thead>
+    <tbody role="rowgroup">${items.map((item) => row(columns, item))}</tbody>
+  </table>`;
+}
+
+function row<Item>(columns: readonly Column<Item>[], item: Item): Html {
+  return html`<tr role="row">${columns.map(({ label, cell }, place) =>
+    place === 0
+      ? html`<th scope="row" role="rowheader">${cell(item)}</th>`
+      : html`<td role="cell" data-label=${label}>${cell(item)}</td>`,
+  )}</tr>`;
+}
+
+/** The way to what comes after this page of a list, and back to its beginning. */
+export function pager(visit: Visit, nextCursor: string | null): Html | undefined {
+  const { query, texts, own, path } = visit;
+  const { cursor, notice, ...filters } = query;
+  if (cursor === undefined && nextCursor === null) return undefined;
+  return html`<nav class="actions" aria-label=${texts.listing.pages}>
+    ${cursor !== undefined && html`<a href=${own(path, filters)}>${texts.listing.first}</a>`}
+    ${nextCursor !== null && html`<a class="button quiet" rel="next" href=${own(path, { ...filters, cursor: nextCursor })}>${texts.listing.next}</a>`}
+  </nav>`;
+}
+
+/** A form that narrows a list down: its fields are named like the page's query. Empty ones narrow nothing. */
+export function filterForm(visit: Visit, { label, content }: { label: string; content: Piece }): Html {
+  const { texts, own, path } = visit;
+  return html`<form method="get" action=${own(path)} class="filters" role="search" aria-label=${label}>
+    ${content}
+    <p class="actions"><button type="submit" class="quiet">${texts.listing.filter}</button>
+    <a href=${own(path)}>${texts.listing.all}</a></p>
+  </form>`;
+}
+
+/** The query of a filter form, without the fields that are empty. */
+export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
+  return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
+}

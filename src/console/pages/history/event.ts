@@ -1,0 +1,127 @@
+import type { NamedEntry } from "../../../audit/named_entry.ts";
+import type { ReceiptAnswer } from "../../../audit/receipt_route.ts";
+import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { Call } from "../../core/calls.ts";
+import { page, signedIn, type Visit } from "../../core/page.ts";
+import { decisionBadge, reasonText } from "../../elements/decision.ts";
+import { neededFor, ruleTables } from "../../elements/explained.ts";
+import { facts } from "../../elements/facts.ts";
+import { time } from "../../elements/time.ts";
+import { outcomeCard, receiptCard } from "./receipt_card.ts";
+
+type Shown = {
+  event: NamedEntry;
+  receipt: ReceiptAnswer | undefined;
+  certificate: CertificateAnswer | undefined;
+  ceiling: readonly string[] | undefined;
+};
+
+/** One event of the history: what was asked, what was decided and why, and its receipt. */
+export const eventPage = page<Shown>({
+  id: "history_event",
+  path: "/console/history/{event_id}",
+  access: "onboarded",
+  operations: ["get_audit_event", "get_receipt", "get_delegation", "get_platform"],
+  load,
+  title: ({ texts }, { event: { details } }) => {
+    const words = texts.history.event;
+    return details.decision === undefined ? words.presented : words.title[details.decision];
+  },
+  back: ({ at, texts }) => ({ to: at("/history"), text: texts.history.title }),
+  render(visit, shown) {
+    const { event, receipt } = shown;
+    const { history: words, explain } = visit.texts;
+    const { decision, decision_reason: reason } = event.details;
+    return html`${decision === undefined && html`<p class="lead">${words.event.presentedLead}</p>`}
+      <section class="card"><h2>${words.event.facts}</h2>${whatHappened(visit, shown)}</section>
+      ${decision !== undefined && decision !== "allow" && needed(visit, shown)}
+      ${receipt !== undefined && outcomeCard(visit, receipt)}
+      ${decision !== undefined && html`<section class="card"><h2>${words.event.rules}</h2>${ruleTables({ ...visit.texts, explain }, reason)}</section>`}
+      ${receipt !== undefined && receiptCard(visit, event, receipt)}`;
+  },
+});
+
+async function load({ call, params }: Visit): Promise<Shown> {
+  const event = await call("get_audit_event", { params });
+  const { receipt_id, decision_reason: reason } = event.details;
+  const [receipt, certificate, platform] = await Promise.all([
+    receipt_id === undefined ? undefined : call("get_receipt", { params: { receipt_id } }),
+    findCertificate(call, event),
+    reason === "ceiling_exceeded" && event.platform_id !== null
+      ? call("get_platform", { params: { platform_id: event.platform_id } }).catch(unlessGone)
+      : undefined,
+  ]);
+  return { event, receipt, certificate, ceiling: platform?.default_allowed_scopes };
+}
+
+/** The certificate that was decided on, when it is the account's own. */
+async function findCertificate(call: Call, { cert_id }: NamedEntry): Promise<CertificateAnswer | undefined> {
+  if (cert_id === null) return undefined;
+  return call("get_delegation", { params: { cert_id } }).catch(unlessGone);
+}
+
+function unlessGone(error: unknown): undefined {
+  if (error instanceof ApiError && error.code === "not_found") return undefined;
+  throw error;
+}
+
+function whatHappened(visit: Visit, { event, certificate }: Shown): Html {
+  const { texts } = visit;
+  const words = texts.history.event;
+  const { details } = event;
+  const reason = reasonText(texts, details);
+  return facts([
+    [words.decided, time(event.occurred_at)],
+    [
+      texts.history.result,
+      html`${decisionBadge(texts, details)}${reason !== undefined && html`${" "}${reason}`}`,
+    ],
+    details.required_scope !== undefined && [words.asked, html`<code>${details.required_scope}</code>`],
+    details.action_profile !== undefined && [words.action, details.action_profile],
+    [words.agent, agentOf(visit, event)],
+    [words.platform, platformOf(visit, event)],
+    event.cert_id !== null && [words.certificate, certificateOf(visit, event.cert_id, certificate)],
+    event.human_id !== null && [words.human, humanOf(visit, event.human_id)],
+    [words.id, html`<span class="mono">${event.event_id}</span>`],
+  ]);
+}
+
+function agentOf({ at, texts }: Visit, { agent_id, agent_name }: NamedEntry): Html {
+  const words = texts.history.event;
+  const id = html`<span class="mono quiet">${agent_id}</span>`;
+  const all = html`<a href=${at("/history", { agent_id })}>${words.only.agent}</a>`;
+  if (agent_name === null) return html`${words.foreignAgent} ${id}<br />${all}`;
+  return html`<a href=${at(`/agents/${agent_id}`)}>${agent_name}</a> ${id}<br />${all}`;
+}
+
+function platformOf({ at, texts }: Visit, event: NamedEntry): Html {
+  const words = texts.history.event;
+  const { platform_id, platform_name, connection_id, details } = event;
+  if (details.verifier !== undefined) {
+    const { platform_name: name, organization_name } = details.verifier;
+    return html`${words.verifier(name, organization_name)}, ${words.foreign}`;
+  }
+  if (platform_id === null) return html`<span class="mono">${connection_id}</span>`;
+  return html`<a href=${at(`/platforms/${platform_id}`)}>${platform_name}</a>`;
+}
+
+function certificateOf({ at, texts }: Visit, certId: string, certificate: Shown["certificate"]): Html {
+  const words = texts.history.event;
+  const id = html`<span class="mono">${certId}</span>`;
+  const own = certificate === undefined ? id : html`<a href=${at(`/delegations/${certId}`)}>${id}</a>`;
+  return html`${own}<br /><a href=${at("/history", { cert_id: certId })}>${words.only.certificate}</a>`;
+}
+
+function humanOf(visit: Visit, humanId: string): Html {
+  const words = visit.texts.history.event;
+  const isOwn = visit.account === undefined && signedIn(visit).human_id === humanId;
+  return html`${isOwn && `${words.own} `}<span class=${isOwn ? "mono quiet" : "mono"}>${humanId}</span>`;
+}
+
+function needed(visit: Visit, { event, certificate, ceiling }: Shown): Html {
+  const { required_scope, decision_reason = "" } = event.details;
+  return html`<section class="card"><h2>${visit.texts.explain.needed}</h2>
+    ${neededFor(visit.texts, decision_reason, { requiredScope: required_scope, certificate, ceiling })}</section>`;
+}

@@ -1,0 +1,148 @@
+import type { NamedEntry } from "../../../audit/named_entry.ts";
+import { addSeconds } from "../../../clock.ts";
+import { ApiError } from "../../../errors.ts";
+import { type Html, html, type Piece } from "../../../html/html.ts";
+import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import { sentence } from "../../core/answers.ts";
+import { page, Unchanged, type Visit } from "../../core/page.ts";
+import { decisionBadge, reasonText } from "../../elements/decision.ts";
+import { pager, table } from "../../elements/listing.ts";
+import { staleNote } from "../../elements/stale.ts";
+import { time } from "../../elements/time.ts";
+import { historyFilter } from "./filter_form.ts";
+import { askedFor, FILTER_FIELDS, isNarrowed } from "./filters.ts";
+
+const SHOWN = "25";
+/** Seconds after which a moment has all its events: one that is being written has the moment it began. */
+const SETTLED = 10;
+
+type History = {
+  events: NamedEntry[];
+  nextCursor: string | null;
+  platforms: PlatformAnswer[];
+  /** Why the filters cannot be used. */
+  fault?: string;
+};
+
+/** The history: newest first, narrowed down, kept up to date while somebody looks. */
+export const historyPage = page<History>({
+  id: "history",
+  path: "/console/history",
+  access: "onboarded",
+  operations: ["export_audit_events", "list_platforms"],
+  navigation: { order: 50, label: (texts) => texts.history.title, also: ["/console/receipts"] },
+  load,
+  title: ({ texts }) => texts.history.title,
+  render: (visit, history) => html`<p class="lead">${visit.texts.history.lead}</p>
+    ${historyFilter(visit, history.platforms)}
+    ${history.fault === undefined ? list(visit, history) : fault(visit, history.fault)}`,
+});
+
+async function load(visit: Visit): Promise<History> {
+  const asked = askedFor(visit);
+  await refuseSeen(visit, asked);
+  const { items: platforms } = await visit.call("list_platforms", { query: { limit: "100" } });
+  try {
+    const query = { ...asked, limit: SHOWN, cursor: visit.query.cursor };
+    const { events, next_cursor } = await visit.call("export_audit_events", { query });
+    return { events, nextCursor: next_cursor, platforms };
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
+    return { events: [], nextCursor: null, platforms, fault: error.message };
+  }
+}
+
+/**
+ * Ends the visit of a page that is open and asks whether there is news, when there is none: `fresh` is a
+ * moment, and `seen` how many events it has from that moment on.
+ */
+async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
+  const { fresh, seen } = query;
+  if (fresh === undefined || seen === undefined) return;
+  const since = asked.since !== undefined && asked.since > fresh ? asked.since : fresh;
+  const { events } = await call("export_audit_events", {
+    query: { ...asked, since, limit: String(Number(seen) + 1) },
+  });
+  if (events.length === Number(seen)) throw new Unchanged();
+}
+
+function list(visit: Visit, { events, nextCursor }: History): Html {
+  const words = visit.texts.history;
+  const isFirst = visit.query.cursor === undefined;
+  const isLive = isFirst && !visit.query.to;
+  return html`<section class="card">
+    ${isLive && liveTail(visit)}
+    <div id="events" ...${isLive ? (tailOf(visit, events) as unknown as Piece) : undefined}>
+      ${isLive && staleNote(visit.texts)}
+      ${table({
+        caption: words.table,
+        columns: [
+          { label: words.when, cell: (event) => when(visit, event) },
+          { label: words.result, cell: (event) => decisionBadge(visit.texts, event.details) },
+          {
+            label: words.scope,
+            cell: ({ details }) => details.required_scope && html`<code>${details.required_scope}</code>`,
+          },
+          { label: words.reason, cell: ({ details }) => reasonText(visit.texts, details) },
+          {
+            label: words.agent,
+            cell: (event) => event.agent_name ?? html`<span class="mono">${event.agent_id}</span>`,
+          },
+          { label: words.platform, cell: (event) => platformOf(visit, event) },
+        ],
+        items: events,
+        empty: isNarrowed(visit) || !isFirst ? words.nothing : words.empty,
+      })}
+      ${pager(visit, nextCursor)}
+    </div>
+  </section>
+  ${events.length > 0 && files(visit)}
+  <p><a href=${visit.at("/receipts/check")}>${words.check}</a></p>`;
+}
+
+function when({ at }: Visit, { event_id, occurred_at }: NamedEntry): Html {
+  return html`<a href=${at(`/history/${event_id}`)} data-row=${event_id}>${time(occurred_at)}</a>`;
+}
+
+function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): Html | string {
+  if (details.verifier === undefined) return platform_name ?? "";
+  return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
+}
+
+/** The buttons and words of a list that is kept up to date; without scripts, a link. */
+function liveTail({ texts, own, path, query }: Visit): Html {
+  const { live, newer } = texts.history;
+  return html`<p class="actions">
+    <a href=${own(path, pick(query))} data-tail-link>${newer}</a>
+    <button type="button" class="quiet small" data-tail="events" data-on=${live.on} data-off=${live.off} hidden>${live.on}</button>
+    <span role="status" class="quiet" data-tail-news=${live.news}></span>
+  </p>`;
+}
+
+/** By what a list that is open asks whether there is news. */
+function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
+  const fresh = addSeconds(now, -SETTLED).toISOString();
+  const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;
+  return {
+    "hx-get": own(path, { ...pick(query), fresh, seen: String(seen) }),
+    "hx-trigger": "tail",
+    "hx-select": "#events",
+    "hx-swap": "outerHTML",
+  };
+}
+
+function files({ own, path, query, texts }: Visit): Html {
+  const words = texts.history;
+  const to = (format: string) => own(`${path}/export`, { ...pick(query), format });
+  return html`<section class="card"><h2>${words.keep}</h2><p>${words.keepLead}</p>
+    <p class="actions"><a class="button quiet" href=${to("csv")}>${words.csv}</a>
+    <a class="button quiet" href=${to("ndjson")}>${words.ndjson}</a></p></section>`;
+}
+
+function fault({ texts }: Visit, message: string): Html {
+  return html`<p class="refusal" role="alert">${texts.history.wrong} ${sentence(message)}</p>`;
+}
+
+function pick(query: Visit["query"]): Record<string, string | undefined> {
+  return Object.fromEntries(FILTER_FIELDS.map((field) => [field, query[field] || undefined]));
+}

@@ -1,0 +1,93 @@
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { Answers } from "../../core/calls.ts";
+import { page, signedIn, type Visit } from "../../core/page.ts";
+import { ACCOUNT } from "../../core/places.ts";
+import { facts } from "../../elements/facts.ts";
+import { choiceField } from "../../elements/forms/fields.ts";
+import { form } from "../../elements/forms/form.ts";
+import { time } from "../../elements/time.ts";
+import { roleChoices } from "./role_choices.ts";
+
+type Member = Answers["change_organization_member"];
+type Data = { member: Member; isLastOwner: boolean };
+
+/** A member, to be given another role or removed. */
+export const memberPage = page<Data>({
+  id: "organization_member",
+  path: "/console/organization/members/{account_id}",
+  access: "onboarded",
+  about: "organization",
+  operations: ["change_organization_member", "remove_organization_member", "list_organization_members"],
+  async load(visit) {
+    const { members } = await visit.call("list_organization_members");
+    const member = members.find(({ account_id }) => account_id === visit.params.account_id);
+    if (member === undefined) throw new ApiError("not_found");
+    return { member, isLastOwner: isLastOwner(members, member) };
+  },
+  title: ({ texts }, { member }) => texts.organization.memberTitle(nameOf(member)),
+  back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
+  render: (visit, data) => html`${known(visit, data)}${data.isLastOwner ? undefined : changes(visit, data)}`,
+  forms: {
+    role: {
+      errorFields: { last_owner: "role" },
+      async submit({ call, params, at }, fields) {
+        await call("change_organization_member", { params, body: { role: fields.get("role") } });
+        return { to: at("/organization"), notice: "role_changed" };
+      },
+    },
+    remove: {
+      async submit({ call, params, at, own, session }) {
+        await call("remove_organization_member", { params });
+        if (session?.account_id === params.account_id) return { to: own(ACCOUNT), notice: "left" };
+        return { to: at("/organization"), notice: "member_removed" };
+      },
+    },
+  },
+});
+
+/** Whether nobody would be an owner without this member. */
+export function isLastOwner(members: readonly Member[], { account_id, role }: Member): boolean {
+  return role === "owner" && !members.some((each) => each.role === "owner" && each.account_id !== account_id);
+}
+
+function nameOf({ first_name, last_name, email }: Member): string {
+  return [first_name, last_name].filter(Boolean).join(" ") || email;
+}
+
+function known(visit: Visit, { member, isLastOwner }: Data): Html {
+  const { organization: words, acting, ownAccount } = visit.texts;
+  return html`<section class="card">${facts([
+    [ownAccount.email, member.email],
+    [
+      words.role,
+      html`${acting.roles[member.role]}<br /><span class="quiet">${acting.roleHints[member.role]}</span>`,
+    ],
+    [words.joined, time(member.joined_at)],
+  ])}
+  ${member.account_id === signedIn(visit).account_id && html`<p class="below">${words.itsYou}</p>`}
+  ${isLastOwner && html`<p class="refusal below">${words.lastOwner}</p>`}</section>`;
+}
+
+function changes(visit: Visit, { member }: Data): Html {
+  const { organization: words } = visit.texts;
+  return html`<section class="card"><h2>${words.roleTitle}</h2><p class="quiet">${words.roleLead}</p>
+    ${form(visit, {
+      name: "role",
+      content: choiceField(visit, {
+        form: "role",
+        name: "role",
+        label: words.role,
+        value: member.role,
+        choices: roleChoices(visit.texts),
+      }),
+      submit: words.saveRole,
+    })}</section>
+  <section class="card"><h2>${words.removeTitle}</h2>
+    ${form(visit, {
+      name: "remove",
+      content: html`<p class="quiet">${words.removeLead}</p>`,
+      submit: words.remove,
+      tone: "danger",
+    })}</section>`;
+}

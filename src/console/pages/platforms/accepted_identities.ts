@@ -1,0 +1,175 @@
+import { addSeconds } from "../../../clock.ts";
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
+import { type Form, page, type Visit } from "../../core/page.ts";
+import { badge } from "../../elements/badge.ts";
+import { copyable } from "../../elements/copyable.ts";
+import { selectField, textField } from "../../elements/forms/fields.ts";
+import { form } from "../../elements/forms/form.ts";
+import { pickedScopes, scopePicker } from "../../elements/forms/scope_picker.ts";
+import { pager, table } from "../../elements/listing.ts";
+import { scopeList } from "../../elements/scopes.ts";
+import { time } from "../../elements/time.ts";
+import { declaredNote } from "./shown.ts";
+
+const DAY_SECONDS = 86_400;
+
+type Loaded = Awaited<ReturnType<typeof load>>;
+
+/** Whose authority a platform takes besides its own account's. */
+export const acceptedIdentitiesPage = page<Loaded>({
+  id: "accepted_identities",
+  path: "/console/platforms/{platform_id}/accepted",
+  access: "onboarded",
+  operations: [
+    "list_accepted_principals",
+    "accept_principal",
+    "end_accepted_principal",
+    "get_platform",
+    "list_scopes",
+  ],
+  load,
+  title: ({ texts }) => texts.platforms.acceptedTitle,
+  back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
+  render(visit, loaded) {
+    const { platform } = loaded;
+    const words = visit.texts.platforms;
+    return html`<p class="lead">${words.acceptedLead(platform.name)}</p>
+      ${declaredNote(visit, platform)}
+      ${list(visit, loaded)}
+      ${ownIdentity(visit)}
+      ${visit.may("accept_principal") && platform.declared_by === null && accepting(visit, loaded)}
+      ${visit.may("end_accepted_principal") && loaded.items.length > 0 && ending(visit, loaded)}`;
+  },
+  forms: { accept: acceptForm(), end: endForm() },
+});
+
+async function load({ call, params, query }: Visit) {
+  const [platform, { items, next_cursor }, vocabulary] = await Promise.all([
+    call("get_platform", { params }),
+    call("list_accepted_principals", { params, query: { cursor: query.cursor } }),
+    call("list_scopes"),
+  ]);
+  return { platform, items, next_cursor, vocabulary };
+}
+
+function list(visit: Visit, { items, next_cursor }: Loaded): Html {
+  const words = visit.texts.platforms;
+  return html`<section class="card">${table({
+    caption: words.acceptedTitle,
+    items,
+    empty: words.noneAccepted,
+    columns: [
+      { label: words.human, cell: ({ human_id }) => html`<code>${human_id}</code>` },
+      { label: words.scopes, cell: ({ scopes }) => scopeList(scopes) },
+      { label: words.until, cell: ({ accepted_until }) => until(visit, accepted_until) },
+    ],
+  })}</section>${pager(visit, next_cursor)}`;
+}
+
+function until({ texts, now }: Visit, end: string | null): Html | string {
+  const { noEnd, untilEnded } = texts.platforms;
+  if (end === null) return noEnd;
+  return html`${time(end)} ${Date.parse(end) <= now.getTime() && badge(untilEnded, "warn")}`;
+}
+
+/** What others need to accept this account; an organization's is not the person's own. */
+function ownIdentity({ texts, session, account }: Visit): Html | undefined {
+  const isOwn = account === undefined || account === session?.account_id;
+  if (session?.human_id == null || !isOwn) return undefined;
+  return html`<p class="own">${texts.platforms.ownIdentity} ${copyable(texts, { id: "own-identity", text: session.human_id })}</p>`;
+}
+
+function ending(visit: Visit, { items }: Loaded): Html {
+  const words = visit.texts.platforms;
+  return html`<section class="card"><h2>${words.endAcceptance}</h2>${form(visit, {
+    name: "end",
+    once: true,
+    content: selectField(visit, {
+      form: "end",
+      name: "human_id",
+      label: words.human,
+      hint: words.endAcceptanceHint,
+      choices: items.map(({ human_id }) => ({ value: human_id, label: human_id })),
+    }),
+    submit: words.endSubmit,
+    tone: "danger",
+  })}</section>`;
+}
+
+function accepting(visit: Visit, { vocabulary }: Loaded): Html {
+  const words = visit.texts.platforms;
+  return html`<section class="card"><h2>${words.accept}</h2>${form(visit, {
+    name: "accept",
+    content: html`${textField(visit, {
+      form: "accept",
+      name: "human_id",
+      label: words.human,
+      hint: words.acceptHint,
+      attributes: { maxlength: 32, autocomplete: "off", spellcheck: "false" },
+    })}
+    ${scopePicker(visit, { form: "accept", name: "scopes", label: words.acceptScopes, hint: words.acceptScopesHint, vocabulary })}
+    ${textField(visit, {
+      form: "accept",
+      name: "last_day",
+      label: words.lastDay,
+      hint: words.lastDayHint,
+      required: false,
+      attributes: { type: "date" },
+    })}`,
+    submit: words.acceptSubmit,
+  })}</section>`;
+}
+
+function acceptForm(): Form {
+  return {
+    errorFields: { invalid_principal: "human_id", invalid_scopes: "scopes", invalid_expiry: "last_day" },
+    faults: ({ platforms }) => ({ scopes: platforms.ceilingEmpty }),
+    async submit(visit, fields) {
+      const human_id = fields.get("human_id").trim().toLowerCase();
+      if (!/^[0-9a-f]{32}$/.test(human_id)) {
+        throw new ApiError("invalid_principal", visit.texts.platforms.notAnIdentity);
+      }
+      const params = { ...visit.params, human_id };
+      const body = {
+        scopes: pickedScopes(fields, "scopes"),
+        accepted_until: endOf(visit, fields.get("last_day")),
+      };
+      await visit.call("accept_principal", { params, body }).catch((error: unknown) => {
+        throw refusedIdentity(visit, error);
+      });
+      return { to: visit.at(`/platforms/${visit.params.platform_id}/accepted`), notice: "accepted" };
+    },
+  };
+}
+
+/** A refused identity in a person's words: it is nobody's, or the account's own. */
+function refusedIdentity({ texts }: Visit, error: unknown): unknown {
+  const { nobodysIdentity, alwaysCounts } = texts.platforms;
+  const said = { not_found: nobodysIdentity, invalid_principal: alwaysCounts };
+  if (!(error instanceof ApiError) || !(error.code in said)) return error;
+  return new ApiError("invalid_principal", said[error.code as keyof typeof said]);
+}
+
+/** The end of a day in UTC. Throws `invalid_expiry` for what is no day, is over, or ends after year 9999. */
+function endOf({ texts, now }: Visit, day: string): string | null {
+  if (day === "") return null;
+  const { noSuchDay, dayIsOver, dayTooLate } = texts.platforms;
+  const start = new Date(`${day}T00:00:00Z`);
+  const isDay = !Number.isNaN(start.getTime()) && start.toISOString().startsWith(`${day}T`);
+  if (!isDay) throw new ApiError("invalid_expiry", noSuchDay);
+  const end = addSeconds(start, DAY_SECONDS);
+  if (end <= now) throw new ApiError("invalid_expiry", dayIsOver);
+  if (end.getUTCFullYear() > 9_999) throw new ApiError("invalid_expiry", dayTooLate);
+  return end.toISOString();
+}
+
+function endForm(): Form {
+  return {
+    async submit(visit, fields) {
+      const params = { ...visit.params, human_id: fields.get("human_id") };
+      await visit.call("end_accepted_principal", { params, once: true });
+      return { to: visit.at(`/platforms/${visit.params.platform_id}/accepted`), notice: "acceptance_ended" };
+    },
+  };
+}

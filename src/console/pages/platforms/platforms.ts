@@ -1,0 +1,72 @@
+import { html } from "../../../html/html.ts";
+import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import { page, type Visit } from "../../core/page.ts";
+import { badge } from "../../elements/badge.ts";
+import { pager, table } from "../../elements/listing.ts";
+import { time } from "../../elements/time.ts";
+import { callbackBadge, declaredWords, isOrganization, publishBadge } from "./shown.ts";
+
+/** The account's platforms, and the way to register one. */
+export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
+  id: "platforms",
+  path: "/console/platforms",
+  access: "onboarded",
+  operations: ["list_platforms", "list_namespace_bindings"],
+  navigation: {
+    order: 40,
+    label: (texts) => texts.platforms.navigation,
+    also: ["/console/connections", "/console/clusters"],
+  },
+  load,
+  title: ({ texts }) => texts.platforms.title,
+  render(visit, { items, next_cursor, asking }) {
+    const words = visit.texts.platforms;
+    const isOneOnly = !isOrganization(visit) && items.length > 0;
+    return html`<p class="lead">${words.lead}</p>
+      ${
+        asking > 0 &&
+        html`<p class="notice">${visit.texts.clusters.asking(asking)}. <a href=${visit.at("/clusters")}>${visit.texts.clusters.look}</a></p>`
+      }
+      <p class="actions">${
+        visit.may("register_platform") &&
+        (isOneOnly
+          ? html`<span class="quiet">${words.oneOnly}</span>`
+          : html`<a class="button" href=${visit.at("/platforms/new")}>${words.register}</a>`)
+      }<a href=${visit.at("/clusters")}>${words.clusters}</a></p>
+      <section class="card">${table<PlatformAnswer>({
+        caption: words.title,
+        items,
+        empty: words.none,
+        columns: [
+          {
+            label: words.name,
+            cell: ({ platform_id, name }) =>
+              html`<a href=${visit.at(`/platforms/${platform_id}`)}>${name}</a>`,
+          },
+          {
+            label: words.state,
+            cell: (platform) => {
+              const declared = declaredWords(visit, platform);
+              return html`${publishBadge(visit, platform)}${declared && html` ${badge(words.declared)} <span class="quiet">${declared}</span>`}`;
+            },
+          },
+          { label: words.callback, cell: (platform) => callbackBadge(visit, platform) },
+          {
+            label: words.key,
+            cell: ({ api_key_prefix, connection_id }) =>
+              html`<a href=${visit.at(`/connections/${connection_id}`)}><code>${api_key_prefix}…</code></a>`,
+          },
+          { label: words.registered, cell: ({ created_at }) => time(created_at) },
+        ],
+      })}</section>
+      ${pager(visit, next_cursor)}`;
+  },
+});
+
+async function load({ call, query }: Visit) {
+  const [platforms, { namespace_bindings }] = await Promise.all([
+    call("list_platforms", { query: { cursor: query.cursor } }),
+    call("list_namespace_bindings"),
+  ]);
+  return { ...platforms, asking: namespace_bindings.filter(({ status }) => status === "asking").length };
+}

@@ -1,0 +1,131 @@
+import type { RequestAnswer } from "../../../delegations/answers.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { Constraint } from "../../../protocol/constraints/constraints.ts";
+import type { Visit } from "../../core/page.ts";
+import { areaField, boxField } from "../../elements/forms/fields.ts";
+import { form } from "../../elements/forms/form.ts";
+import { grant } from "../../elements/grant.ts";
+import { limitList } from "../../elements/limits/limit_list.ts";
+import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
+import type { Preview } from "./approval.ts";
+import { askedEnd } from "./asker.ts";
+import { endFields } from "./end_fields.ts";
+import { limitFields } from "./limit_fields.ts";
+
+/** Characters of a text that are shown of a certificate before it is signed. */
+const LONGEST = 64;
+
+/** A request that waits: what is needed to decide about it. */
+export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Preview };
+
+/** The forms by which a request is approved or denied; for who may not, what was asked for. */
+export function decision(visit: Visit, waiting: Waiting): Html {
+  const { texts } = visit;
+  const words = texts.request;
+  if (!visit.may("approve_delegation_request")) {
+    return html`<p class="notice">${words.roleLooks}</p>${asked(visit, waiting)}`;
+  }
+  const obstacle = twoPeople(visit, waiting.request);
+  return html`${
+    obstacle === undefined
+      ? approval(visit, waiting)
+      : html`<p class="notice">${obstacle}</p>${asked(visit, waiting)}`
+  }${denial(visit)}`;
+}
+
+/** Why who looks may not approve, where an organization wants two people. */
+function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | undefined {
+  if (!request.four_eyes) return undefined;
+  if (request.requested_by === null) return texts.request.fourEyesUnknown;
+  return request.requested_by === session?.email ? texts.request.fourEyes : undefined;
+}
+
+function asked(visit: Visit, { preview, request, words }: Waiting): Html {
+  const { texts } = visit;
+  return html`<section class="card"><h2>${texts.request.askedFor}</h2>
+    ${"said" in preview ? lent(visit, { preview, request, words }) : html`<p>${preview.fault}</p>`}</section>`;
+}
+
+function lent({ texts }: Visit, { preview, request, words }: Waiting): Html | undefined {
+  if (!("said" in preview)) return undefined;
+  const { approved_scope: scopes, constraints, expires_at: expiresAt } = preview.said;
+  return grant(texts, words, { agent: request.agent.name, scopes, constraints, expiresAt });
+}
+
+function approval(visit: Visit, waiting: Waiting): Html {
+  const { texts } = visit;
+  const words = texts.request;
+  const { request, words: said } = waiting;
+  return html`<section class="card"><h2>${words.approveTitle}</h2>
+    ${request.declared_by !== null && html`<p class="quiet">${words.inCluster}</p>`}
+    ${form(visit, {
+      name: "approve",
+      once: true,
+      content: html`<div>${boxField(visit, {
+        form: "approve",
+        name: "approved_scope",
+        label: words.scopes,
+        hint: words.scopesHint,
+        choices: scopeChoices(texts, said, request.requested_scope),
+      })}
+      ${end(visit, request)}
+      ${
+        request.constraints.length > 0 &&
+        html`<div class="field"><h3>${words.askedLimits}</h3><p class="hint">${words.askedLimitsHint}</p>
+          <p>${words.onlyIf}</p>${limitList(texts, request.constraints as Constraint[])}</div>`
+      }
+      ${limitFields(visit)}</div>
+      ${previewPart(visit, waiting)}`,
+      submit: words.approve,
+    })}</section>`;
+}
+
+function end(visit: Visit, request: RequestAnswer): Html {
+  const words = visit.texts.request;
+  const hint = `${words.endHint} ${askedEnd(visit, request)}.`;
+  return endFields(visit, { form: "approve", label: words.end, hint });
+}
+
+/**
+ * What the certificate would say, brought up to date by its button, and by each change where scripts run. The
+ * button comes first in the form, so that the enter key shows and does not approve. The place that answers go
+ * to is never replaced itself: htmx drops an answer whose place has gone while it was on its way.
+ */
+function previewPart(visit: Visit, waiting: Waiting): Html {
+  const words = visit.texts.request;
+  const { preview } = waiting;
+  return html`<section class="preview" aria-labelledby="preview-title"><h3 id="preview-title">${words.preview}</h3>
+    <div role="status" id="preview"><div id="preview-said">${
+      "said" in preview
+        ? html`${lent(visit, waiting)}<details><summary>${words.raw}</summary>
+          <pre tabindex="0" aria-label=${words.raw}>${JSON.stringify(preview.said.certificate, cutShort, 2)}</pre></details>`
+        : html`<p class="refusal">${words.notYet} ${preview.fault}</p>`
+    }</div></div>
+    <p class="actions"><button type="submit" class="quiet" name="show" value="preview" formnovalidate hx-post=${visit.here}
+      hx-trigger="click, change from:#form-approve delay:200ms" hx-target="#preview" hx-select="#preview-said" hx-swap="innerHTML"
+      hx-status:400="swap:innerHTML" hx-status:4xx="swap:none" hx-status:5xx="swap:none" hx-sync="this:queue last">${words.previewButton}</button></p>
+  </section>`;
+}
+
+/** Keys are longer than anybody reads. */
+function cutShort(_name: string, value: unknown): unknown {
+  return typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
+}
+
+function denial(visit: Visit): Html {
+  const words = visit.texts.request;
+  return html`<section class="card"><h2>${words.denyTitle}</h2>${form(visit, {
+    name: "deny",
+    once: true,
+    content: areaField(visit, {
+      form: "deny",
+      name: "reason",
+      label: words.denyReason,
+      hint: words.denyHint,
+      required: false,
+      attributes: { maxlength: 500 },
+    }),
+    submit: words.deny,
+    tone: "danger",
+  })}</section>`;
+}

@@ -1,0 +1,159 @@
+import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import { type Html, html } from "../../../html/html.ts";
+import { type Constraint, isKnownConstraint } from "../../../protocol/constraints/constraints.ts";
+import type { GeoBox } from "../../../protocol/constraints/geo.ts";
+import { isRequirableScope } from "../../../protocol/documents/allowed_scopes.ts";
+import { expandScopes } from "../../../protocol/documents/scopes.ts";
+import type { Fields } from "../../core/forms/fields.ts";
+import type { Visit } from "../../core/page.ts";
+import { constraintsOf } from "../../elements/explained.ts";
+import { readerOf } from "../../elements/forms/field_reader.ts";
+import { type Choice, selectField, textField } from "../../elements/forms/fields.ts";
+import { form } from "../../elements/forms/form.ts";
+import { MOST_DEGREES, writtenNumber } from "../../elements/forms/typed_number.ts";
+import { limitList } from "../../elements/limits/limit_list.ts";
+import type { Texts } from "../../texts/en.ts";
+
+/** What constraints are compared with, by the names that verify has for it. */
+type ContextName = keyof Texts["tryIt"]["context"];
+
+const TEXTS: readonly ContextName[] = ["currency", "resource_id", "path"];
+
+/** What no number of these is above. */
+const BOUNDS: Record<string, number | undefined> = { latitude: MOST_DEGREES, longitude: MOST_DEGREES };
+
+/** What somebody may be asked of an action, and a value that the constraint allows. */
+type Wanted = Partial<Record<ContextName, string>>;
+
+/** The question about a delegation: which scope, and what its constraints are compared with. */
+export function questionForm(
+  visit: Visit,
+  {
+    certificate,
+    ceiling,
+    price,
+  }: { certificate: CertificateAnswer; ceiling: readonly string[]; price: string },
+): Html {
+  const words = visit.texts.tryIt;
+  return form(visit, {
+    name: "try",
+    once: true,
+    hidden: { delegation: certificate.cert_id },
+    content: html`${selectField(visit, {
+      form: "try",
+      name: "required_scope",
+      label: words.scope,
+      hint: words.scopeHint,
+      choices: scopeChoices(words, certificate, ceiling),
+    })}
+    ${textField(visit, {
+      form: "try",
+      name: "another_scope",
+      label: words.another,
+      hint: words.anotherHint,
+      required: false,
+      attributes: { maxlength: 256, autocapitalize: "none", spellcheck: "false" },
+    })}
+    ${contextFields(visit, certificate)}
+    <p>${words.cost(price)}</p>`,
+    submit: words.submit,
+  });
+}
+
+/** The scope that was chosen or written. */
+export function scopeOf(fields: Fields): string {
+  return fields.get("another_scope").trim() || fields.get("required_scope");
+}
+
+/**
+ * What was filled in, as verify takes it: what is empty is not known. Throws `invalid_request` for a number
+ * that is none, or can be read in two ways.
+ */
+export function contextOf({ texts }: Visit, fields: Fields): Record<string, string | number> | undefined {
+  const filled = fields.pairs().filter(([name, text]) => name.startsWith("context.") && text.trim() !== "");
+  if (filled.length === 0) return undefined;
+  const reader = readerOf(texts, fields);
+  const read = filled.map(([name, text]): [string, string | number] => {
+    const key = name.slice("context.".length);
+    const isText = TEXTS.some((each) => each === key);
+    return [key, isText ? text : reader.number(name, BOUNDS[key])];
+  });
+  reader.check();
+  return Object.fromEntries(read);
+}
+
+function scopeChoices(
+  words: Texts["tryIt"],
+  { approved_scope }: CertificateAnswer,
+  ceiling: readonly string[],
+): Choice[] {
+  const granted = expandScopes(approved_scope).filter(isRequirableScope);
+  const others = expandScopes(ceiling).filter(
+    (scope) => isRequirableScope(scope) && !granted.includes(scope),
+  );
+  return [
+    ...granted.map((scope) => ({ value: scope, label: words.grantedScope(scope) })),
+    ...others.map((scope) => ({ value: scope, label: words.otherScope(scope) })),
+  ];
+}
+
+function contextFields(visit: Visit, certificate: CertificateAnswer): Html | undefined {
+  const words = visit.texts.tryIt;
+  const constraints = constraintsOf(certificate);
+  if (constraints.length === 0) return undefined;
+  const wanted = Object.entries(Object.assign({}, ...constraints.map(wantedBy)) as Wanted);
+  return html`<fieldset class="field"><legend>${words.constraints}</legend>
+    ${limitList(visit.texts, constraints)}
+    <p class="hint">${wanted.length > 0 ? words.constraintsHint : words.byItself}</p>
+    ${wanted.map(([name, value]) => {
+      const { label, hint } = words.context[name as ContextName];
+      const isText = TEXTS.some((each) => each === name);
+      const attributes = isText ? { maxlength: 4096 } : { inputmode: "decimal", maxlength: 40 };
+      return textField(visit, {
+        form: "try",
+        name: `context.${name}`,
+        label,
+        hint,
+        value,
+        required: false,
+        attributes,
+      });
+    })}
+  </fieldset>`;
+}
+
+/** What a constraint is compared with, with values that it allows; nothing where the service knows them. */
+function wantedBy(constraint: Constraint): Wanted {
+  if (!isKnownConstraint(constraint)) return {};
+  switch (constraint.type) {
+    case "geo_circle":
+      return placeAt([constraint.lat, constraint.lon]);
+    case "geo_polygon":
+      return placeAt(["", ""]);
+    case "geo_bbox":
+      return {
+        ...placeAt([constraint.min_lat, constraint.min_lon]),
+        ...(hasAltitudes(constraint) ? { altitude_m: writtenNumber(constraint.min_alt_m ?? 0) } : {}),
+      };
+    case "max_speed_mps":
+      return { speed_mps: writtenNumber(constraint.max_mps) };
+    case "max_amount":
+      return { amount: writtenNumber(constraint.max_amount), currency: constraint.currency };
+    case "resource_path":
+      return {
+        resource_id: constraint.resource_id,
+        ...(constraint.path_prefix === undefined ? {} : { path: constraint.path_prefix }),
+      };
+    case "time_window":
+    case "max_rate":
+      return {};
+  }
+}
+
+function placeAt([latitude, longitude]: readonly (number | string)[]): Wanted {
+  return { latitude: String(latitude), longitude: String(longitude) };
+}
+
+function hasAltitudes({ min_alt_m: min = 0, max_alt_m: max = 0 }: GeoBox): boolean {
+  return min !== 0 || max !== 0;
+}

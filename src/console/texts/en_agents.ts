@@ -1,0 +1,96 @@
+/** Words of the pages about agents. */
+export const AGENTS = {
+  title: "Agents",
+  lead: "Programs that act for you. An agent may do nothing by itself: what it may do is in its delegations.",
+  filter: "Filter the list",
+  search: "Search",
+  searchHint: "Agent or platform, or a whole id",
+  state: "State",
+  states: { live: "In use", deleted: "Deleted" },
+  ofConnection: "Of one connection only.",
+  agent: "Agent",
+  platform: "Platform",
+  active: "Active delegations",
+  made: "Made",
+  deletedAt: "Deleted",
+  empty: "There are no agents yet.",
+  nothing: "No agent is like that.",
+  newTitle: "A new agent",
+  newLead:
+    "The application makes its agents itself, with its API key; or an Agent object in a cluster declares one. There is no form for it here, since what runs an agent must know it.",
+  newCall: "With the API key in $API_KEY:",
+  noPlatform: "First register a platform.",
+  toPlatforms: "Platforms",
+};
+
+/** Words of the page about one agent. */
+export const AGENT = {
+  lead: (platform: string) => `An agent of the platform ${platform}.`,
+  deletedLead: "It is deleted: its key is disabled for good, and its delegations are revoked.",
+  about: "About it",
+  platform: "Platform",
+  connection: "Connection",
+  toConnection: "its API key and callbacks",
+  type: "Kind",
+  key: "Key fingerprint",
+  custody: {
+    custodial: "Its key is made and kept in the key vault here, and never leaves it.",
+    self_custody: "It keeps its key itself.",
+  },
+  made: "Made",
+  deletedAt: "Deleted",
+  id: "Agent id",
+  declared: "Declared by",
+  declaredBy: (name: string, cluster: string) => `the Agent ${name} in the cluster ${cluster}`,
+  delegations: "Delegations",
+  noDelegations: "It was lent nothing yet, so every check of it is denied.",
+  allDelegations: "All of its delegations",
+  history: "Its decisions in the history",
+  adoptionLead: "An Agent object in a cluster may take this agent over, once an owner has confirmed it.",
+  adoptionExplain: (name: string) =>
+    `Confirm which object may take ${name} over. From then on the object declares it; its key and its delegations stay as they are. A confirmation is used once.`,
+  adoptionSpec: "The object names this agent:",
+  remove: "Delete it",
+  removeTitle: (name: string) => `Delete the agent ${name}`,
+  removeLead: "This cannot be taken back.",
+  removes: (active: number) => [
+    "Its key in the vault is disabled for good: it can prove nothing any more.",
+    active === 0
+      ? "It has no active delegation."
+      : active === 1
+        ? "Its active delegation is revoked, and every check of it denied from then on."
+        : `Its ${active} active delegations are revoked, and every check of them denied from then on.`,
+    "Requests that wait for a decision are withdrawn.",
+  ],
+  keeps: "Its history stays.",
+  removeDeclared: (name: string, cluster: string) =>
+    `The Agent ${name} in the cluster ${cluster} declares it. The object stays there and reports Revoked; it makes no other agent. Delete the object as well, or delete it there alone.`,
+  removeSure: (name: string) => `Yes, ${name} shall never act again`,
+  removeNotSure: "Tick it to say that you are sure",
+  removeSubmit: "Delete the agent",
+  already: "It is deleted already.",
+};
+
+/** Words about what an object of a cluster takes over. */
+export const ADOPTION = {
+  about: "Hand it over to Kubernetes",
+  link: "Choose the object",
+  title: (name: string) => `Hand ${name} over to Kubernetes`,
+  none: "No object may take it over at the moment.",
+  waiting: "This object may take it over",
+  cluster: "Cluster",
+  clusterHint: "As the operator's settings name it.",
+  namespace: "Namespace",
+  name: "Name of the object",
+  confirmedAt: "Confirmed",
+  confirm: "Confirm an object",
+  withdraw: "Withdraw the confirmation",
+  ownersOnly: "Only owners confirm it.",
+};
+
+/** The notices of these pages. */
+export const AGENT_NOTICES = {
+  agent_deleted: "The agent is deleted, and its delegations are revoked.",
+  agent_adoption_confirmed: "Confirmed. The object may take the agent over, once.",
+  agent_adoption_withdrawn: "Withdrawn. No object may take the agent over.",
+};

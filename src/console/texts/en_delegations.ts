@@ -1,0 +1,148 @@
+import { span } from "./en_decisions.ts";
+
+const times = (number: number) => (number === 1 ? "once" : `${number.toLocaleString("en")} times`);
+
+/** Words of the pages about delegations. */
+export const DELEGATIONS = {
+  title: "Delegations",
+  lead: "What agents may do for you. A delegation is a signed certificate that somebody approved; you can take it back at any time.",
+  filter: "Filter the list",
+  search: "Search",
+  searchHint: "Agent, platform or scope, or a whole id",
+  state: "State",
+  anyState: "Any",
+  platform: "Platform",
+  anyPlatform: "Any",
+  sort: "Sorted by",
+  sorts: { newest: "Newest first", ending: "Next to end first" },
+  states: {
+    active: "active",
+    ending: "ends soon",
+    expired: "has ended",
+    revoked: "revoked",
+  },
+  ofAgent: "Of one agent only.",
+  agent: "Agent",
+  of: (platform: string) => `of ${platform}`,
+  may: "May do",
+  ends: "Ends",
+  ended: "Ended",
+  forever: "when it is revoked",
+  empty:
+    "There are no delegations yet. One comes up here when somebody approves what an agent asks for, under Requests.",
+  nothing: "No delegation is like that.",
+};
+
+/** Words of the page about one delegation. */
+export const DELEGATION = {
+  title: (agent: string) => `Delegation to ${agent}`,
+  lead: {
+    active: "It is active: the agent may use it now.",
+    ending: "It is active and ends soon. The application can ask for a new one.",
+    expired: "It has ended by itself: every use of it is denied.",
+    revoked: "It is revoked: every use of it is denied, for good.",
+  },
+  grant: "What it says",
+  about: "About it",
+  state: "State",
+  agent: "Agent",
+  platform: "Platform",
+  approved: "Approved",
+  approvedBy: (who: string) => `by ${who}`,
+  channels: { session: "signed in here or by the API", kubernetes: "in a cluster" } as Record<
+    string,
+    string | undefined
+  >,
+  request: "Asked for by",
+  toRequest: "the request that led to it",
+  declared: "Declared by",
+  declaredBy: (name: string, cluster: string) => `the Delegation ${name} in the cluster ${cluster}`,
+  revoked: "Revoked",
+  revokedBy: (who: string | null) =>
+    who === null ? "by the application or by the agent's end" : `by ${who}`,
+  reason: "Reason",
+  noReason: "none was given",
+  revoke: "Revoke it",
+  mayNotRevoke: "Your role lets you see delegations. Owners and approvers revoke them.",
+  chain: "Signatures",
+  chainLead:
+    "The root key of an account signs a certificate, and the certificate names the key of the agent. Each step was checked when you opened this page.",
+  root: "Root identity",
+  rootGood: "the root key of this account",
+  rootBad: "not the root key of this account",
+  certificate: "Certificate",
+  signatureGood: "its signature holds, both halves",
+  signatureBad: (half: string) => `its signature does not hold (${half})`,
+  key: "Agent's key",
+  keyGood: "the key of this agent",
+  keyBad: "not the key of this agent",
+  idBad: "its id is not its key's",
+  disabled: "The agent was deleted, and its key disabled,",
+  fingerprint: "Fingerprint",
+  list: "Revocation list",
+  listed: "The signed list of this root identity names it, so that others see the revocation too.",
+  unlisted: "The signed list of this root identity does not name it.",
+  listEnded: "It is revoked and ended more than a day ago, so the signed list need not name it any more.",
+  toList: "See the list",
+  signs: "signed",
+  lends: "lends to",
+  details: "The certificate",
+  serial: "Serial",
+  version: "Version",
+  issuer: "Issuer",
+  subject: "Subject",
+  algorithms: "Algorithms",
+  hybrid: "Ed25519 and ML-DSA-65 together: both must hold",
+  from: "Valid from",
+  until: "Valid until",
+  forever: "it is revoked",
+  raw: "As it is signed (JSON)",
+  file: "Download the certificate",
+  decisions: "Last decisions",
+  noDecisions: "No application has asked about it yet.",
+  when: "When",
+  result: "Result",
+  scope: "Asked for",
+  why: "Why not",
+  allDecisions: "All in the history",
+};
+
+/** Words of the page on which a delegation is revoked. */
+export const REVOKE = {
+  title: (agent: string) => `Revoke the delegation to ${agent}`,
+  lead: "From then on every check of it is denied, immediately and for good. It cannot be taken back; a new request can be approved.",
+  stops: "What it stops",
+  used: (number: number, more: boolean, days: number) =>
+    number === 0
+      ? `It was not used in the last ${days} days.`
+      : `It was used ${more ? "more than " : ""}${times(number)} in the last ${days} days.`,
+  last: "Last",
+  ago: (seconds: number) => `${ago(seconds)} ago`,
+  denied: (number: number) => `It was denied ${times(number)} in that time.`,
+  scope: "Used for",
+  count: "Times",
+  others: (agent: string, number: number) =>
+    number === 0
+      ? `${agent} has no other active delegation: after this it may do nothing.`
+      : `${agent} has ${number === 1 ? "another active delegation, which stays" : `${number} other active delegations, which stay`}.`,
+  toOthers: "See them",
+  declared: (name: string, cluster: string) =>
+    `The Delegation ${name} in the cluster ${cluster} declares it. The object stays there and reports Revoked; the operator does not ask again by itself. Only who deletes the object and creates it anew asks again, and that waits for a decision as before.`,
+  reason: "Reason",
+  reasonHint: "The application can read it, and it stays with the delegation. You may leave it empty.",
+  submit: "Revoke it",
+  cancel: "Leave it as it is",
+  already: "It is revoked already.",
+  ended: "It has ended by itself already. Revoking it puts it on the revocation list as well.",
+};
+
+/** The notices of these pages. */
+export const DELEGATION_NOTICES = {
+  revoked: "Revoked. Every check of it is denied from now on.",
+};
+
+function ago(seconds: number): string {
+  if (seconds < 60) return "less than a minute";
+  const unit = [86_400, 3_600, 60].find((length) => seconds >= length) ?? 60;
+  return span(Math.floor(seconds / unit) * unit);
+}

@@ -1,0 +1,150 @@
+import type { MemberRole } from "../../route.ts";
+
+/** What a role is called. */
+const ROLES: Record<MemberRole, string> = {
+  owner: "owner",
+  approver: "approver",
+  developer: "developer",
+  auditor: "auditor",
+};
+
+/** What a role may do, in words. */
+const ROLE_HINTS: Record<MemberRole, string> = {
+  owner:
+    "Does everything. Only owners change members and domains, publish platforms, and decide whose authority platforms accept.",
+  approver: "Sees what agents ask for; approves, narrows, denies and revokes.",
+  developer: "Makes platforms, agents and keys; asks for delegations, and approves none.",
+  auditor: "Reads everything but secrets, and who did what; changes nothing.",
+};
+
+/** For whom people act. */
+export const ACTING = {
+  label: "Acting for",
+  nobody: "nobody",
+  roles: ROLES,
+  roleHints: ROLE_HINTS,
+  signedInAs: "Signed in as",
+  choose: "Act for",
+  yourAccount: "Your account",
+  strangerTitle: "You cannot act for this account",
+  stranger:
+    "You are not a member of this organization. If you should be, ask one of its owners for an invitation. Nothing was shown, and nothing was changed.",
+  yourAccounts: "See for whom you may act",
+};
+
+/** Who is signed in. */
+export const OWN_ACCOUNT = {
+  title: "Your account",
+  name: "Name",
+  email: "E-mail address",
+  emailHint: "You sign in with it; codes and mails go there.",
+  type: "Account",
+  types: { individual: "Your own", organization: "Of an organization" },
+  identity: "Root identity",
+  identityHint: "Approvals of this account are signed by its key, which is kept in the key vault.",
+  actsTitle: "For whom you act",
+  actsLead: "One account at a time: the head of each page says for which.",
+  acts: "Accounts that you may act for",
+  account: "Account",
+  role: "Role",
+  may: "What you may do",
+  credit: "Credit",
+  levels: { enough: "Enough", low: "Low", exhausted: "Used up" },
+  itself: (name: string) => `${name} (your own account)`,
+  everything: "Everything",
+  current: "You act for it now",
+  none: "You may act for nobody at the moment. With an invitation you become a member of an organization.",
+  joinTitle: "Join an organization",
+  join: "Were you invited by mail? The mail has a link and a code.",
+  joinLink: "Accept an invitation",
+  sessionsTitle: "Sessions",
+  sessions:
+    "A session lasts 15 minutes and is renewed while you work. Sign out everywhere if a device is lost.",
+  signOut: "Sign out, here or everywhere",
+};
+
+/** An organization and its members. */
+export const ORGANIZATION = {
+  navigation: "Organization",
+  facts: "At a glance",
+  yourRole: "Your role",
+  since: "Since",
+  fourEyes: "Four eyes",
+  fourEyesOn: "On: who asked for a delegation does not approve it; somebody else does.",
+  fourEyesOff: "Off: who asked for a delegation may approve it too, if their role allows it.",
+  identity: "Root identity",
+  identityHint:
+    "Approvals for the organization are signed by its key. Give it to whom should accept the organization's authority; yours under Your account is another one.",
+  domains: "Domains",
+  activity: "Who did what",
+  settings: "Change name and rules",
+  leave: "Leave the organization",
+  members: "Members",
+  member: "Member",
+  role: "Role",
+  joined: "Member since",
+  you: "you",
+  actions: "What you can do",
+  change: "Change or remove",
+  invite: "Invite somebody",
+  invitations: "Invitations that wait",
+  invitationsLead: "They were sent by mail. Each ends after 7 days.",
+  noInvitations: "No invitation waits.",
+  invited: "Invited",
+  invitedBy: "Invited by",
+  ends: "Ends",
+  withdrawTitle: "Withdraw an invitation",
+  withdraw: "Withdraw the invitation",
+  withdrawLead: (email: string) => `The code that ${email} got by mail no longer works.`,
+  rolesTitle: "Who may do what",
+  roles: "Roles and what they may do",
+  mayDo: "May do",
+  settingsTitle: "Name and rules",
+  name: "Name of the organization",
+  nameHint: "Members see it, and everybody to whom its platforms ask for something.",
+  rename: "Change the name",
+  fourEyesTitle: "Four eyes",
+  fourEyesLabel: "Who asked for a delegation may not approve it",
+  fourEyesHint:
+    "Another owner or approver does. Requests that a cluster declares are then decided in the cluster. Owners can take it back; the activity shows that.",
+  saveFourEyes: "Save",
+  inviteTitle: "Invite somebody",
+  inviteLead:
+    "They get a mail with a link and a code, sign in with this address, see who invites them, and accept. Until then nothing happens.",
+  inviteEmail: "E-mail address",
+  inviteLimits:
+    "An organization invites an address 3 times a day at most, sends 30 a day and has 200 members and open invitations at most. Inviting an address again replaces its invitation.",
+  send: "Send the invitation",
+  memberTitle: (name: string) => `Member: ${name}`,
+  roleTitle: "Another role",
+  roleLead: "It counts from their next click on.",
+  saveRole: "Change the role",
+  removeTitle: "Remove",
+  remove: "Remove from the organization",
+  removeLead:
+    "They may do nothing for the organization from their next click on. What they did stays. API keys and secrets that they saw stay good: replace those.",
+  itsYou: "This is you.",
+  lastOwner:
+    "An organization always has an owner, and this is the only one: make another member an owner first. Until then this role cannot change, and this member can neither leave nor be removed.",
+  leaveTitle: "Leave the organization",
+  leaveLead: (name: string) =>
+    `You will not be able to act for ${name} any more, unless an owner invites you again. What you did stays.`,
+  leaveButton: "Leave",
+};
+
+/** Accepting an invitation. */
+export const INVITATION = {
+  title: "Accept an invitation",
+  lead: "You were invited by mail to act for an organization. Open the link of the mail, or paste its code here: you see what it is before you accept.",
+  code: "Code of the invitation",
+  codeHint: "64 characters, in the mail.",
+  look: "Look at it",
+  foundTitle: (name: string) => `Act for ${name}?`,
+  invitedBy: "Invited by",
+  as: "As",
+  mayDo: "You will be able to",
+  ends: "The invitation ends",
+  note: "Your own account stays as it is. Members of the organization will see your name and your e-mail address. You can leave at any time.",
+  accept: "Accept",
+  notNow: "Not now",
+};

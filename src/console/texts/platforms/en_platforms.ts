@@ -1,0 +1,151 @@
+/** What pages say once something of a platform, a connection or a cluster was changed. */
+export const PLATFORM_NOTICES = {
+  changed: "Changed.",
+  published: "The platform is published.",
+  unpublished: "The platform is a draft again.",
+  accepted: "Accepted.",
+  acceptance_ended: "Accepted no longer.",
+  adoption_confirmed: "Confirmed. The object may take the platform over, once.",
+  adoption_withdrawn: "Withdrawn. No object may take the platform over.",
+  keys_ended: "The former keys have ended. Only the current one is good.",
+  connection_removed: "The platform and its connection are removed.",
+  namespace_accepted: "The namespace acts for you within these bounds.",
+  namespace_ended: "The namespace acts for you no longer.",
+  approver_linked: "Linked. Their decisions in the cluster count as yours.",
+  approver_unlinked: "Unlinked. Their decisions count no longer.",
+};
+
+/** Words of the fields in which scopes are chosen. */
+export const PICKER = {
+  chosen: (number: number) => `${number} chosen`,
+  sensitive: "sensitive: only by its name, never by a wildcard",
+  all: "all of the group but the sensitive ones",
+  others: "Your own scopes",
+  othersHint: "One in a line, of the form custom:<area>:<action>, for instance custom:orders:refund.",
+};
+
+export const PLATFORMS = {
+  navigation: "Platforms",
+  title: "Platforms",
+  lead: "A platform is what an application of yours belongs to. It has an API key, agents, and the most that its agents may ever do.",
+  none: "There is no platform yet. Register one to get an API key for your application.",
+  register: "Register a platform",
+  oneOnly: "A personal account has one platform. An organization may have any number.",
+  toTheOne: (name: string) => `Open ${name}`,
+  clusters: "Clusters that act for you",
+  name: "Name",
+  state: "State",
+  states: {
+    draft: "draft",
+    pending_review: "in review",
+    published: "published",
+    suspended: "publishing suspended",
+  },
+  key: "API key",
+  registered: "Registered",
+  callback: "Callback",
+  callbackStates: { active: "active", paused: "paused", suspended: "suspended" },
+  noCallback: "none set",
+  declared: "Declared in Kubernetes",
+  declaredBy: (cluster: string, namespace: string | null, name: string | null) =>
+    namespace === null ? `in cluster ${cluster}` : `Platform ${namespace}/${name} in cluster ${cluster}`,
+  declaredExplain:
+    "This platform is declared by an object in Kubernetes. Change its name, description, ceiling and accepted identities there: what is changed elsewhere is undone or refused.",
+
+  newTitle: "Register a platform",
+  newLead:
+    "It is of the type Agentic API, the only one that is open. It begins as a draft, and works immediately.",
+  nameHint: "People see it when an agent asks them for something.",
+  description: "Description",
+  descriptionHint: "What it is for, in a sentence or two. You may leave it empty.",
+  ceiling: "The most that its agents may ever do",
+  ceilingHint:
+    "No agent of this platform can be given more, whoever approves. It can be narrowed later, and never widened: choose what the application needs.",
+  ceilingEmpty: "Choose 1 to 64 scopes",
+  callbackUrl: "Callback URL",
+  callbackUrlHint: "Where events are sent, by https. You may set it later.",
+  submitNew: "Register the platform",
+  madeTitle: (name: string) => `${name} is registered`,
+  madeLead: "Keep these secrets now: no page shows them again.",
+  apiKey: "API key",
+  webhookSecret: "Webhook secret: signs what is sent to your callback URL",
+  otherSecret: "The platform's signing secret",
+  otherSecretLead: "Nothing uses it yet. Keep it with the others.",
+  next: "What comes next",
+  tryKey: "Try the key. This lists the platform's agents, none at first:",
+  keyPlaceholder: "Put the key where it says $API_KEY.",
+  makeAgent: "Make its first agent",
+  setCallback: "Set where events are sent, and test it",
+  openPlatform: "Open the platform",
+  onceTitle: "This was done already",
+  onceMade:
+    "The platform was registered when the form was sent the first time, and its secrets were shown then. No page shows them twice. If you did not see them, open the platform and replace its API key and its webhook secret.",
+
+  facts: "The platform",
+  type: "Type",
+  id: "Platform id",
+  connection: "Connection",
+  connectionLead: "How your application reaches this service: its API key, its name, its callback.",
+  openConnection: "Keys and settings",
+  openCallback: "Callback",
+  openDeliveries: "Deliveries",
+  change: "Change it",
+  authority: "Whose authority counts",
+  authorityLead:
+    "Your own account's, always. Those of others only when the platform accepts their root identity.",
+  authorityLink: "Accepted identities",
+  adoptionLead:
+    "A Platform object in a cluster may take this platform over, with its secrets, once an owner has confirmed it.",
+
+  publishing: "Publishing",
+  publishingLead:
+    "To publish is to give your word, by a domain that you have verified, that this platform is yours. Who is asked to approve something sees it. It gives the platform no power.",
+  publishedUnder: (domain: string) => `Published under ${domain}.`,
+  suspendedNow:
+    "Its domain is no longer verified, so that publishing is suspended. Publish it again under another one.",
+  personalOnly: "Only an organization publishes its platforms.",
+  needsDomain: "No domain of your organization is verified yet.",
+  domains: "Verify a domain",
+  domain: "Domain",
+  publish: "Publish",
+  unpublish: "Make it a draft again",
+  ownersPublish: "An owner of the organization can publish it.",
+
+  changeTitle: (name: string) => `Change ${name}`,
+  narrow:
+    "Untick what no agent may do any more. It holds immediately, also for what is approved already, and cannot be undone.",
+  save: "Save",
+
+  acceptedTitle: "Accepted identities",
+  acceptedLead: (name: string) =>
+    `Whose authority ${name} takes besides your own account's. An agent of theirs is then allowed what they have granted and you accept.`,
+  ownIdentity: "Your own root identity, for others to accept:",
+  noneAccepted: "Nobody else's authority counts here.",
+  human: "Root identity",
+  scopes: "Accepted scopes",
+  until: "Until",
+  untilEnded: "ended",
+  noEnd: "without an end",
+  accept: "Accept an identity",
+  acceptHint:
+    "An account's root identity is the name under which its approvals are signed: 32 characters. An organization's members find it on the organization's page, a person finds their own under Your account.",
+  acceptScopes: "What is accepted from them",
+  acceptScopesHint:
+    "Custom scopes one by one, without wildcards. Accepting an identity again replaces what was accepted.",
+  lastDay: "Last day",
+  lastDayHint: "In UTC; it ends with the day. Leave it empty to accept until you end it.",
+  acceptSubmit: "Accept",
+  endAcceptance: "End an acceptance",
+  endAcceptanceHint: "From then on no decision allows anything on their authority.",
+  endSubmit: "End it",
+  nobodysIdentity: "There is no account with this root identity",
+  alwaysCounts: "This is your own account's root identity, which counts everywhere",
+  noSuchDay: "There is no such day: write year, month and day, such as 2026-03-01",
+  dayIsOver: "This day is over: give today or a later one",
+  dayTooLate: "Give a day before 9999-12-31, or leave it empty for no end",
+  notAnIdentity: "A root identity has 32 characters, 0–9 and a–f",
+
+  adoptionExplain: (name: string) =>
+    `Confirm which object may take ${name} over. From then on the object says its name, description, ceiling and accepted identities, and the API key is replaced and put into a Secret in the cluster. A confirmation is used once.`,
+  adoptionSpec: "The object names this platform:",
+};

@@ -1,0 +1,189 @@
+/** What each kind of event tells. A kind that is not here is shown as it is. */
+const EVENTS: Record<string, string | undefined> = {
+  "connection.created": "The platform was registered",
+  "connection.key_rotated": "The API key was replaced",
+  "connection.removed": "The platform was removed",
+  "delegation.approved": "A request was approved",
+  "delegation.denied": "A request was denied",
+  "delegation.revoked": "A delegation was revoked",
+  "callback.test": "A test of the callback",
+};
+
+/** Why there was no answer, and what to look at. A code that is not here is shown as it is. */
+const DETAILS: Record<string, string | undefined> = {
+  ECONNREFUSED:
+    "Nothing listens at that host and port. Check the port, and that the receiver runs and listens outwards.",
+  ECONNRESET:
+    "The connection was broken off. Check proxies and load balancers in front of the receiver, and its log.",
+  UND_ERR_SOCKET:
+    "The connection was broken off. Check proxies and load balancers in front of the receiver, and its log.",
+  TimeoutError:
+    "No answer came within 15 seconds. Store the event, answer 204, and do the work afterwards; check firewalls too.",
+  UND_ERR_CONNECT_TIMEOUT: "No connection within 5 seconds. Check firewalls and that the host is reachable.",
+  ENOTFOUND: "The host's name is not known. Check how it is spelled, and its DNS record.",
+  EAI_AGAIN: "The host's name could not be looked up. Check its DNS servers.",
+  EHOSTUNREACH: "There is no way to that host. Check its address and firewalls.",
+  ENETUNREACH: "There is no way to that host's network. Check its address and firewalls.",
+  ERR_TLS_CERT_ALTNAME_INVALID: "The certificate is for another name than the URL's host.",
+  CERT_HAS_EXPIRED: "The receiver's certificate has expired.",
+  DEPTH_ZERO_SELF_SIGNED_CERT:
+    "The receiver's certificate is self-signed. Use one of an authority that this service knows.",
+  SELF_SIGNED_CERT_IN_CHAIN: "The receiver's certificate is of an authority that this service does not know.",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    "The receiver sends its certificate without those between it and the authority.",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    "The receiver's certificate is of an authority that this service does not know.",
+  "the host has an address that is not allowed":
+    "The host has a private or reserved address, to which nothing is sent. Ask who runs this service to open the network, if it is meant.",
+  internal: "The request could not be made here. Ask who runs this service.",
+};
+
+/** What to look at after an answer that was no success. */
+function adviceOf(status: number): string {
+  if (status < 300) return "The receiver took it.";
+  if (status < 400) return "Redirects are not followed. Set the URL to which it leads.";
+  if (status === 401) {
+    return "The receiver says that the signature is wrong. Check which secret it has, and that it checks the bytes of the body as they came.";
+  }
+  if (status === 403) return "The receiver, or something in front of it, lets this request not through.";
+  if (status === 404) return "The receiver has nothing at this path. Check the URL.";
+  if (status === 405) return "The path takes no POST. Check the URL.";
+  if (status === 410) {
+    return "The receiver says that it wants nothing any more: the callback is suspended. Resume it when that was a mistake.";
+  }
+  if ([408, 425, 429].includes(status)) {
+    return "The receiver asks for it to be sent later. It is sent once more.";
+  }
+  if (status < 500) return "The receiver refuses this request. Look at what it answered, and into its log.";
+  return "The receiver failed. Look at what it answered, and into its log.";
+}
+
+/** What pages say of deliveries and of sending them again. */
+export const DELIVERIES = {
+  title: (name: string) => `Deliveries of ${name}`,
+  lead: "What was sent to the callback URL, and what is to be: an event each, newest first. They are shown for 30 days after they were finished.",
+  narrow: "Filter the list",
+  caption: "Deliveries, newest first",
+  empty: "There are no such deliveries. When something happens to a delegation it comes up here.",
+  event: "Event",
+  events: EVENTS,
+  state: "State",
+  states: {
+    pending: "Waits",
+    sending: "Is being sent",
+    delivered: "Delivered",
+    rejected: "Rejected",
+    blocked: "Blocked",
+    failed: "Failed",
+    held: "Held",
+    cancelled: "Cancelled",
+  },
+  explain: {
+    pending: "It waits for its next attempt.",
+    sending: "A request is under way.",
+    delivered: "The receiver answered 2xx: the event is its own now.",
+    rejected: "The receiver does not want it. It is not tried again by itself.",
+    blocked: "The address must not be connected to, so no request was made.",
+    failed: "Its attempts are used up. It is not tried again by itself.",
+    held: "The callback is paused or suspended. Resume it, and this is sent.",
+    cancelled: "It is not sent any more, and its body was erased.",
+  },
+  any: "Any",
+  made: "Made",
+  from: "Made from",
+  before: "Made before",
+  attempts: "Attempts",
+  last: "Last result",
+  noneYet: "None yet",
+  next: "Next attempt",
+  finished: "Finished",
+  deliveryTitle: (event: string) => EVENTS[event] ?? event,
+  deliveryId: "Delivery id",
+  connection: "To",
+  outcomes: {
+    delivered: "Accepted",
+    failed: "Failed",
+    rejected: "Rejected",
+    gone: "Gone",
+    blocked: "Blocked",
+    lost: "Lost",
+  },
+  outcomeLost: "The worker ended during the request, so that its result is not known. It is sent again.",
+  details: DETAILS,
+  adviceOf,
+  attemptsTitle: "Attempts",
+  noAttempts: "There was none yet.",
+  attemptsOlder: "The latest 20 are shown.",
+  attempt: (number: number) => `Attempt ${number}`,
+  status: (status: number) => `HTTP ${status}`,
+  noAnswer: "No answer",
+  took: (ms: number) => (ms < 1_000 ? `${ms} ms` : `${(ms / 1_000).toFixed(1)} s`),
+  answered: "The answer began with",
+  answeredNothing: "The answer had no text.",
+  sentTitle: "What is sent",
+  body: "Body",
+  raw: "The same bytes as they are sent, to copy",
+  bodySecret:
+    "It carries secrets, such as an API key. Neither it nor what was answered is shown. They are erased once it is delivered.",
+  bodyErased: "It is not kept any more.",
+  headers: "Headers",
+  header: "Header",
+  value: "Value",
+  anew: "made anew for each attempt, of the secret and the time",
+  seconds: "Unix seconds of each attempt",
+  resendTitle: "Send it again",
+  resendHint:
+    "The same body goes out under the same delivery id, so that a receiver that has it ignores it. It gets 10 more attempts. At most 60 a minute can be sent again.",
+  resend: "Send it again",
+  resendNot: {
+    pending: "It is tried again by itself.",
+    sending: "A request is under way.",
+    held: "Resume the callback, and it is sent.",
+    cancelled: "Its body was erased, so that it cannot be sent again.",
+    erased: "Its body was erased once it was delivered, so that it cannot be sent again.",
+  },
+} as const;
+
+/** What the page says on which a range is sent again. */
+export const RECOVERIES = {
+  title: (name: string) => `Send deliveries of ${name} again`,
+  lead: "After an outage of your receiver: everything that was made in a time, and was not accepted, is sent once more. The oldest first, at most 50 at a time. You can begin this ten times a day.",
+  range: "Which deliveries",
+  from: "Made from",
+  until: "Made before",
+  untilHint: "Empty: until now.",
+  states: "That are",
+  look: "See what would be sent",
+  noFrom: "Say from when on",
+  empty: "The first moment must lie before the second one, and in the past.",
+  noState: "Tick at least one.",
+  stateHints: {
+    failed: "All attempts were used up.",
+    rejected: "The receiver did not want them.",
+    blocked: "The address must not be connected to.",
+    delivered: "The receiver has them; it should ignore them by their delivery id.",
+  },
+  wouldTitle: "What would be sent",
+  would: (count: number, more: boolean) => {
+    if (count === 0) return "There is nothing of that in this time.";
+    const number = more ? `${count} or more deliveries` : count === 1 ? "1 delivery" : `${count} deliveries`;
+    return `${number} would be sent again.`;
+  },
+  each: ({ count, isMore }: { count: number; isMore: boolean }) => `${count}${isMore ? " or more" : ""}`,
+  begin: "Send them again",
+  inactive: "That needs a callback URL that is neither paused nor suspended.",
+  toCallback: "See the callback",
+  open: "One is under way. The next may begin when it is done.",
+  former: "What was sent again",
+  caption: "Ranges that were sent again, newest first",
+  none: "No range was sent again yet.",
+  begun: "Begun",
+  rangeOf: "Made",
+  to: "to",
+  state: "State",
+  recoveryStates: { running: "Under way", done: "Done", cancelled: "Ended early" },
+  examined: "Looked at",
+  resent: "Sent again",
+  leftOut: "Left out",
+  leftOutHint: "Left out is what has no body any more, or had 50 attempts.",
+} as const;

@@ -1,0 +1,27 @@
+import type { Database } from "./database.ts";
+
+/** What was found out about a subject, and when. */
+export type Report<Content> = { at: Date; content: Content };
+
+/** Keeps what was found out last about a subject. An older report never replaces a newer one. */
+export async function writeReport(
+  database: Database,
+  subject: string,
+  { at, content }: Report<object>,
+): Promise<void> {
+  await database.raw(
+    `insert into reports as known values (:subject, :at, :content)
+     on conflict (subject) do update set reported_at = excluded.reported_at, content = excluded.content
+     where known.reported_at <= excluded.reported_at`,
+    { subject, at, content: JSON.stringify(content) },
+  );
+}
+
+/** What was found out last about a subject; undefined when nothing ever was. */
+export async function readReport<Content>(
+  database: Database,
+  subject: string,
+): Promise<Report<Content> | undefined> {
+  const row = await database("reports").where({ subject }).first("reported_at", "content");
+  return row === undefined ? undefined : { at: row.reported_at, content: row.content as Content };
+}

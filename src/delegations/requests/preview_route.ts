@@ -1,0 +1,102 @@
+import { z } from "zod";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import { constraint, constraintList, expirySeconds } from "../../input/delegation_fields.ts";
+import { numberOf } from "../../input/pagination.ts";
+import { MAX_SCOPES } from "../../input/platform_fields.ts";
+import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
+import { validate } from "../../input/validate.ts";
+import { findOwner } from "../../platforms/account_owner.ts";
+import { type Route, route } from "../../route.ts";
+import { showTime } from "../answers.ts";
+import { readExpiry } from "../expiry.ts";
+import { judgeApproval } from "./judge_approval.ts";
+import { findRequest } from "./request_record.ts";
+
+const MAX_CONSTRAINT_TEXT = 8_000;
+
+const query = z.object({
+  approved_scope: z
+    .string()
+    .max(8_000)
+    .optional()
+    .describe("Scopes with spaces in between; all that was requested when left out"),
+  constraints: z
+    .string()
+    .max(MAX_CONSTRAINT_TEXT)
+    .optional()
+    .describe("A JSON list of those that hold besides those that were requested"),
+  expires_at: isoTimeInput.optional(),
+  expires_in: z.preprocess(numberOf, expirySeconds).optional(),
+});
+
+const answer = z.object({
+  approved_scope: z.array(z.string()),
+  constraints: z.array(constraint).describe("Those that were requested, then those that are added"),
+  expires_at: isoTime.nullable().describe("null when it would not expire"),
+  certificate: z
+    .record(z.string(), z.unknown())
+    .describe("What would be signed (wire format §4) if it were approved now, but for its id"),
+});
+
+/** What the certificate of an approval would say, in an answer. */
+export type PreviewAnswer = z.infer<typeof answer>;
+
+/** `GET …/requests/{request_id}/preview`: what approving so would sign. */
+export function previewRoute(deps: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "preview_delegation_approval",
+    method: "GET",
+    path: "/v1/service/delegations/requests/{request_id}/preview",
+    summary: "See what the certificate of an approval would say",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    params: z.object({ request_id: idText }),
+    query,
+    answer: { status: 200, schema: answer, description: "What the certificate would say" },
+    errors: [
+      "not_found",
+      "request_not_pending",
+      "scope_not_requested",
+      "ceiling_exceeded",
+      "invalid_expiry",
+      "invalid_constraints",
+      "constraint_widened",
+    ],
+    async handle({ caller, params, query }) {
+      const { db, clock } = deps;
+      const owner = await findOwner(db, caller.accountId);
+      const whole = { accountId: caller.accountId, connectionId: null };
+      const approvedScope =
+        query.approved_scope?.split(" ", MAX_SCOPES + 1).filter((scope) => scope !== "") ??
+        (await findRequest(db, whole, params.request_id, clock.now())).requested_scope;
+      const { grant, fields } = await judgeApproval(deps, owner, params.request_id, {
+        approvedScope,
+        expiry: readExpiry(query),
+        constraints: readConstraints(query.constraints),
+      });
+      const { cert_id, ...certificate } = fields;
+      return {
+        body: {
+          approved_scope: fields.scope,
+          constraints: fields.constraints,
+          expires_at: showTime(grant.end === null ? null : new Date(grant.end * 1000)),
+          certificate,
+        },
+      };
+    },
+  });
+}
+
+function readConstraints(text = "[]"): z.infer<typeof constraintList> {
+  return validate(constraintList, jsonOf(text), "constraints");
+}
+
+/** What a text of JSON says; any other text stays text, which its schema refuses. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

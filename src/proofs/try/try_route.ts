@@ -1,0 +1,136 @@
+import { z } from "zod";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { rootOf } from "../../input/base_url.ts";
+import { idText } from "../../input/schemas.ts";
+import { findAgent } from "../../platforms/agents/agent_record.ts";
+import { findConnection } from "../../platforms/platform_record.ts";
+import { isRequirableScope } from "../../protocol/documents/allowed_scopes.ts";
+import { type Route, route } from "../../route.ts";
+import { verifyContext, verifyOptions } from "../verify/call.ts";
+import { explainDecision } from "../verify/explain.ts";
+import { checkAnswer, verifyAnswer } from "../verify/verify_route.ts";
+import { curlLines } from "./curl_lines.ts";
+import { type TryDeps, tryProof } from "./try_proof.ts";
+
+const body = z.object({
+  required_scope: verifyOptions.shape.required_scope,
+  cert_id: z
+    .string()
+    .max(128)
+    .optional()
+    .describe("The certificate to present; without it the agent's newest active one"),
+  context: verifyContext.optional(),
+});
+
+const call = z.object({
+  operation: z.enum(["create_challenge", "present_proof", "verify_proof"]),
+  method: z.literal("POST"),
+  url: z.string(),
+  body: z.record(z.string(), z.unknown()).nullable(),
+  status: z.int(),
+  answer: z.record(z.string(), z.unknown()),
+});
+
+const answer = z.object({
+  decision: verifyAnswer.shape.decision.nullable().describe("null when a call before it was refused"),
+  decision_reason: verifyAnswer.shape.decision_reason.nullable(),
+  checks: z.array(checkAnswer).describe("Every rule of a decision, in order"),
+  calls: z.array(call).describe("The calls that were made, up to the decision or to a refusal"),
+  curl: z
+    .array(z.string())
+    .describe("Lines for a shell that make the same calls; the first one is to be given an API key"),
+});
+/** What it answers. */
+export type TryAnswer = z.infer<typeof answer>;
+
+/** What the operation is made with. */
+export type TryRouteDeps = TryDeps & { baseUrl: string; word: string };
+
+/**
+ * `POST …/agents/{agent_id}/try`: what an application with an API key of the connection would be answered,
+ * for a person who may have such a key. Challenge and proof are made here and spent here, so that nobody gets
+ * a proof by it that could be shown elsewhere; the decision is one like any other.
+ */
+export function tryRoute(deps: TryRouteDeps): Route {
+  const { db, word } = deps;
+  const root = `${rootOf(deps.baseUrl)}/v1/${word}`;
+  return route({
+    id: "try_proof",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/agents/{agent_id}/try",
+    summary: "Try what an application would be answered: challenge, present, verify",
+    access: "session",
+    roles: ["developer"],
+    idempotent: true,
+    told: ({ required_scope, cert_id }) => ({ required_scope, ...(cert_id !== undefined && { cert_id }) }),
+    params: z.object({ connection_id: idText, agent_id: idText }),
+    body,
+    answer: { status: 200, schema: answer, description: "The calls, their answers and the decision" },
+    errors: ["not_found", "not_available", "invalid_scope", "rate_limited", "vault_unavailable"],
+    async handle({ caller: { accountId }, params, body }) {
+      const { connection_id: connectionId, agent_id: agentId } = params;
+      const connection = await findConnection(db, accountId, connectionId);
+      const { required_scope: requiredScope, cert_id: certId, context } = body;
+      await requirePresentable(db, { connectionId, agentId, certId });
+      if (!isRequirableScope(requiredScope)) {
+        throw new ApiError("invalid_scope", "required_scope: is not a scope, or is a wildcard");
+      }
+      const caller = {
+        accountId,
+        connectionId,
+        keyPrefix: connection.api_key_prefix,
+        verifierId: connection.verifier_id,
+        registryAnswers: connection.registry_answers,
+      };
+      const { calls, decision } = await tryProof(deps, caller, { agentId, certId, requiredScope, context });
+      return {
+        body: {
+          decision: decision?.decision ?? null,
+          decision_reason: decision?.decision_reason ?? null,
+          checks: explainDecision(decision?.decision_reason),
+          calls: calls.map(({ path, ...made }) => ({
+            ...made,
+            method: "POST" as const,
+            url: `${root}/${path}`,
+          })),
+          curl: [
+            "API_KEY='paste the API key of the platform here'",
+            ...curlLines({
+              baseUrl: deps.baseUrl,
+              word,
+              apiKey: "$API_KEY",
+              connectionId,
+              agentId,
+              present: certId === undefined ? {} : { cert_id: certId },
+              verify: {
+                required_scope: requiredScope,
+                ...(context !== undefined && { context }),
+                explain: true,
+              },
+            }),
+          ],
+        },
+      };
+    },
+  });
+}
+
+/**
+ * Throws `not_found` unless this is an agent of the connection and a certificate of the agent, in force or
+ * not, and `not_available` where only the holder of the agent's key can prove anything.
+ */
+async function requirePresentable(
+  db: Database,
+  { connectionId, agentId, certId }: { connectionId: string; agentId: string; certId: string | undefined },
+): Promise<void> {
+  const agent = await findAgent(db, connectionId, agentId);
+  if (certId !== undefined) {
+    const own = { cert_id: certId, connection_id: connectionId, agent_id: agentId };
+    const row = await db("certificates").where(own).first("cert_id");
+    if (row === undefined) throw new ApiError("not_found");
+  }
+  if (agent.vault_key_id === null) {
+    throw new ApiError("not_available", "The agent's key is not in the vault: only its holder can present");
+  }
+}

@@ -1,0 +1,395 @@
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pino } from "pino";
+import { Registry } from "prom-client";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/price.ts";
+import { createMailer } from "../../src/accounts/mail/mail.ts";
+import type { Mailer } from "../../src/accounts/mail/mailer.ts";
+import { createNoticeConsumer } from "../../src/accounts/notices/consumer.ts";
+import {
+  CLAIM_SECONDS,
+  type ClaimedNotice,
+  claimNotices,
+  MAX_ATTEMPTS,
+  RETRY_DELAYS,
+  recordFailure,
+  recordSent,
+} from "../../src/accounts/notices/queue.ts";
+import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
+import { noticeText } from "../../src/accounts/notices/texts.ts";
+import { addSeconds } from "../../src/clock.ts";
+import { openPool } from "../../src/db/database.ts";
+import type { AccountEvent } from "../../src/events/account_kinds.ts";
+import type { BusEvent } from "../../src/events/bus.ts";
+import { consume } from "../../src/events/consume.ts";
+import { decideBatch } from "../../src/proofs/decide/decision.ts";
+import { makeConnection } from "../events/support/connection.ts";
+import { useDatabase } from "../events/support/database.ts";
+import { append, deniedEvent } from "../events/support/events.ts";
+import { startReceiver } from "../events/support/receiver.ts";
+import { eventually } from "../events/support/time.ts";
+import { startTestWorker } from "../events/support/worker.ts";
+import { insertRecords, itemFor } from "../proofs/records.ts";
+import { type SteeredClock, steeredClock } from "../support/clock.ts";
+import { type SmtpReceiver, startSmtp } from "../support/smtp.ts";
+
+const home = useDatabase();
+const place = { baseUrl: "https://api.example.com", word: "service" };
+const AT = "2026-05-01T10:20:30.045Z";
+let smtp: SmtpReceiver;
+let clock: SteeredClock;
+let lines: string[];
+let registry: Registry;
+
+beforeEach(async () => {
+  smtp = await startSmtp();
+  clock = steeredClock(new Date("2026-05-01T10:21:00.000Z"));
+  lines = [];
+  registry = new Registry();
+  await home.database("notices").delete();
+});
+afterEach(() => smtp.stop());
+
+const log = pino({ level: "debug" }, { write: (line: string) => void lines.push(line) });
+
+function eventOf(accountId: string, level: "low" | "exhausted"): AccountEvent {
+  return {
+    type: "credits.low",
+    account_id: accountId,
+    level,
+    balance_micro_usd: level === "low" ? 1_998_000 : 1_000,
+    low_at_micro_usd: 2_000_000,
+    price_micro_usd: price,
+    occurred_at: AT,
+  };
+}
+
+function busEvent(accountId: string, changes: Partial<BusEvent> = {}): BusEvent {
+  const { type, ...fields } = eventOf(accountId, "low");
+  return {
+    eventId: randomUUID(),
+    type,
+    aggregateType: "account",
+    aggregateId: accountId,
+    aggregateSeq: 1,
+    schemaVersion: 1,
+    payload: JSON.stringify({ event: type, ...fields }),
+    headers: {},
+    createdAt: new Date(AT),
+    ...changes,
+  };
+}
+
+const take = (...events: BusEvent[]) =>
+  consume({ database: home.database, clock, log }, createNoticeConsumer({ clock }), events);
+
+/** An account, and an event of it that was consumed. */
+async function notified() {
+  const { accountId } = await insertRecords(home.database, 0);
+  const event = busEvent(accountId);
+  await take(event);
+  const account = await home.database("accounts").where({ account_id: accountId }).first("email");
+  return { accountId, event, email: account?.email ?? "" };
+}
+
+function sender(options: { url?: string; mailer?: Pick<Mailer, "send">; attemptMs?: number } = {}) {
+  const mail = { SMTP_URL: options.url ?? smtp.url, MAIL_FROM: "Deputize <no-reply@example.com>" };
+  const { mailer } =
+    options.mailer === undefined ? createMailer(mail, { log, clock }) : { mailer: options.mailer };
+  const { attemptMs } = options;
+  return createNoticeSender({
+    ...{ db: home.database, clock, mailer, log, metrics: { registry }, place },
+    ...(attemptMs === undefined ? {} : { attemptMs }),
+  });
+}
+
+const stateOf = ({ eventId }: BusEvent) => home.database("notices").where({ event_id: eventId }).first();
+
+describe("a notice", () => {
+  test("is mailed to the account's address once, with the event's id in its Message-ID", async () => {
+    const { event, email, accountId } = await notified();
+    await take(event, event);
+    const { step } = sender();
+    expect([await step(), await step()]).toEqual([true, false]);
+    expect(smtp.mails.map(({ from, to }) => [from, to])).toEqual([["no-reply@example.com", [email]]]);
+    const { raw } = smtp.mails[0] ?? { raw: "" };
+    expect(raw).toContain(`Message-ID: <${event.eventId}@example.com>`);
+    expect(raw).toContain("Subject: Your credit is running low");
+    expect(raw).toContain(accountId);
+    expect(await stateOf(event)).toMatchObject({ state: "sent", attempts: 1, settled_at: clock.now() });
+    expect(lines.join("")).not.toContain(email);
+  });
+
+  test("goes to the longest owner of an organization whose own address has left it", async () => {
+    const { accountId, email } = await notified();
+    const owners = [await notified(), await notified(), await notified()];
+    const [longest] = owners;
+    for (const [n, { accountId: member }] of owners.entries()) {
+      await home.database("organization_members").insert({
+        organization_id: accountId,
+        account_id: member,
+        role: n === 1 ? "auditor" : "owner",
+        joined_at: addSeconds(clock.now(), n === 1 ? 0 : n + 1),
+      });
+    }
+    const told = async () => {
+      await home.database("notices").delete();
+      await take(busEvent(accountId));
+      return (await claimNotices(home.database, 8, clock.now())).map((notice) => notice.email);
+    };
+    expect(await told()).toEqual([email]);
+    await home.database("accounts").where({ account_id: accountId }).update({ own_role: null });
+    expect(await told()).toEqual([longest?.email]);
+    await home.database("accounts").where({ account_id: accountId }).update({ own_role: "auditor" });
+    expect(await told()).toEqual([longest?.email]);
+  });
+
+  test("is none again when its event comes once more after the inbox has forgotten it", async () => {
+    const { event } = await notified();
+    await sender().step();
+    const sent = await stateOf(event);
+    await home.database("inbox").where({ event_id: event.eventId }).delete();
+    await take(event);
+    expect(await stateOf(event)).toEqual(sent);
+    expect(await home.database("dead_letters").where({ event_id: event.eventId })).toEqual([]);
+    const waiting = await notified();
+    const [claimed] = await claimNotices(home.database, 1, clock.now());
+    await home.database("inbox").where({ event_id: waiting.event.eventId }).delete();
+    await take(waiting.event);
+    expect(claimed).toMatchObject({ event_id: waiting.event.eventId });
+    expect(await claimNotices(home.database, 1, clock.now())).toEqual([]);
+  });
+
+  test("is mailed once by several processes", async () => {
+    await Promise.all(Array.from({ length: 6 }, notified));
+    const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
+    await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
+    expect(smtp.mails).toHaveLength(6);
+  });
+
+  test("is claimed by one process, while the other one's claim is not yet committed too", async () => {
+    const { event } = await notified();
+    const first = await home.database.transaction();
+    expect(await claimNotices(first, 8, clock.now())).toMatchObject([{ event_id: event.eventId }]);
+    const committed = sleep(200).then(() => first.commit());
+    expect(await claimNotices(home.database, 8, clock.now())).toEqual([]);
+    await committed;
+  });
+
+  test("is no business any more of a process whose claim has ended", async () => {
+    const { event } = await notified();
+    const claim = async () => (await claimNotices(home.database, 1, clock.now()))[0] as ClaimedNotice;
+    const late = await claim();
+    clock.advance(CLAIM_SECONDS);
+    await claim();
+    const claimed = await stateOf(event);
+    await recordFailure(home.database, late, clock.now());
+    await recordSent(home.database, late, clock.now());
+    expect(await stateOf(event)).toEqual(claimed);
+  });
+
+  test("is written as sent before the next step", async () => {
+    const { event } = await notified();
+    const holder = await home.database.transaction();
+    const mailer = {
+      async send() {
+        await holder("notices").where({ event_id: event.eventId }).forUpdate();
+      },
+    };
+    const step = sender({ mailer }).step();
+    expect(await Promise.race([step, sleep(300, "not yet")])).toBe("not yet");
+    await holder.commit();
+    await step;
+    expect(await stateOf(event)).toMatchObject({ state: "sent" });
+  });
+
+  test("whose mail is never taken nor refused is given up in time", async () => {
+    const { event } = await notified();
+    const mailer = { send: () => new Promise<void>(() => {}) };
+    const step = sender({ mailer, attemptMs: 50 }).step();
+    expect(await Promise.race([step, sleep(10_000, "hangs", { ref: false })])).toBe(true);
+    expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
+  });
+
+  function createSenderOnly() {
+    registry = new Registry();
+    return sender();
+  }
+
+  test("survives a mail server that is away for hours, and is mailed when it is back", async () => {
+    const { event } = await notified();
+    const { step } = sender();
+    smtp.behave("refuse");
+    for (const delay of RETRY_DELAYS.slice(0, 8)) {
+      expect(await step()).toBe(true);
+      clock.advance(delay - 0.001);
+      expect(await step()).toBe(false);
+      clock.advance(0.001);
+    }
+    expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 8 });
+    smtp.behave("take");
+    await step();
+    expect(smtp.mails).toHaveLength(1);
+    expect(await stateOf(event)).toMatchObject({ state: "sent", attempts: 9 });
+    const text = await registry.metrics();
+    expect(text).toContain('deputize_notice_attempts_total{outcome="retried"} 8');
+    expect(text).toContain('deputize_notice_attempts_total{outcome="sent"} 1');
+  });
+
+  test("is given up after twelve attempts over three days, and the log says so without the address", async () => {
+    const { event, email } = await notified();
+    const { step } = sender();
+    smtp.behave("reject");
+    for (const delay of [...RETRY_DELAYS, 0]) {
+      expect(await step()).toBe(true);
+      clock.advance(delay);
+    }
+    expect(await stateOf(event)).toMatchObject({ state: "failed", attempts: MAX_ATTEMPTS });
+    clock.advance(1e6);
+    expect(await step()).toBe(false);
+    expect(lines.join("")).toContain('"a notice was given up"');
+    expect(lines.join("")).toContain('"smtp_response_code":550');
+    expect(lines.join("")).not.toContain(email);
+    expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');
+  });
+
+  test("that a process died with is mailed by another when the claim is over, and not for ever", async () => {
+    const { event } = await notified();
+    const { step } = sender();
+    const claimed = { attempts: 1, next_attempt_at: new Date(clock.now().getTime() + 60_000) };
+    await home.database("notices").where({ event_id: event.eventId }).update(claimed);
+    clock.advance(59.999);
+    expect(await step()).toBe(false);
+    clock.advance(0.001);
+    await home.database("notices").where({ event_id: event.eventId }).update({ attempts: MAX_ATTEMPTS });
+    await step();
+    expect(smtp.mails).toHaveLength(0);
+    expect(await stateOf(event)).toMatchObject({ state: "failed" });
+  });
+
+  test("gives a mail server that does not answer up in time, and is tried again", async () => {
+    const { createServer } = await import("node:net");
+    const silent = createServer(() => {}).listen(0, "127.0.0.1");
+    await new Promise((resolve) => silent.once("listening", resolve));
+    const { port } = silent.address() as { port: number };
+    const { event } = await notified();
+    await sender({ url: `smtp://127.0.0.1:${port}`, attemptMs: 100 }).step();
+    silent.close();
+    expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
+  });
+
+  test("does not hold up others when it cannot be written", async () => {
+    const { event: bad } = await notified();
+    await home.database("notices").where({ event_id: bad.eventId }).update({ payload: "{}" });
+    const { event: good } = await notified();
+    await sender().step();
+    expect(await stateOf(bad)).toMatchObject({ state: "waiting", attempts: 1 });
+    expect(await stateOf(good)).toMatchObject({ state: "sent" });
+  });
+
+  test("is counted while it waits, and its age with it", async () => {
+    await notified();
+    smtp.behave("refuse");
+    await sender().step();
+    const text = await registry.metrics();
+    expect(text).toContain("deputize_notices_waiting 1");
+    expect(text).toContain("deputize_notices_oldest_seconds 29.955");
+  });
+});
+
+test("an event of an unknown kind makes no notice, a payload of another kind is put aside, and the rest is taken", async () => {
+  const { accountId } = await insertRecords(home.database, 0);
+  const strange = busEvent(accountId, { type: "account.renamed" });
+  const broken = busEvent(accountId, { payload: '{"event":"credits.low"}' });
+  const good = busEvent(accountId);
+  await take(strange, broken, good, busEvent(accountId, { aggregateType: "connection" }));
+  expect(await home.database("notices").where({ account_id: accountId }).pluck("event_id")).toEqual([
+    good.eventId,
+  ]);
+  const aside = await home.database("dead_letters").where({ consumer: "notices" }).pluck("event_id");
+  expect(aside).toEqual([broken.eventId]);
+});
+
+test("the text says what happened, what follows and what to do, in numbers that are exact", () => {
+  const accountId = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
+  const low = noticeText(eventOf(accountId, "low"), place);
+  expect(low.text).toContain("at 2026-05-01 10:20 UTC it came to 1.998 USD");
+  expect(low.text).toContain("enough for 999 more.");
+  expect(noticeText(eventOf(accountId, "low"), { ...place, contact: "help@example.test" }).text).toBe(
+    low.text.replace(`${accountId}\n\n`, `${accountId}\n\nThey are at help@example.test\n\n`),
+  );
+  const over = noticeText(eventOf(accountId, "exhausted"), place);
+  expect(over.subject).toBe("Your credit is used up");
+  expect(over.text).toContain("it came to 0.001 USD");
+  for (const { text } of [low, over]) {
+    expect(text).toContain(accountId);
+    expect(text).toContain("https://api.example.com/v1/service/credits");
+    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(110);
+  }
+});
+
+test.each([
+  ["gone" as const, "it answered 410"],
+  ["failing" as const, "it has accepted nothing for 120 hours"],
+])("says of a suspended endpoint that it is %s, what follows, and what to do", (reason, why) => {
+  const connectionId = randomUUID();
+  const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
+  const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
+  expect(subject).toBe("Webhooks of a connection are suspended");
+  expect(text).toContain("Since 2026-05-01 10:20 UTC https://api.example.com sends nothing more");
+  expect(text).toContain(why);
+  const connection = `https://api.example.com/v1/service/connections/${connectionId}`;
+  expect(text).toContain(`POST ${connection}/callback/resume`);
+  for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
+});
+
+test("from a receiver that is gone to the mail: an attempt, the outbox, the worker, the mail server", async () => {
+  const receiver = await startReceiver();
+  receiver.reply = () => 410;
+  const connection = await makeConnection(home.database, receiver.url);
+  receiver.secret = connection.secret;
+  const worker = startTestWorker(home.url);
+  const { mailer } = createMailer({ SMTP_URL: smtp.url, MAIL_FROM: "no-reply@example.com" }, { log, clock });
+  const real = { now: () => new Date() };
+  const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
+  try {
+    for (const id of ["one", "two", "three"]) await append(home.database, deniedEvent(connection, id));
+    await eventually("the mail", () => smtp.mails.length > 0);
+    const { raw } = smtp.mails[0] ?? { raw: "" };
+    expect(raw).toContain("Subject: Webhooks of a connection are suspended");
+    expect(raw).toContain(connection.connectionId);
+    await eventually("the outbox is empty", async () => (await home.database("outbox")).length === 0);
+    expect(smtp.mails).toHaveLength(1);
+    expect(smtp.mails[0]?.to).toEqual([`${connection.accountId}@example.test`]);
+    expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
+  } finally {
+    await notices.stop();
+    await worker.stop();
+    await receiver.close();
+    await home.database.raw("truncate webhook_endpoints cascade");
+  }
+});
+
+test("from the last affordable decision to the mail: a decision, the outbox, the worker, the mail server", async () => {
+  const records = await insertRecords(home.database, price);
+  const pool = openPool({ url: home.url, name: "test", onError: () => {} });
+  const worker = startTestWorker(home.url);
+  const { mailer } = createMailer({ SMTP_URL: smtp.url, MAIL_FROM: "no-reply@example.com" }, { log, clock });
+  const real = { now: () => new Date() };
+  const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
+  try {
+    await decideBatch(pool, [itemFor(records, { decidedAt: new Date() })]);
+    await eventually("the mail", () => smtp.mails.length > 0);
+    expect(smtp.mails[0]?.raw).toContain("Subject: Your credit is used up");
+    await eventually("the outbox is empty", async () => {
+      return (await home.database("outbox").where({ aggregateid: records.accountId })).length === 0;
+    });
+    expect(await home.database("dead_letters").whereNot({ consumer: "notices" })).toEqual([]);
+    expect(await home.database("webhook_deliveries")).toEqual([]);
+  } finally {
+    await notices.stop();
+    await worker.stop();
+    await pool.end();
+  }
+});

@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { consolePages } from "../../../src/console/pages.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
+import { markupOf, startConsole } from "../support/console.ts";
+import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+import { stored } from "./stored.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+/** What every answer of the console says to a browser, whatever it is. */
+function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
+  const said = (name: string) => headers.get(name) ?? "";
+  expect([of, status, said("content-security-policy")]).toEqual([
+    of,
+    status,
+    expect.stringMatching(/^default-src 'none'.*frame-ancestors 'none'/),
+  ]);
+  expect([of, said("cache-control"), said("x-content-type-options")]).toEqual([of, "no-store", "nosniff"]);
+  expect([of, said("referrer-policy")]).toEqual([of, expect.stringMatching(/^(same-origin|no-referrer)$/)]);
+  expect([of, said("access-control-allow-origin"), said("server"), said("x-powered-by")]).toEqual([
+    of,
+    "",
+    "",
+    "",
+  ]);
+}
+
+/** Parameters that pages read; each gets the hostile value, all in one address. */
+const PARAMETERS = [
+  ...["notice", "return_to", "email", "format", "status", "state", "decision", "cursor", "before", "since"],
+  ...["until", "agent_id", "connection_id", "delegation", "test", "look"],
+];
+const HOSTILE = [
+  ...["constructor", "__proto__", "toString", "9".repeat(400), "\ud800", "%00", "\r\nx: y", "../.."],
+  ...HOSTILE_ADDRESSES,
+  ...XSS_CORPUS.slice(0, 3),
+];
+const OWN_PATH = /^\/(console|v1\/auth)([/?]|$)/;
+
+describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, page) => {
+  let seen: Seen;
+  let path: string;
+  let plain: HttpAnswer;
+  beforeAll(async () => {
+    seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    path = pathOf(id, seen);
+    plain = await seen.client.get(path);
+  });
+
+  /** The cookies that an answer sets, but for the one that a browser is known by before it signs in. */
+  const cookiesOf = ({ headers }: HttpAnswer) =>
+    headers.getSetCookie().filter((each) => page.boundTo !== "browser" || !each.includes("_sign_in="));
+
+  test("is framed nowhere and kept nowhere, sets no cookie, and changes nothing by being looked at", async () => {
+    const before = await stored(api.db);
+    expectGuarded(plain, "GET");
+    expectGuarded(await seen.client.call("HEAD", path), "HEAD");
+    for (const headers of [
+      { "hx-request": "true" },
+      { "sec-fetch-site": "cross-site" },
+      { origin: "null" },
+    ]) {
+      const answer = await seen.client.call("GET", path, { headers });
+      expectGuarded(answer, JSON.stringify(headers));
+      expect([headers, cookiesOf(answer)]).toEqual([headers, []]);
+    }
+    expect(await stored(api.db)).toEqual(before);
+  });
+
+  test("takes no address, name or text from its own address for more than text", async () => {
+    const before = await stored(api.db);
+    for (const value of HOSTILE) {
+      const query = new URLSearchParams(PARAMETERS.map((name) => [name, value]));
+      const answer = await seen.client.get(`${path.split("?")[0]}?${query}`);
+      expectGuarded(answer, value);
+      expect([value, [200, 303, 400, 404].includes(answer.status)]).toEqual([value, true]);
+      const location = answer.headers.get("location") ?? "/console";
+      expect([value, location]).toEqual([value, expect.stringMatching(OWN_PATH)]);
+      if ("file" in page) continue;
+      const notice = new URLSearchParams({ notice: value });
+      const said = await seen.client.get(`${path}${path.includes("?") ? "&" : "?"}x=1&${notice}`);
+      if (!path.includes("notice=")) {
+        expect([value, markupOf(said.text)]).toEqual([value, markupOf(plain.text)]);
+      }
+      expect(answer.text).not.toMatch(
+        /(href|src|action|hx-get|hx-post)="(javascript|data|vbscript|blob|file|view-source|\/\/|\/\\)/i,
+      );
+    }
+    expect(await stored(api.db)).toEqual(before);
+  });
+});
+
+test.each(HOSTILE_ADDRESSES)("no page leads who is signed in to %j", async (value) => {
+  const { client } = await viewerOf(api, "complete");
+  for (const { id, path } of consolePages.filter((each) => !each.path.includes("{"))) {
+    const { headers } = await client.get(`${path}?${new URLSearchParams({ return_to: value })}`);
+    const location = headers.get("location") ?? "/console";
+    expect([id, location]).toEqual([id, expect.stringMatching(OWN_PATH)]);
+  }
+});

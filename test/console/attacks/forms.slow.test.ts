@@ -1,0 +1,111 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "../../../src/console/core/page.ts";
+import { consolePages } from "../../../src/console/pages.ts";
+import type { HttpAnswer } from "../../support/http.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { formIn, startConsole } from "../support/console.ts";
+import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+import { stored } from "./stored.ts";
+
+const HERE = { origin: "http://127.0.0.1" };
+const FORM = "application/x-www-form-urlencoded";
+const ELSEWHERE: Record<string, string>[] = [
+  { origin: "https://attacker.example" },
+  { origin: "null" },
+  { origin: "http://127.0.0.1:1" },
+  { origin: "http://127.0.0.1.attacker.example" },
+  {},
+  { ...HERE, "sec-fetch-site": "cross-site" },
+  { ...HERE, "sec-fetch-site": "same-site" },
+  { ...HERE, "sec-fetch-site": "none" },
+  { ...HERE, "sec-fetch-site": "same-origin, cross-site" },
+];
+/** Pages with forms. Each form that is declared is sent, whether it is shown or not. */
+const pages = consolePages.filter((page) => formsOf(page).length > 0);
+/** Forms that only lead on or look something up; without the right token they do no more. */
+const HARMLESS = ["check", "open", "renew"];
+
+let api: PlatformApi;
+let stranger: Seen;
+beforeAll(async () => {
+  api = await startConsole();
+  stranger = await viewerOf(api, "complete");
+});
+afterAll(() => api.stop());
+
+function formsOf(page: Page): string[] {
+  return "forms" in page ? Object.keys(page.forms ?? {}) : [];
+}
+
+function carries(page: Page, name: string): boolean {
+  return "forms" in page && page.forms?.[name]?.carries === true;
+}
+
+/** What a form sends as it is on its page; its name alone where the page does not show it now. */
+function fieldsIn(text: string, name: string): [string, string][] {
+  const isShown = text.includes(`name="form" value="${name}"`);
+  return isShown ? formIn(text, name).pairs : [["form", name]];
+}
+
+function withToken(pairs: [string, string][], token: string | undefined): string {
+  const kept = pairs.filter(([name]) => name !== "csrf");
+  return new URLSearchParams(token === undefined ? kept : [...kept, ["csrf", token]]).toString();
+}
+
+/** Cookies that an answer sets, but for the one that a browser is known by before it signs in. */
+function cookiesOf({ headers }: HttpAnswer): string[] {
+  return headers.getSetCookie().filter((cookie) => !cookie.includes("_sign_in="));
+}
+
+describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", (id, page) => {
+  let seen: Seen;
+  let path: string;
+  let text: string;
+  let token: string;
+  let before: Awaited<ReturnType<typeof stored>>;
+  beforeAll(async () => {
+    seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    path = pathOf(id, seen);
+    ({ text } = await seen.open(path));
+    token = /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? "";
+    before = await stored(api.db);
+  });
+  afterEach(async () => expect(await stored(api.db)).toEqual(before));
+
+  const send = (body: string, headers: Record<string, string>) =>
+    seen.client.call("POST", path, { body, csrf: false, headers: { "content-type": FORM, ...headers } });
+
+  test.each(formsOf(page))("do nothing for another site: %s", async (name) => {
+    expect(token).toMatch(/^[\w-]{43}$/);
+    const right = withToken(fieldsIn(text, name), token);
+    for (const headers of ELSEWHERE) {
+      const answer = await send(right, headers);
+      expect([headers, answer.status, cookiesOf(answer)]).toEqual([headers, 403, []]);
+    }
+  });
+
+  test.each(formsOf(page))("do nothing without their token, or with another's: %s", async (name) => {
+    const isHarmless = carries(page, name) || HARMLESS.includes(name);
+    for (const wrong of [undefined, "", "x".repeat(43), stranger.client.cookie("service_csrf")]) {
+      const answer = await send(withToken(fieldsIn(text, name), wrong), HERE);
+      const isHeld = answer.status === 200 && answer.text.includes("Send it again?");
+      const isRefused = isHarmless || isHeld || [400, 403].includes(answer.status);
+      expect([wrong, isRefused, cookiesOf(answer)]).toEqual([wrong, true, []]);
+    }
+  });
+
+  test.each(formsOf(page))("do nothing by a link, or by another method: %s", async (name) => {
+    const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
+    for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
+      const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });
+      expect([method, cookiesOf(answer)]).toEqual([method, []]);
+    }
+  });
+});
+
+test("a form that is taken changes what is stored", async () => {
+  const seen = await viewerOf(api, "complete");
+  const before = await stored(api.db);
+  await (await seen.open("/console")).send("sign_out");
+  expect(await stored(api.db)).not.toEqual(before);
+});

@@ -1,0 +1,75 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { consolePages } from "../../../src/console/pages.ts";
+import { startChromium } from "../../support/chromium.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
+import { markupOf, type Shown, startConsole, unescaped } from "../support/console.ts";
+import { program } from "../support/in_chromium.ts";
+import type { Seen } from "../support/visits.ts";
+import { openWindow } from "../support/window.ts";
+import { allPages, everybody, FIELDS, fill } from "./hostile_world.ts";
+
+let api: PlatformApi;
+let viewers: Map<string, { seen: Seen; path: string }>;
+let harmless: Map<string, Shown>;
+beforeAll(async () => {
+  api = await startConsole();
+  viewers = await everybody(api);
+  await fill(api.db, () => "text");
+  harmless = await allPages(viewers);
+});
+afterAll(() => api.stop());
+
+test("every page is there when strangers have filled what they can, and shows it", async () => {
+  for (const [id, { status }] of harmless) expect([id, status]).toEqual([id, 200]);
+  await fill(api.db, (field) => `mark of ${field}`);
+  const text = [...(await allPages(viewers)).values()].map((shown) => unescaped(shown.text)).join("\n");
+  const unseen = FIELDS.map(({ name }) => name).filter((name) => !text.includes(`mark of ${name}`));
+  expect(unseen).toEqual([]);
+});
+
+test.each(XSS_CORPUS)("a world of %j has the markup of a harmless one", async (text) => {
+  await fill(api.db, () => text);
+  for (const [id, { status, text: shown }] of await allPages(viewers)) {
+    expect([id, status]).toEqual([id, 200]);
+    if (shown.startsWith("<!doctype")) {
+      expect([id, markupOf(shown)]).toEqual([id, markupOf(harmless.get(id)?.text ?? "")]);
+    }
+  }
+});
+
+test.each(HOSTILE_ADDRESSES)("no page leads to %j", async (text) => {
+  await fill(api.db, () => text);
+  const addresses = /(?:href|src|action|formaction|hx-get|hx-post|data-renew)="([^"]*)"/g;
+  for (const [id, { text: shown }] of await allPages(viewers)) {
+    const leads = [...shown.matchAll(addresses)].map(([, address = ""]) => unescaped(address));
+    const strange = leads.filter((each) => !/^([#?]|\/(console|v1)([/?]|$)|mailto:)/.test(each));
+    expect([id, strange]).toEqual([id, []]);
+  }
+});
+
+describe.skipIf(program === undefined)("in Chromium (needs Debian's chromium)", () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await startChromium(program ?? "");
+    const all = XSS_CORPUS.join(" ");
+    await fill(api.db, () => all);
+  });
+  afterAll(() => browser?.close());
+
+  test.each(consolePages.filter((page) => !("file" in page)).map(({ id }) => id))(
+    "nothing of a stranger's text runs on %s",
+    async (id) => {
+      const { seen, path } = viewers.get(id) ?? { seen: undefined, path: "" };
+      const look = { width: 1440, theme: "light" } as const;
+      const window = await openWindow(browser, api, { client: seen?.client, look });
+      window.page.on("dialog", (dialog) => window.complaints.push(dialog.message()));
+      await window.page.goto(`${api.url}${path}`);
+      await window.page.waitForLoadState("networkidle");
+      expect(await window.page.evaluate("globalThis.stolen")).toBeUndefined();
+      expect([window.page.url().startsWith(`${api.url}/`), window.complaints]).toEqual([true, []]);
+      await window.close();
+    },
+  );
+});

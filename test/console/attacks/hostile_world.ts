@@ -1,0 +1,105 @@
+import { consolePages } from "../../../src/console/pages.ts";
+import type { Database } from "../../../src/db/database.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { delegationViewer } from "../delegations/delegation_viewer.ts";
+import type { Shown } from "../support/console.ts";
+import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+
+/** What strangers fill, by table; how each is stored, where it is not text. */
+const FILLED: Record<string, readonly string[]> = {
+  accounts: ["first_name", "last_name", "organization_name", "email"],
+  adoptions: ["cluster_id", "namespace", "name"],
+  agents: ["name", "object_name"],
+  audit_events: ["decision_reason", "required_scope", "verifier_platform_name", "verifier_organization_name"],
+  certificates: ["approved_scope", "revoke_reason"],
+  cluster_approvers: ["cluster_id", "username"],
+  connections: ["verifier_id", "callback_url"],
+  delegation_requests: ["requested_scope", "constraints", "object_name", "requested_user"],
+  organization_activity: ["actor_email", "target", "operation"],
+  organization_invitations: ["email"],
+  platforms: ["name", "description", "default_allowed_scopes", "object_name", "object_namespace"],
+  webhook_attempts: ["detail", "response_excerpt"],
+  webhook_deliveries: ["body"],
+};
+
+const AS: Record<string, string> = {
+  approved_scope: "array[?::text]",
+  requested_scope: "array[?::text]",
+  default_allowed_scopes: "array[?::text]",
+  constraints: "json_build_array(json_build_object('type', 'x' || ?, 'params', json_build_object('a', ?)))",
+  target: "json_build_object('name', ?::text)::jsonb",
+  response_excerpt: "convert_to(?, 'UTF8')",
+  callback_url: "'https://shop.example.com/' || ?",
+  body: "json_build_object('event', ?)::text",
+  email: 'lower(? collate "C")',
+};
+
+/** Rows that are left as they are: who looks after the service is known by their address. */
+const ONLY: Record<string, string> = {
+  "accounts.email": "account_id in (select account_id from organization_members)",
+};
+
+/** Every field that strangers fill, as `table.column`. */
+export const FIELDS = Object.entries(FILLED).flatMap(([table, columns]) =>
+  columns.map((column) => ({ table, column, name: `${table}.${column}` })),
+);
+
+/**
+ * Writes a text into every such field of every row that has something there, past the API, which would refuse
+ * much of it. A number behind it keeps rows apart where they must differ; a row has the same in every world,
+ * or a certificate would have its request's scopes in one and others in the next.
+ */
+export async function fill(db: Database, textFor: (field: string) => string): Promise<void> {
+  for (const { table, column, name } of FIELDS) {
+    const value = (AS[column] ?? "?").replaceAll("?", "(?::text || ' ' || n.number)");
+    const filled = `array[${FILLED[table]?.map((each) => `'${each}'`)}]`;
+    await db.raw(
+      `update "${table}" as t set "${column}" = ${value}
+       from (select tableoid as part, ctid as place,
+               row_number() over (order by (to_jsonb(row) - ${filled})::text) as number
+             from "${table}" as row) as n
+       where t.tableoid = n.part and t.ctid = n.place and "${column}" is not null and ${ONLY[name] ?? "true"}`,
+      Array.from(value.matchAll(/\?/g), () => textFor(name)),
+    );
+  }
+}
+
+/** Makes an account's agents and requests ones that objects in a cluster declare; gives a request's id. */
+async function declare(db: Database, account_id: string): Promise<string> {
+  const object = { external_id: db.raw("'c1.' || agent_id"), object_name: "an object" };
+  await db("platforms").where({ account_id }).update({ object_namespace: "shop" });
+  await db("agents").where({ account_id }).update(object);
+  const [request] = await db("delegation_requests")
+    .where({ account_id })
+    .update({ ...object, requested_user: "a user" })
+    .returning("request_id");
+  return String(request?.request_id);
+}
+
+/** Somebody for every page; pages of one kind share who looks at them. */
+export async function everybody(api: PlatformApi): Promise<Map<string, { seen: Seen; path: string }>> {
+  const kinds = new Map<unknown, Seen>();
+  const found = new Map<string, { seen: Seen; path: string }>();
+  for (const { id } of consolePages) {
+    const viewer = visits[id]?.viewer ?? "nobody";
+    const seen = kinds.get(viewer) ?? (await viewerOf(api, viewer));
+    kinds.set(viewer, seen);
+    found.set(id, { seen, path: pathOf(id, seen) });
+  }
+  const revoked = await delegationViewer(api, { isRevoked: true });
+  const request = await declare(api.db, revoked.ids.account ?? "");
+  for (const id of ["delegation", "agent", "request"]) {
+    const seen = { ...revoked, ids: { ...revoked.ids, request } };
+    found.set(`${id}, of YAML`, { seen, path: pathOf(id, seen) });
+  }
+  return found;
+}
+
+/** Every page as it is now. */
+export async function allPages(
+  viewers: ReadonlyMap<string, { seen: Seen; path: string }>,
+): Promise<Map<string, Shown>> {
+  const pages = new Map<string, Shown>();
+  for (const [id, { seen, path }] of viewers) pages.set(id, await seen.open(path));
+  return pages;
+}

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { consolePages } from "../../../src/console/pages.ts";
+import { declaredRoutes } from "../../http/walk/documented.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { browserOf, type Shown, signIn, startConsole, unescaped } from "../support/console.ts";
+import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+import { tablesThatHold } from "./stored.ts";
+
+const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).map(({ id }) => id as string));
+/** Pages that show secrets. One that is not in FORMS fails. */
+const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
+const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
+  new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
+  rotate_key: ["rotate", {}],
+  webhook_secret: ["rotate", {}],
+};
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+/** What stands in a page's boxes for secrets. */
+function secretsOn({ text }: Shown): string[] {
+  return [...text.matchAll(/<div class="secret">.*?<pre [^>]*>([^<]*)<\/pre>/gs)].map(([, secret = ""]) =>
+    unescaped(secret),
+  );
+}
+
+/** Every page of the console's own addresses that can be reached from here by links, as text. */
+async function reachable(seen: Seen, from: string): Promise<string> {
+  const known = new Set<string>();
+  const waiting = ["/console", from, "/console/history", "/console/history/export?format=ndjson"];
+  let text = "";
+  while (waiting.length > 0 && known.size < 150) {
+    const path = waiting.shift() ?? "";
+    if (known.has(path)) continue;
+    known.add(path);
+    const shown = await seen.open(path);
+    text += shown.text;
+    for (const [, href = ""] of shown.text.matchAll(/<a [^>]*href="(\/console[^"#]*)"/g)) {
+      waiting.push(unescaped(href));
+    }
+  }
+  return text;
+}
+
+test("there are pages that make secrets, and this file knows them all", () => {
+  expect(pages.map(({ id }) => id).sort()).toEqual(Object.keys(FORMS).sort());
+});
+
+describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
+  let seen: Seen;
+  let form: Shown;
+  let path: string;
+  let secrets: string[];
+  const [name, values] = FORMS[id] ?? ["", {}];
+  beforeAll(async () => {
+    seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    path = pathOf(id, seen);
+    form = await seen.open(path);
+    const made = await form.send(name, values);
+    expect([made.status, made.path, made.headers.get("cache-control")]).toEqual([200, path, "no-store"]);
+    secrets = secretsOn(made);
+    expect(secrets.length).toBeGreaterThan(0);
+    for (const secret of secrets) expect(secret.length).toBeGreaterThan(30);
+  });
+
+  const expectNone = (text: string) =>
+    expect(secrets.filter((secret) => unescaped(text).includes(secret))).toEqual([]);
+
+  test("is not shown again to who sends the form again, twice at once or in another tab", async () => {
+    const again = await Promise.all([form.send(name, values), form.send(name, values)]);
+    for (const shown of again) {
+      expectNone(shown.text);
+      expect(secretsOn(shown)).toEqual([]);
+    }
+    expectNone((await seen.open(path)).text);
+    expectNone((await browserOf(api, seen.client).open(path)).text);
+  });
+
+  test("is not shown to another sign-in of its person that sends the same form", async () => {
+    const { body } = await seen.client.get("/v1/auth/session");
+    const other = browserOf(api);
+    const held = await signIn(other, String(body.email));
+    expect(held.status).toBe(200);
+    const csrf = other.client.cookie("service_csrf") ?? "";
+    const shown = await form.send(name, { ...values, csrf });
+    expectNone(shown.text);
+    const there = await other.open(path);
+    const key = /name="key" value="([^"]+)"/.exec(form.text)?.[1] ?? "";
+    expectNone((await there.send(name, { ...values, key })).text);
+  });
+
+  test("is on no page that links lead to, in no table and in no line of the log", async () => {
+    expectNone(await reachable(seen, path));
+    for (const secret of secrets) expect(await tablesThatHold(api.db, secret)).toEqual([]);
+    expectNone(api.lines.join(""));
+    expectNone(await api.metrics.registry.metrics());
+  });
+});
+
+test("tokens of a session and codes are in no table, no address and no line of the log", async () => {
+  const browser = browserOf(api);
+  const email = "logged@example.test";
+  const shown = await signIn(browser, email);
+  const code = await browser.client.codeFor(email);
+  const names = ["session", "csrf", "refresh", "sign_in"];
+  const tokens = names.map((each) => browser.client.cookie(`service_${each}`) ?? "");
+  for (const token of tokens) {
+    expect(token.length).toBeGreaterThan(30);
+    expect(await tablesThatHold(api.db, token)).toEqual([]);
+    expect(api.lines.join("").includes(token)).toBe(false);
+    expect(shown.path).not.toContain(token);
+  }
+  // The development mailbox writes a mail's first line into the log: it must not be the one with the code.
+  expect(code).toMatch(/^\d{6}$/);
+  expect(api.lines.filter((line) => line.includes(code) && !line.includes("mail for"))).toEqual([]);
+});

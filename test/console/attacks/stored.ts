@@ -1,0 +1,38 @@
+import type { Database } from "../../../src/db/database.ts";
+
+/** What looking on changes too: how often somebody called. */
+const COUNTED = ["rate_limits"];
+
+async function tablesOf(db: Database): Promise<string[]> {
+  const { rows } = await db.raw(
+    "select table_name as name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'",
+  );
+  return rows.map(({ name }: { name: string }) => name);
+}
+
+/** All that the database holds, as one hash for each table: what was refused has left every one as it was. */
+export async function stored(db: Database): Promise<Record<string, string>> {
+  const names = await tablesOf(db);
+  const hashes = names
+    .filter((name) => !COUNTED.includes(name))
+    .map(
+      (name) =>
+        `select '${name}' as name, md5(coalesce(string_agg(t::text, E'\\n' order by t::text), '')) as hash from "${name}" t`,
+    );
+  const { rows } = await db.raw(hashes.join(" union all "));
+  return Object.fromEntries(rows.map(({ name, hash }: { name: string; hash: string }) => [name, hash]));
+}
+
+/** Tables in which a text is found as it is, or as its bytes. */
+export async function tablesThatHold(db: Database, text: string): Promise<string[]> {
+  const found = await Promise.all(
+    (await tablesOf(db)).map(async (name) => {
+      const { rows } = await db.raw(
+        `select 1 from "${name}" t where position(? in t::text) > 0 or position(? in t::text) > 0 limit 1`,
+        [text, Buffer.from(text).toString("hex")],
+      );
+      return rows.length > 0 ? name : undefined;
+    }),
+  );
+  return found.filter((name) => name !== undefined);
+}

@@ -1,0 +1,73 @@
+import { randomUUID } from "node:crypto";
+import { addSeconds } from "../../../src/clock.ts";
+import {
+  createAgent,
+  type PlatformApi,
+  registerPlatform,
+  selfRequest,
+} from "../../support/platform_world.ts";
+import { browserOf } from "../support/console.ts";
+import type { Seen } from "../support/visits.ts";
+
+/** What strangers write on pages about delegations and agents, and how a delegation is. */
+export type Told = {
+  agent?: string;
+  platform?: string;
+  scope?: string;
+  reason?: string;
+  seconds?: number;
+  isRevoked?: boolean;
+};
+
+/**
+ * An owner of an organization with an agent, a delegation to it with limits, and decisions by it; `ids` has
+ * `cert`, `agent`, `platform`, `connection`, `account`, `key` (the API key).
+ */
+export async function delegationViewer(api: PlatformApi, told: Told = {}): Promise<Seen> {
+  const { agent = "Clerk", platform: name = "Shop", scope = "custom:orders:refund", seconds } = told;
+  const person = await api.person({ organization_name: "Bank" });
+  const given = { name, default_allowed_scopes: ["data:read", "payments:send", scope] };
+  const platform = await registerPlatform(person, given, "/v1/service/platforms");
+  const agentId = await createAgent(api.client(), platform, { name: agent });
+  const { connectionId } = platform;
+  const requestId = await selfRequest(person, connectionId, {
+    agent_id: agentId,
+    requested_scope: ["data:read", "payments:send", scope],
+    constraints: [{ type: "max_amount", max_amount: 100, currency: "EUR" }],
+  });
+  const path = `/v1/service/delegations/requests/${requestId}/approve`;
+  const approved = await person.client.post(path, {
+    approved_scope: ["data:read", scope],
+    ...(seconds && { expires_in: seconds }),
+  });
+  if (approved.status !== 200) throw new Error(approved.text);
+  const certId = String(approved.body.cert_id);
+  await api.db("audit_events").insert(
+    Array.from({ length: 12 }, (_, place) => ({
+      account_id: person.accountId,
+      occurred_at: addSeconds(api.clock.now(), -180 - place * 600),
+      event_id: randomUUID(),
+      event_type: place % 4 === 3 ? ("proof.rejected" as const) : ("proof.verified" as const),
+      connection_id: connectionId,
+      agent_id: agentId,
+      human_id: person.humanId,
+      cert_id: certId,
+      decision: place % 4 === 3 ? ("deny" as const) : ("allow" as const),
+      decision_reason: place % 4 === 3 ? "constraint_denied" : "authorized",
+      required_scope: place % 2 === 0 ? scope : "data:read",
+    })),
+  );
+  if (told.isRevoked) {
+    const body = { reason: told.reason ?? "no longer needed" };
+    await person.client.post(`/v1/service/delegations/${certId}/revoke`, body);
+  }
+  const ids = {
+    cert: certId,
+    agent: agentId,
+    platform: platform.platformId,
+    connection: connectionId,
+    account: person.accountId,
+    key: platform.apiKey,
+  };
+  return { ...browserOf(api, person.client), ids };
+}

@@ -1,0 +1,98 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { stepRecovery } from "../../../src/events/webhooks/recover.ts";
+import { insertDelivery } from "../../support/deliveries.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { type RealReceiver, realReceiver } from "../callbacks/real_receiver.ts";
+import { formIn, startConsole } from "../support/console.ts";
+
+let api: PlatformApi;
+let own: RealReceiver;
+beforeAll(async () => {
+  api = await startConsole();
+});
+beforeEach(async () => {
+  await api.db("rate_limits").delete();
+  own = await realReceiver(api);
+});
+afterEach(() => own.receiver.close());
+afterAll(() => api.stop());
+
+const minute = (secondsAgo: number) => addSeconds(api.clock.now(), -secondsAgo).toISOString().slice(0, 16);
+const insert = (secondsAgo: number, change: object = {}) =>
+  insertDelivery(api.db, own.connectionId, { at: addSeconds(api.clock.now(), -secondsAgo), ...change });
+const look = (query: Record<string, string> = {}) =>
+  own.browser.open(`${own.at("recoveries")}?${new URLSearchParams({ look: "1", ...query })}`);
+
+describe("the page on which a range is sent again", () => {
+  test("says how many it would be, sends them, and shows how far it is", async () => {
+    const failed = await insert(3_000);
+    const rejected = await insert(2_000, { state: "rejected" });
+    for (const state of ["blocked", "delivered"]) await insert(1_000, { state });
+    await insert(9_000);
+    const empty = await own.browser.open(own.at("recoveries"));
+    expect(empty.words).toContain("No range was sent again yet.");
+    expect(empty.text.match(/name="(failed|rejected|blocked|delivered)" value="on" checked/g)).toHaveLength(
+      3,
+    );
+    const range = { since: minute(6_000), until: minute(500) };
+    const looked = await look({ ...range, failed: "on", rejected: "on" });
+    expect(looked.words).toContain("2 deliveries would be sent again.");
+    expect(looked.words).toMatch(/Made .* UTC to .* UTC Failed 1 Rejected 1/);
+    const begun = await looked.send("recover");
+    expect(begun.words).toContain("It has begun.");
+    expect(begun.words).toContain("Under way");
+    expect(begun.text).toContain('hx-trigger="every 3s"');
+    expect(own.receiver.requests).toEqual([]);
+    while (await stepRecovery({ database: api.db, clock: api.clock }));
+    await own.harness.run();
+    expect(own.receiver.requests.map(({ deliveryId }) => deliveryId).sort()).toEqual(
+      [failed, rejected].sort(),
+    );
+    const done = await own.browser.open(own.at("recoveries"));
+    expect(done.words).toMatch(/Done .* Failed, Rejected 4 2 0/);
+    expect(done.text).not.toContain("hx-trigger");
+  });
+
+  test("begins one that is sent twice once, and no second one beside it", async () => {
+    await insert(60);
+    const looked = await look({ since: minute(3_600), failed: "on" });
+    await looked.send("recover");
+    expect((await looked.send("recover")).words).toContain("It has begun.");
+    expect(await api.db("webhook_recoveries").where({ state: "running" }).count()).toEqual([{ count: 1 }]);
+    const other = await look({ since: minute(3_600), failed: "on" });
+    expect(other.words).toContain("One is under way.");
+    expect(() => formIn(other.text, "recover")).toThrow();
+    await api.db("webhook_recoveries").delete();
+  });
+
+  test("says what is wrong with a range at its field, and offers nothing then", async () => {
+    const faultOf = async (query: Record<string, string>) => {
+      const shown = await look(query);
+      expect(() => formIn(shown.text, "recover")).toThrow();
+      return /class="fault"[^>]*>([^<]*)/.exec(shown.text)?.[1];
+    };
+    expect(await faultOf({ failed: "on" })).toBe("Say from when on");
+    expect(await faultOf({ since: "then", failed: "on" })).toMatch(/^Give a day and a time/);
+    expect(await faultOf({ since: minute(60), until: "soon", failed: "on" })).toMatch(/^Give a day/);
+    expect(await faultOf({ since: minute(-600), failed: "on" })).toMatch(/^The first moment must lie before/);
+    expect(await faultOf({ since: minute(60), until: minute(120), failed: "on" })).toMatch(
+      /^The first moment/,
+    );
+    expect(await faultOf({ since: minute(600) })).toBe("Tick at least one.");
+    expect((await look({ since: minute(600), failed: "on" })).words).toContain("There is nothing of that");
+  });
+
+  test("counts a hundred of a state, and says that there are more", async () => {
+    for (let nth = 0; nth < 101; nth += 1) await insert(100 + nth);
+    const looked = await look({ since: minute(3_600), failed: "on" });
+    expect(looked.words).toContain("100 or more deliveries would be sent again.");
+  });
+
+  test("leads to the callback where nothing can be sent", async () => {
+    await own.person.client.post(`/v1/service/connections/${own.connectionId}/callback/pause`);
+    const shown = await look({ since: minute(3_600), failed: "on" });
+    expect(shown.words).toContain("That needs a callback URL that is neither paused nor suspended.");
+    expect(shown.text).not.toContain('name="look"');
+  });
+});

@@ -1,0 +1,45 @@
+import { noteAttempts, type Sending, sending } from "../../platforms/deliveries/delivery_calls.ts";
+import { insertRecovery } from "../../support/deliveries.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { browserOf } from "../support/console.ts";
+import type { Seen } from "../support/visits.ts";
+
+/** A viewer whose receiver has failed: deliveries in every state, a recovery, a next webhook secret. */
+export type SendingViewer = Seen & { own: Sending };
+
+/** Text of a receiver that is a stranger's, and its URL. */
+type Texts = { answered: string; url: string };
+
+const ORDINARY: Texts = {
+  answered: "Service Unavailable",
+  url: "https://shop.example.com/hook",
+};
+
+/** Makes one. */
+export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}): Promise<SendingViewer> {
+  const { answered, url } = { ...ORDINARY, ...texts };
+  const own = await sending(api, { callback_url: url });
+  const states = ["held", "cancelled", "blocked", "rejected", "delivered", "sending", "pending"] as const;
+  for (const [place, state] of states.entries()) await own.delivery({ state }, 600 - place * 60);
+  const delivery = await own.delivery({ attempts: 3, state: "failed" }, 60);
+  await noteAttempts(
+    api,
+    delivery,
+    { outcome: "failed", detail: "ECONNREFUSED" },
+    { outcome: "failed", detail: "TimeoutError" },
+    { outcome: "failed", status: 503, response_excerpt: Buffer.from(answered) },
+  );
+  const now = api.clock.now();
+  await insertRecovery(api.db, own.connectionId, {
+    ...{ since: new Date(now.getTime() - 7_200_000), until: now, state: "done", finished_at: now },
+    ...{ examined: 12, resent: 9, left_out: 3 },
+  });
+  await own.post("rotate-webhook-secret");
+  const ids = { connection: own.connectionId, delivery };
+  return { ...browserOf(api, own.person.client), ids, own };
+}
+
+/** The path of a page of the viewer's connection. */
+export function ofConnection(part: string) {
+  return ({ connection }: Record<string, string>) => `/console/connections/${connection}/${part}`;
+}

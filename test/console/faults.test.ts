@@ -1,0 +1,26 @@
+import { describe, expect, test } from "vitest";
+import { inWords } from "../../src/console/core/answers.ts";
+import { en } from "../../src/console/texts/en.ts";
+
+describe("what the API says to programs, in a person's words", () => {
+  test.each([
+    ["Too small: expected string to have >=1 characters", "Is missing"],
+    ["Too big: expected string to have <=100 characters", "Write 100 characters at most"],
+    ["query.q: Too big: expected string to have <=100 characters", "Write 100 characters at most"],
+    ["body: invalid_integer: outside ±(2^53−1)", "A number is too large, or has too many digits"],
+    ["1e+21 has no canonical form", "A number is too large, or has too many digits"],
+    [
+      "tz is not an IANA time zone",
+      "Write the time zone as the IANA database spells it, such as Europe/Berlin",
+    ],
+    ['Invalid option: expected one of "a"|"b"', "Choose one of those offered"],
+    ['Unrecognized key: "x"', "This cannot be taken as it is: check it"],
+    ["The delegation request is no longer pending", "The delegation request is no longer pending"],
+  ])("%s", (message, words) => {
+    expect(inWords(en, message)).toBe(words);
+  });
+
+  test("names what nobody sees, or what turns the text around it", () => {
+    expect(inWords(en, 'Not a scope: "a\u202eb\u200b"')).toBe('Not a scope: "aU+202EbU+200B"');
+  });
+});

@@ -1,0 +1,170 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { XSS_CORPUS } from "../../support/xss_corpus.ts";
+import { browserOf, markupOf, startConsole, unescaped } from "../support/console.ts";
+import { historyViewer } from "./viewer.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+/** The ids of the events that a page lists. */
+const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
+
+describe("the history", () => {
+  test("is newest first, with names and words for what happened", async () => {
+    const seen = await historyViewer(api);
+    const { words, text } = await seen.open("/console/history");
+    const { allowed, denied, presented, elsewhere } = seen.ids;
+    expect(listed(text)).toEqual([elsewhere, presented, denied, allowed]);
+    expect(words).toContain("payments:send The delegation does not have this scope");
+    expect(words).toContain("Warehouse decided elsewhere");
+    expect(words).toContain("Proof made, not decided yet");
+    expect(words).toMatch(/Allowed data:read \S.* Shop/);
+  });
+
+  test("is narrowed down by each field of its form, and by whole days in UTC", async () => {
+    // Every event of the viewer is of today.
+    if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
+    const seen = await historyViewer(api);
+    const { allowed, denied, presented, elsewhere, agentId, certId } = seen.ids;
+    const day = api.clock.now().toISOString().slice(0, 10);
+    const old = await seen.decide(86_400 * 3);
+    const midnight = Date.parse(`${day}T00:00:00Z`);
+    const before = new Date(midnight - 86_400_000).toISOString().slice(0, 10);
+    const late = await seen.decide((api.clock.now().getTime() - midnight) / 1000 + 1);
+    const cases: [query: string, events: (string | undefined)[]][] = [
+      ["result=deny", [denied]],
+      ["result=presented", [presented]],
+      ["decision_reason=not_delegated", [denied]],
+      ["required_scope=payments:send", [denied]],
+      [`agent_id=${agentId}&result=allow`, [elsewhere, allowed, late, old]],
+      [`cert_id=${certId}&result=deny`, [denied]],
+      ["cert_id=another", []],
+      [`from=${before}&result=allow`, [elsewhere, allowed, late]],
+      [`from=${day}&result=allow`, [elsewhere, allowed]],
+      [`to=${before}`, [late, old]],
+      ["result=&from=&to=&required_scope=", [elsewhere, presented, denied, allowed, late, old]],
+    ];
+    for (const [query, events] of cases) {
+      expect([query, listed((await seen.open(`/console/history?${query}`)).text)]).toEqual([query, events]);
+    }
+  });
+
+  test("says what to do where there is nothing, and what is wrong with a filter", async () => {
+    const { client } = await api.person();
+    const open = (query: string) => browserOf(api, client).open(`/console/history${query}`);
+    expect((await open("")).words).toContain("Nothing was decided yet.");
+    expect((await open("?result=deny")).words).toContain("Nothing in the history is like that.");
+    const wrong = await open("?from=yesterday");
+    expect([wrong.status, wrong.words.includes("The filters cannot be used:")]).toEqual([200, true]);
+    expect(wrong.text).toContain('value="yesterday"');
+  });
+
+  test("goes on with what is older, and keeps the filter", async () => {
+    const seen = await historyViewer(api);
+    for (let age = 500; age < 530; age += 1) await seen.decide(age);
+    const first = await seen.open("/console/history?result=allow");
+    const next = unescaped(/rel="next" href="([^"]*)"/.exec(first.text)?.[1] ?? "");
+    const second = await seen.open(next);
+    expect([listed(first.text).length, listed(second.text).length]).toEqual([25, 7]);
+    expect(new Set([...listed(first.text), ...listed(second.text)]).size).toBe(32);
+    expect(second.text).not.toContain("data-tail");
+    expect(second.words).toContain("Back to the beginning");
+  });
+
+  test("says nothing to a list that is up to date, and all to one that is not", async () => {
+    const seen = await historyViewer(api);
+    const recent = await seen.decide(3);
+    const { text } = await seen.open("/console/history");
+    const poll = unescaped(/hx-get="([^"]*)"/.exec(text)?.[1] ?? "");
+    const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
+    expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
+    // One that was written later for an earlier moment counts too.
+    const late = await seen.decide(5);
+    const answer = await ask();
+    expect(answer.status).toBe(200);
+    expect(listed(answer.text).slice(0, 2)).toEqual([recent, late]);
+  });
+
+  test("is for roles that may read it, and for an organization by its address", async () => {
+    const owner = await api.person({ organization_name: "Example Bank" });
+    const stranger = await api.person();
+    const path = `/console/for/${owner.accountId}/history`;
+    expect((await browserOf(api, owner.client).open(path)).status).toBe(200);
+    expect((await browserOf(api, stranger.client).open(path)).status).toBe(403);
+  });
+
+  test("shows text of strangers as text", async () => {
+    const plain = await historyViewer(api);
+    const pages = (ids: Record<string, string>) => [
+      "/console/history",
+      `/console/history/${ids.denied}`,
+      `/console/history/${ids.elsewhere}`,
+    ];
+    for (const strange of XSS_CORPUS) {
+      const texts = {
+        scope: strange,
+        reason: strange,
+        action: strange,
+        platform: strange,
+        organization: strange,
+      };
+      const seen = await historyViewer(api, texts);
+      const ordinary = await historyViewer(api, {
+        scope: "a",
+        reason: "b",
+        action: "c",
+        platform: "d",
+        organization: "e",
+      });
+      for (const [place, path] of pages(seen.ids).entries()) {
+        const { text } = await seen.open(path);
+        const expected = await ordinary.open(pages(ordinary.ids)[place] ?? "");
+        expect(markupOf(text)).toEqual(markupOf(expected.text));
+        if (place < 2) expect(unescaped(text)).toContain(strange);
+      }
+    }
+    expect(plain.ids).toBeDefined();
+  });
+});
+
+describe("an event", () => {
+  test("that was denied says why, rule by rule, and what would have been needed", async () => {
+    const seen = await historyViewer(api);
+    const { words, text } = await seen.open(`/console/history/${seen.ids.denied}`);
+    expect(words).toContain("It was denied");
+    expect(words).toContain("A delegation that has this scope.");
+    expect(words).toContain("The delegation has data:read");
+    expect(words).toMatch(/The delegation is not revoked, and that is known\. . Passed/);
+    expect(words).toMatch(/The delegation has the scope that is asked for\. . Failed/);
+    expect(words).toMatch(/lent today\. . Not reached/);
+    expect(text).toContain(`href="/console/delegations/${seen.ids.certId}"`);
+    expect(text).toContain(`href="/console/agents/${seen.ids.agentId}"`);
+    expect(text).toContain(`href="/console/platforms/${seen.ids.platformId}"`);
+  });
+
+  test("that was allowed needs nothing, one that was presented has no rules", async () => {
+    const seen = await historyViewer(api);
+    const allowed = await seen.open(`/console/history/${seen.ids.allowed}`);
+    expect(allowed.words).toContain("It was allowed");
+    expect(allowed.words).not.toContain("What would have been needed");
+    expect(allowed.words).not.toMatch(/Failed|Not reached/);
+    const presented = await seen.open(`/console/history/${seen.ids.presented}`);
+    expect(presented.words).toContain("A proof was made");
+    expect(presented.words).not.toContain("Rule by rule");
+    const elsewhere = await seen.open(`/console/history/${seen.ids.elsewhere}`);
+    expect(elsewhere.words).toContain("Warehouse of Example Traders");
+    expect(elsewhere.words).not.toContain("Receipt");
+  });
+
+  test("is the account's own", async () => {
+    const seen = await historyViewer(api);
+    const other = await historyViewer(api);
+    for (const path of ["", "/receipt"]) {
+      expect((await other.open(`/console/history/${seen.ids.denied}${path}`)).status).toBe(404);
+    }
+  });
+});

@@ -1,0 +1,145 @@
+import type { Browser } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { program, withChromium } from "../support/in_chromium.ts";
+import { openWindow } from "../support/window.ts";
+import { historyViewer } from "./viewer.ts";
+
+describe.skipIf(program === undefined)("the history in Chromium (needs Debian's chromium)", () => {
+  let api: PlatformApi;
+  let browser: Browser;
+  withChromium((started) => {
+    ({ api, browser } = started);
+  });
+
+  const open = async (scripts = true) => {
+    const seen = await historyViewer(api);
+    const window = await openWindow(browser, api, {
+      client: seen.client,
+      look: { width: 1440, theme: "light", scripts },
+    });
+    const rows = () => window.page.locator("[data-row]").count();
+    return { seen, window, page: window.page, rows };
+  };
+
+  test("shows what is decided while it is open, until it is told to stop", async () => {
+    const { seen, window, page, rows } = await open();
+    await page.clock.install();
+    const asked: string[] = [];
+    page.on("response", (response) => {
+      if (response.url().includes("seen=")) asked.push(String(response.status()));
+    });
+    await page.goto(`${api.url}/console/history?result=allow`);
+    expect(await rows()).toBe(2);
+    await page.getByRole("button", { name: "Stop updating" }).waitFor();
+    expect(await page.getByRole("link", { name: "Look for newer ones" }).isVisible()).toBe(false);
+    await page.clock.fastForward(4_100);
+    await expect.poll(() => asked).toEqual(["204"]);
+    const id = await seen.decide(1);
+    await page.clock.fastForward(4_100);
+    await page.locator(`[data-row="${id}"]`).waitFor();
+    expect(await page.getByRole("status").last().textContent()).toBe("New in the list: 1");
+    const next = await seen.decide(1);
+    await page.clock.fastForward(4_100);
+    await page.locator(`[data-row="${next}"]`).waitFor();
+    await page.getByRole("button", { name: "Stop updating" }).click();
+    const before = asked.length;
+    await seen.decide(1);
+    await page.clock.fastForward(20_000);
+    await page.waitForTimeout(300);
+    expect([await rows(), asked.length]).toEqual([4, before]);
+    await page.getByRole("button", { name: "Keep up to date" }).click();
+    await expect.poll(rows).toBe(5);
+    expect(window.complaints).toEqual([]);
+    await window.close();
+  });
+
+  test("asks nothing while nobody sees it, and at once when somebody does", async () => {
+    const { seen, window, page, rows } = await open();
+    await page.clock.install();
+    await page.goto(`${api.url}/console/history`);
+    const hide = (hidden: boolean) =>
+      page.evaluate(
+        `Object.defineProperty(document, "hidden", { value: ${hidden}, configurable: true });
+         document.dispatchEvent(new Event("visibilitychange"));`,
+      );
+    await hide(true);
+    await seen.decide(1);
+    await page.clock.fastForward(20_000);
+    await page.waitForTimeout(300);
+    expect(await rows()).toBe(4);
+    await hide(false);
+    await expect.poll(rows).toBe(5);
+    await window.close();
+  });
+
+  test("says that it is old while it is refused, and no more once there is an answer", async () => {
+    const { window, page, rows } = await open();
+    await page.clock.install();
+    await page.goto(`${api.url}/console/history`);
+    const old = page.getByText("This could not be brought up to date");
+    const before = await rows();
+    const cookies = await page.context().cookies();
+    await page.context().clearCookies();
+    await page.clock.fastForward(4_100);
+    await old.waitFor();
+    expect(await rows()).toBe(before);
+    await page.context().addCookies(cookies);
+    await page.clock.fastForward(4_100);
+    await old.waitFor({ state: "hidden" });
+    await window.close();
+  });
+
+  test("is drawn before scripts change anything on it", async () => {
+    const { window, page } = await open();
+    await page.addInitScript(`{
+      const waiting = [];
+      globalThis.requestAnimationFrame = (run) => waiting.push(run);
+      globalThis.draw = () => waiting.splice(0).forEach((run) => run());
+    }`);
+    await page.goto(`${api.url}/console/history`);
+    const times = page.locator("main time").first();
+    const stop = page.getByRole("button", { name: "Stop updating" });
+    expect([await times.textContent(), await stop.isVisible()]).toEqual([
+      expect.stringMatching(/ UTC$/),
+      false,
+    ]);
+    await page.evaluate("draw()");
+    await stop.waitFor();
+    expect(await times.getAttribute("title")).toMatch(/ UTC$/);
+    expect(await times.textContent()).not.toMatch(/ UTC$/);
+    await window.close();
+  });
+
+  test("is made ready by scripts in the background too, where nothing is drawn", async () => {
+    const { window, page } = await open();
+    await page.addInitScript(`{
+      globalThis.requestAnimationFrame = () => 0;
+      Object.defineProperty(document, "hidden", { get: () => true });
+    }`);
+    await page.goto(`${api.url}/console/history`);
+    await page.getByRole("button", { name: "Stop updating" }).waitFor();
+    await window.close();
+  });
+
+  test("has a link for what is newer where no scripts run, and its files are downloaded", async () => {
+    const { seen, window, page, rows } = await open(false);
+    await page.goto(`${api.url}/console/history?result=allow`);
+    expect(await page.getByRole("button", { name: "Stop updating" }).isVisible()).toBe(false);
+    await seen.decide(1);
+    await page.getByRole("link", { name: "Look for newer ones" }).click();
+    await expect.poll(rows).toBe(3);
+    for (const [name, ending] of [
+      ["CSV", "csv"],
+      ["NDJSON", "ndjson"],
+    ] as const) {
+      const [file] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("link", { name, exact: true }).click(),
+      ]);
+      expect(file.suggestedFilename()).toMatch(new RegExp(`^history-[0-9-]+\\.${ending}$`));
+      expect(await file.failure()).toBeNull();
+    }
+    await window.close();
+  });
+});

@@ -1,0 +1,20 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { XSS_CORPUS } from "../support/xss_corpus.ts";
+import { markupOf, startConsole } from "./support/console.ts";
+import { viewerOf } from "./support/visits.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+describe("home", () => {
+  test.each(XSS_CORPUS)("shows what strangers wrote as text: %j", async (text) => {
+    const unknown = { scope: "custom:orders:refund", denied: "a_reason_without_words" };
+    const plain = await (await viewerOf(api, "busy", unknown)).open("/console");
+    const hostile = await (await viewerOf(api, "busy", { scope: text, denied: text })).open("/console");
+    expect(markupOf(hostile.text)).toEqual(markupOf(plain.text));
+  });
+});

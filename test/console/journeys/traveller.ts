@@ -1,0 +1,83 @@
+import type { Locator, Page } from "playwright-core";
+import { expect } from "vitest";
+import type { ReceivedMail } from "../../support/smtp.ts";
+import { violations } from "../support/axe.ts";
+import type { Look, Window } from "../support/window.ts";
+
+/** Somebody who finds their way by what is on the pages. */
+export type Traveller = {
+  page: Page;
+  email: string;
+  scripts: boolean;
+  /**
+   * Waits for the page of this heading, and judges it: quiet, as wide as its window and, where scripts run,
+   * without a fault for axe.
+   */
+  at(heading: string | RegExp): Promise<void>;
+  /** Chooses something in the navigation, which a narrow screen has behind a button. */
+  go(entry: string): Promise<void>;
+  follow(link: string | RegExp): Promise<void>;
+  press(button: string): Promise<void>;
+  fill(label: string, value: string): Promise<void>;
+  /** The text of the page's content. */
+  read(): Promise<string>;
+  /** A row of a table, by a text in it. */
+  row(text: string | RegExp): Locator;
+  /** Opens the start page, and an account with the code that comes by mail. */
+  signUp(): Promise<void>;
+};
+
+type Made = { url: string; window: Window; email: string; look: Look; mails: ReceivedMail[] };
+
+export function createTraveller({ url, window, email, look, mails }: Made): Traveller {
+  const { page, complaints } = window;
+  const { scripts = true } = look;
+
+  const traveller: Traveller = {
+    page,
+    email,
+    scripts,
+    async at(heading) {
+      await page.getByRole("heading", { level: 1, name: heading }).waitFor();
+      const title = String(heading);
+      if (scripts) expect([title, await violations(page)]).toEqual([title, []]);
+      const wide = await page.evaluate<number>("document.documentElement.scrollWidth");
+      expect([title, wide]).toEqual([title, look.width]);
+      expect([title, complaints]).toEqual([title, []]);
+    },
+    async go(entry) {
+      const menu = page.getByRole("button", { name: "Menu", exact: true });
+      if (await menu.isVisible()) await menu.click();
+      const navigation = page.getByRole("navigation", { name: "Main" });
+      await navigation.getByRole("link", { name: entry, exact: true }).click();
+    },
+    follow: (link) => page.locator("main").getByRole("link", { name: link }).first().click(),
+    press: (button) => page.locator("main").getByRole("button", { name: button, exact: true }).click(),
+    fill: (label, value) => page.getByLabel(label, { exact: true }).fill(value),
+    read: async () => ((await page.locator("main").textContent()) ?? "").replaceAll(/\s+/g, " "),
+    row: (text) => page.getByRole("row").filter({ hasText: text }),
+    async signUp() {
+      await page.goto(`${url}/console`);
+      await traveller.at("Sign in or sign up");
+      await traveller.fill("E-mail address", email);
+      await traveller.press("Send me a code");
+      await traveller.at("Enter your code");
+      await traveller.fill("Code", codeIn(mails, email));
+      await traveller.press("Sign in");
+      await traveller.at("Your name");
+      await traveller.fill("First name", "Ada");
+      await traveller.fill("Last name", "Lovelace");
+      await traveller.press("Continue");
+      await traveller.at("Your account");
+      await page.getByRole("radio", { name: /For myself/ }).check();
+      await traveller.press("Open the account");
+      await traveller.at("Hello, Ada");
+    },
+  };
+  return traveller;
+}
+
+function codeIn(mails: readonly ReceivedMail[], email: string): string {
+  const mail = mails.findLast(({ to }) => to.includes(email));
+  return /^Your sign-in code is (\d{6})\r$/m.exec(mail?.raw ?? "")?.[1] ?? "";
+}

@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { en } from "../../../src/console/texts/en.ts";
+import { contract } from "../../http/walk/documented.ts";
+import { documentedRows } from "../../organizations/role_table.ts";
+import { addMember } from "../../support/members.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { browserOf, formIn, startConsole } from "../support/console.ts";
+import { organizationOf } from "./organization.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+describe("an organization", () => {
+  test("shows its members, who is invited, and what each role may do", async () => {
+    const { open, owner, approver, ids } = await organizationOf(api);
+    const { words, text } = await open("/console/organization");
+    expect(words).toContain("Analytical Engines · Deputize");
+    expect(words).toContain(`Ada Lovelace (you) ${owner.email} owner`);
+    expect(words).toContain(`Ada Lovelace ${approver.email} approver`);
+    expect(words).toContain(`${String(ids.organization).slice(-12)}@example.test auditor ${owner.email}`);
+    expect(text).toContain(`<code id="root-identity">${owner.humanId}</code>`);
+    for (const hint of Object.values(en.acting.roleHints)) expect(words).toContain(hint);
+    expect(text).toContain(`href="/console/organization/members/${approver.accountId}"`);
+    const seenBy = await browserOf(api, approver.client).open(
+      `/console/for/${ids.organization}/organization`,
+    );
+    expect(seenBy.words).toContain(owner.email);
+    expect(seenBy.text).not.toMatch(/organization\/(members|invite|invitations|settings|activity)/);
+    expect(seenBy.words).not.toContain("Invitations that wait");
+  });
+
+  test("is none of an account of one's own: not in the navigation, and said so at its address", async () => {
+    const browser = browserOf(api, (await api.person()).client);
+    expect((await browser.open("/console")).text).not.toContain("/console/organization");
+    const shown = await browser.open("/console/organization");
+    expect([shown.status, shown.words]).toEqual([403, expect.stringContaining("This is for organizations")]);
+  });
+
+  test("gets another name, and the rule of four eyes and back", async () => {
+    const { open, owner } = await organizationOf(api);
+    const settings = await open("/console/organization/settings");
+    const renamed = await settings.send("rename", { organization_name: "Difference Engines" });
+    expect(renamed.words).toContain("The name was changed.");
+    expect(renamed.text).toContain("<h1>Difference Engines</h1>");
+    const refused = await settings.send("rename", { organization_name: "a\u202eb" });
+    expect([refused.status, refused.text]).toEqual([
+      400,
+      expect.stringContaining('id="rename-organization_name-fault"'),
+    ]);
+    expect((await settings.send("four_eyes", { four_eyes: "on" })).words).toContain(
+      en.organization.fourEyesOn,
+    );
+    const on = await open("/console/organization/settings");
+    expect(on.text).toMatch(/name="four_eyes" value="on" checked/);
+    expect((await on.send("four_eyes", { four_eyes: [] })).words).toContain(en.organization.fourEyesOff);
+    expect((await owner.client.get("/v1/service/organization")).body.four_eyes).toBe(false);
+  });
+
+  test("gives a member another role, and removes one", async () => {
+    const { open, approver, ids } = await organizationOf(api);
+    const path = `/console/organization/members/${approver.accountId}`;
+    const member = await open(path);
+    expect(member.text).toMatch(/value="approver" checked/);
+    const changed = await member.send("role", { role: "developer" });
+    expect(changed.words).toContain(`Ada Lovelace ${approver.email} developer`);
+    const removed = await (await open(path)).send("remove");
+    expect(removed.words).toContain("The member was removed.");
+    expect(removed.words).not.toContain(approver.email);
+    expect((await open(path)).status).toBe(404);
+    const theirs = await browserOf(api, approver.client).open(`/console/for/${ids.organization}`);
+    expect(theirs.words).toContain("You cannot act for this account");
+  });
+
+  test("says before that its last owner cannot go", async () => {
+    const owner = await api.person({ organization_name: "Engines" });
+    const browser = browserOf(api, owner.client);
+    for (const path of ["leave", `members/${owner.accountId}`]) {
+      const shown = await browser.open(`/console/organization/${path}`);
+      expect(shown.words).toContain("this is the only one");
+      expect(shown.text.slice(shown.text.indexOf("<main"))).not.toContain("<form");
+    }
+    const heir = await addMember(api, owner.accountId, "owner");
+    const opened = await browser.open("/console/organization/leave");
+    await api.db("organization_members").where({ account_id: heir.accountId }).delete();
+    const late = await opened.send("leave");
+    expect([late.status, late.words]).toEqual([409, expect.stringContaining("this is the only one")]);
+    expect(late.words.split("this is the only one")).toHaveLength(2);
+  });
+
+  test("is left by a member for good", async () => {
+    const { approver, ids } = await organizationOf(api);
+    const browser = browserOf(api, approver.client);
+    const left = await (await browser.open(`/console/for/${ids.organization}/organization/leave`)).send(
+      "leave",
+    );
+    expect(left.words).toContain("You left the organization.");
+    expect(left.words).not.toContain("Analytical Engines");
+  });
+
+  test("invites another one from a page that has invited, after it is said that it was sent", async () => {
+    const { open, owner } = await organizationOf(api);
+    const count = () => api.db("organization_invitations").where({ organization_id: owner.accountId });
+    const before = (await count()).length;
+    const form = await open("/console/organization/invite");
+    await form.send("invite", { email: "one@example.test", role: "auditor" });
+    const refused = await form.send("invite", { email: "two@example.test", role: "auditor" });
+    expect([refused.status, refused.words]).toEqual([
+      409,
+      expect.stringContaining("Send it again to do this, too."),
+    ]);
+    expect((await refused.send("invite")).words).toContain("The invitation was sent.");
+    expect(await count()).toHaveLength(before + 2);
+  });
+
+  test("leads on from what was done twice: a member removed, an invitation withdrawn, a domain", async () => {
+    const { open, ids } = await organizationOf(api);
+    const parts = [
+      ["remove", `members/${ids.member}`, ""],
+      ["withdraw", `invitations/${ids.invitation}`, ""],
+      ["remove", `domains/${ids.domain}`, "/domains"],
+    ] as const;
+    for (const [name, part, list] of parts) {
+      const page = await open(`/console/organization/${part}`);
+      await page.send(name);
+      const second = await page.send(name);
+      expect([second.status, second.path]).toEqual([200, `/console/organization${list}?notice=done_already`]);
+      expect(second.words).toContain("That was done already, or is not there any more.");
+    }
+  });
+
+  test("claims in no address what was not done just now", async () => {
+    const { open, client, owner } = await organizationOf(api);
+    const words = "The name was changed.";
+    expect((await open("/console/organization?notice=renamed")).words).not.toContain(words);
+    const settings = await open("/console/organization/settings");
+    const { action, fields } = formIn(settings.text, "rename");
+    const sent = await client.call("POST", action, {
+      headers: { origin: "http://127.0.0.1", "content-type": "application/x-www-form-urlencoded" },
+      csrf: false,
+      body: new URLSearchParams({ ...fields, organization_name: "New" }).toString(),
+    });
+    const address = sent.headers.get("location") ?? "";
+    expect((await open(address)).words).toContain(words);
+    expect((await open(address.replace("renamed", "invited"))).words).not.toContain("was sent");
+    const other = await addMember(api, owner.accountId, "owner");
+    const path = address.replace("/console", `/console/for/${owner.accountId}`);
+    expect((await browserOf(api, other.client).open(path)).words).not.toContain(words);
+    api.clock.advance(61);
+    expect((await open(address)).words).not.toContain(words);
+  });
+
+  test("withdraws an invitation", async () => {
+    const { open, ids } = await organizationOf(api);
+    const path = `/console/organization/invitations/${ids.invitation}`;
+    const withdrawn = await (await open(path)).send("withdraw");
+    expect(withdrawn.words).toContain("The invitation was withdrawn.");
+    expect(withdrawn.words).toContain("No invitation waits.");
+    expect((await open(path)).status).toBe(404);
+  });
+});
+
+describe("who did what", () => {
+  test("has words for every call that a member can change something by", () => {
+    const changing = contract.operations
+      .filter(({ method }) => method !== "GET")
+      .map(({ operationId }) => operationId);
+    const acts = documentedRows().filter(
+      ({ operation, roles }) => roles !== "person" && changing.includes(operation),
+    );
+    const known = Object.keys(en.activity.operations);
+    expect(known).toEqual(expect.arrayContaining(acts.map(({ operation }) => operation)));
+  });
+
+  test("names former members, also in its filter, and says refusals in words", async () => {
+    const { open, owner, approver, ids } = await organizationOf(api);
+    const acting = { headers: { "x-service-account": String(ids.organization) } };
+    await approver.client.call("POST", "/v1/service/organization/leave", acting);
+    const gone = await addMember(api, String(ids.organization), "auditor");
+    const path = `/v1/service/organization/members/${gone.accountId}`;
+    for (let n = 0; n < 2; n++) await owner.client.call("DELETE", path);
+    await owner.client.call("DELETE", path.replace(gone.accountId, approver.accountId));
+    const { words, text } = await open("/console/organization/activity");
+    expect(words).toContain(`Removed a member member ${gone.email} ✓ Done`);
+    expect(words).toContain(`Removed a member member ${approver.email} ✕ Refused`);
+    expect(words).toContain(`Refused ${en.activity.refusals.not_found}`);
+    expect(words).not.toContain("not_found");
+    expect(text).toContain(`<option value="${approver.accountId}">${approver.email} (no member any more)`);
+  });
+
+  test("is shown newest first, for one member too, with the names of whom it was about", async () => {
+    const { open, owner, approver, ids } = await organizationOf(api);
+    await (await open(`/console/organization/members/${approver.accountId}`)).send("role", {
+      role: "auditor",
+    });
+    await browserOf(api, approver.client).client.call("POST", "/v1/service/organization/leave", {
+      headers: { "x-service-account": String(ids.organization) },
+    });
+    const { words } = await open("/console/organization/activity");
+    expect(words).toMatch(
+      /Left the organization.*Gave a member another role.*Invited somebody role auditor address/,
+    );
+    expect(words).toContain("role auditor");
+    const one = await open(`/console/organization/activity?account_id=${approver.accountId}`);
+    expect(one.words).toContain("Left the organization");
+    expect(one.words).not.toContain("Invited somebody role");
+    expect(one.words).toContain(`${owner.email}`);
+  });
+});

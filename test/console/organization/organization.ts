@@ -1,0 +1,34 @@
+import { addMember } from "../../support/members.ts";
+import type { Person, PlatformApi } from "../../support/platform_world.ts";
+import { browserOf } from "../support/console.ts";
+import type { Seen } from "../support/visits.ts";
+
+/** What strangers may have written on the pages of an organization. */
+export type OrganizationTexts = { organization: string; first: string; last: string };
+
+const ORDINARY: OrganizationTexts = { organization: "Analytical Engines", first: "Ada", last: "Lovelace" };
+
+/** An organization with a second owner, an approver, an invitation and two domains, as its owner sees it. */
+export async function organizationOf(
+  api: PlatformApi,
+  texts: Partial<OrganizationTexts> = {},
+): Promise<Seen & { owner: Person; approver: Person }> {
+  const { organization, first, last } = { ...ORDINARY, ...texts };
+  const owner = await api.person({ organization_name: "Engines" });
+  const id = owner.accountId;
+  await api.db("accounts").where({ account_id: id }).update({ organization_name: organization });
+  await addMember(api, id, "owner");
+  const approver = await addMember(api, id, "approver");
+  const names = { first_name: first, last_name: last };
+  await api.db("accounts").where({ account_id: approver.accountId }).update(names);
+  const post = async (path: string, body: unknown) =>
+    (await owner.client.post(`/v1/service/organization/${path}`, body)).body;
+  const email = `${id.slice(-12)}@example.test`;
+  const { invitation_id } = await post("members", { email, role: "auditor" });
+  const domain = `d${id}.example.com`;
+  await post("domains", { domain });
+  await post("domains", { domain: `shop.${domain}` });
+  await post(`domains/${domain}/verify`, undefined);
+  const ids = { organization: id, member: approver.accountId, invitation: String(invitation_id), domain };
+  return { ...browserOf(api, owner.client), ids, owner, approver };
+}

@@ -1,0 +1,69 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { SIGN_IN } from "../../src/console/core/places.ts";
+import type { Person, PlatformApi } from "../support/platform_world.ts";
+import { startTcpProxy } from "../support/tcp_proxy.ts";
+import { type Browser, browserOf, formIn, type Shown, startConsole } from "./support/console.ts";
+
+const FRIEND = "friend@example.test";
+
+let proxy: Awaited<ReturnType<typeof startTcpProxy>>;
+let first: PlatformApi;
+let api: PlatformApi;
+let owner: Person;
+let browser: Browser;
+let invite: Shown;
+beforeAll(async () => {
+  first = await startConsole();
+  proxy = await startTcpProxy(first.databaseUrl);
+  api = await startConsole({ shares: first, databaseUrl: proxy.url, deadlineMs: 1_500 });
+  owner = await api.person({ organization_name: "Engines" });
+  browser = browserOf(api, owner.client);
+  invite = await browser.open("/console/organization/invite");
+});
+afterAll(async () => {
+  proxy.mend();
+  await api.stop();
+  await proxy.stop();
+  await first.stop();
+});
+
+const invitations = () => first.db("organization_invitations").where({ organization_id: owner.accountId });
+
+describe("while the database does not answer", () => {
+  test("pages say so in time, as pages, and what was typed is sent again when it does", async () => {
+    const ask = await browserOf(api).open(SIGN_IN);
+    proxy.stall();
+    const [home, held, code] = await Promise.all([
+      browser.open("/console"),
+      invite.send("invite", { email: FRIEND, role: "auditor" }),
+      ask.send("send_code", { email: FRIEND }),
+    ]);
+    for (const shown of [home, held, code]) {
+      expect([shown.status, shown.headers.get("content-type")]).toEqual([503, "text/html; charset=utf-8"]);
+    }
+    expect(home.words).toContain("Nothing was changed by what you just opened.");
+    expect(held.words).toContain("Nothing was done. What you entered is kept.");
+    expect(code.words).toContain("It is not known whether this was done.");
+    expect(formIn(code.text, "send_code").fields.email).toBe(FRIEND);
+    proxy.mend();
+    const sent = await held.send("invite");
+    expect(sent.words).toContain("The invitation was sent.");
+    expect(await invitations()).toHaveLength(1);
+    expect((await code.send("send_code")).words).toContain(`We sent a code to ${FRIEND}`);
+  });
+});
+
+describe("while the database is away", () => {
+  test("a form is kept, and is sent again when it is back", async () => {
+    const other = "other@example.test";
+    const form = await browser.open("/console/organization/invite");
+    proxy.cut();
+    const held = await form.send("invite", { email: other, role: "auditor" });
+    expect([held.status, formIn(held.text, "invite").fields.email]).toEqual([503, other]);
+    const again = await held.send("invite");
+    expect([again.status, formIn(again.text, "invite").fields.email]).toEqual([503, other]);
+    proxy.mend();
+    expect((await again.send("invite")).words).toContain("The invitation was sent.");
+    expect(await invitations().where({ email: other })).toHaveLength(1);
+  });
+});

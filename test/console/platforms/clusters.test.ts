@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { formIn, startConsole } from "../support/console.ts";
+import { platformViewer } from "./platform_viewer.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+async function scene() {
+  const seen = await platformViewer(api);
+  const bindings = async (namespace: string) =>
+    (
+      (await seen.client.get("/v1/service/namespace-bindings")).body.namespace_bindings as Record<
+        string,
+        unknown
+      >[]
+    ).find((binding) => binding.namespace === namespace);
+  return { seen, bindings };
+}
+
+test("a namespace that asks is accepted with a bound, changed, and ended", async () => {
+  const { seen, bindings } = await scene();
+  const list = await seen.open("/console/clusters");
+  expect(list.words).toContain("A namespace asks to act for you");
+  expect(list.text).toContain('href="/console/clusters/c1/team-a"');
+  const opened = await seen.open("/console/clusters/c1/team-a");
+  const unsaid = await opened.send("accept");
+  expect(unsaid.text).toContain('id="accept-ceiling-fault">Choose 1 to 64 scopes, or tick');
+  expect(await bindings("team-a")).toMatchObject({ status: "asking" });
+  const bad = await opened.send("accept", { ceiling: "data:reed" });
+  expect(bad.text).toMatch(/id="accept-ceiling-fault">[^<]*data:reed/);
+  const accepted = await opened.send("accept", { ceiling: ["data:read", "custom:a:b"], four_eyes: "on" });
+  expect(accepted.words).toContain("The namespace acts for you within these bounds.");
+  expect(accepted.words).not.toContain("asks to act for you");
+  const wide = { status: "accepted", ceiling: ["data:read", "custom:a:b"], four_eyes: true };
+  expect(await bindings("team-a")).toMatchObject(wide);
+  const again = await seen.open("/console/clusters/c1/team-a");
+  expect(formIn(again.text, "accept").pairs).toEqual(
+    expect.arrayContaining([
+      ["ceiling", "data:read"],
+      ["ceiling", "custom:a:b"],
+      ["four_eyes", "on"],
+    ]),
+  );
+  await again.send("accept", { ceiling: "data:read", four_eyes: [], unbounded: "on" });
+  expect(await bindings("team-a")).toMatchObject({ ceiling: ["data:read"], four_eyes: false });
+  await again.send("accept", { ceiling: "", unbounded: "on" });
+  expect(await bindings("team-a")).toMatchObject({ ceiling: null });
+  const ended = await (await seen.open("/console/clusters/c1/team-a")).send("end");
+  expect(ended.words).toContain("The namespace acts for you no longer.");
+  expect(await bindings("team-a")).toBeUndefined();
+});
+
+test("a namespace is accepted before it asks", async () => {
+  const { seen, bindings } = await scene();
+  const list = await seen.open("/console/clusters");
+  const wrong = await list.send("open", { cluster: "c 1", namespace: "team-b" });
+  expect(wrong.text).toContain('id="open-cluster-fault"');
+  expect((await list.send("open", { cluster: "c1", namespace: "../x" })).text).toContain(
+    'id="open-namespace-fault"',
+  );
+  const opened = await list.send("open", { cluster: "c2", namespace: "team-b" });
+  expect(opened.path).toBe("/console/clusters/c2/team-b");
+  expect(opened.words).toContain("has not asked");
+  await opened.send("accept", { unbounded: "on" });
+  expect(await bindings("team-b")).toMatchObject({ cluster: "c2", status: "accepted", ceiling: null });
+});
+
+test("a user of a cluster is linked and unlinked", async () => {
+  const { seen } = await scene();
+  const users = async () =>
+    (
+      (await seen.client.get("/v1/service/cluster-approvers")).body.cluster_approvers as {
+        username: string;
+      }[]
+    ).map(({ username }) => username);
+  const list = await seen.open("/console/clusters");
+  const wrong = await list.send("link", { cluster: "", username: "ann" });
+  expect(wrong.text).toContain('id="link-cluster-fault"');
+  const linked = await list.send("link", { cluster: "c1", username: "ann" });
+  expect(linked.words).toContain("Linked.");
+  expect(await users()).toEqual(["ann", "jane@example.com"]);
+  const { text } = linked;
+  const ann = /<option value="([^"]+)"[^>]*>ann \(c1\)</.exec(text)?.[1] ?? "";
+  const unlinked = await linked.send("unlink", { approver_id: ann });
+  expect(unlinked.words).toContain("Unlinked.");
+  expect(await users()).toEqual(["jane@example.com"]);
+});

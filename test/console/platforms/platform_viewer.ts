@@ -1,0 +1,72 @@
+import { randomUUID } from "node:crypto";
+import { askForBinding } from "../../../src/platforms/namespaces/namespace_binding.ts";
+import { declaration, declarations, newUid } from "../../platforms/declarations.ts";
+import {
+  createAgent,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+} from "../../support/platform_world.ts";
+import { browserOf } from "../support/console.ts";
+import type { Seen } from "../support/visits.ts";
+
+/** What strangers may have written where pages of platforms show it. */
+export type PlatformTexts = { name: string; description: string; verifier: string; username: string };
+
+const ORDINARY: PlatformTexts = {
+  name: "Shop",
+  description: "Sells books and takes orders by voice.",
+  verifier: "shop.example.com",
+  username: "jane@example.com",
+};
+
+export const ORGANIZATION_PLATFORMS = "/v1/service/platforms";
+
+/** An organization's owner with two platforms, one of them declared, and with what their pages show. */
+export async function platformViewer(
+  api: PlatformApi,
+  texts: Partial<PlatformTexts> = {},
+): Promise<Seen & { person: Person }> {
+  const { name, description, verifier, username } = { ...ORDINARY, ...texts };
+  const person = await api.person({ organization_name: "Analytical Engines" });
+  const { client, accountId } = person;
+  const platform = await registerPlatform(person, { name, description }, ORGANIZATION_PLATFORMS);
+  const { platformId, connectionId } = platform;
+  await createAgent(api.client(), platform);
+  await client.call("PATCH", `/v1/service/connections/${connectionId}`, { body: { verifier_id: verifier } });
+  await client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 3_600 });
+  const { humanId } = await api.person();
+  await client.call("PUT", `/v1/service/platforms/${platformId}/accepted-principals/${humanId}`, {
+    body: { scopes: ["data:read"], accepted_until: "2099-01-01T00:00:00Z" },
+  });
+  const object = { cluster: "c1", namespace: "default", name: "shop" };
+  await client.call("PUT", `/v1/service/platforms/${platformId}/adoption`, { body: object });
+  await client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
+  await askForBinding(api, accountId, { clusterId: "c1", namespace: "team-a" });
+  await verifiedDomain(api, accountId);
+  const declared = await declarations(api).put(newUid(), declaration(person, { name: "Warehouse" }));
+  return {
+    ...browserOf(api, client),
+    person,
+    ids: {
+      account: accountId,
+      platform: platformId,
+      connection: connectionId,
+      declared: String(declared.body.platform_id),
+      declaredConnection: String(declared.body.connection_id),
+    },
+  };
+}
+
+/** A domain that an organization has verified. */
+async function verifiedDomain(api: PlatformApi, organizationId: string): Promise<void> {
+  const now = api.clock.now();
+  await api.db("organization_domains").insert({
+    organization_id: organizationId,
+    domain: `shop-${randomUUID().slice(0, 8)}.example.com`,
+    token: "0".repeat(32),
+    created_at: now,
+    verified_at: now,
+    checked_at: now,
+  });
+}

@@ -1,0 +1,57 @@
+import type { Browser, Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { program, withChromium } from "./support/in_chromium.ts";
+import { pathOf, viewerOf, visits } from "./support/visits.ts";
+import { openWindow } from "./support/window.ts";
+
+/** CSS pixels between the margins of A4, upright and across. */
+const PAPERS = [718, 1047];
+
+/** What of a page is on paper though nobody can click there. */
+const clickable = (page: Page) =>
+  page.evaluate<string[]>(`[...document.querySelectorAll("nav, button, .button, .filters, .back")]
+    .filter((each) => each.checkVisibility() && !each.matches(".who > button"))
+    .map((each) => each.outerHTML.slice(0, 80))`);
+
+describe.skipIf(program === undefined)("pages on paper (needs Debian's chromium)", () => {
+  let api: PlatformApi;
+  let browser: Browser;
+  withChromium((started) => {
+    ({ api, browser } = started);
+  });
+
+  test.each([
+    { id: "home", says: ["Ada Lovelace", "1 request waits for you", "Active delegations", "Denied lately"] },
+    {
+      id: "request",
+      says: ["Ada Lovelace", "Who asks", "What it may do", "What the certificate will say", "Europe/Berlin"],
+    },
+    { id: "delegation", says: ["Bank", "What it says", "About it", "Signatures", "Last decisions"] },
+    { id: "history", says: ["Ada Lovelace", "Every decision about your agents", "Allowed", "Denied"] },
+    { id: "history_event", says: ["Ada Lovelace", "What happened", "Rule by rule", "Receipt", "sha256:"] },
+  ])("$id has its content, its times and for whom it is, and nothing to click", async ({ id, says }) => {
+    const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    for (const width of PAPERS) {
+      const look = { width, theme: "dark" } as const;
+      const { page, complaints, close } = await openWindow(browser, api, { client: viewer.client, look });
+      await page.goto(`${api.url}${pathOf(id, viewer)}`);
+      expect((await clickable(page)).length).toBeGreaterThan(0);
+      await page.emulateMedia({ media: "print" });
+      expect([width, await clickable(page)]).toEqual([width, []]);
+      for (const said of says) {
+        expect([said, await page.getByText(said).filter({ visible: true }).count()]).not.toEqual([said, 0]);
+      }
+      expect(await page.locator("time:visible").count()).toBeGreaterThan(0);
+      const colours =
+        "[document.body, document.querySelector('.card')].map((each) => getComputedStyle(each))";
+      expect(await page.evaluate(`${colours}.map((each) => each.backgroundColor)`)).toEqual([
+        "rgb(255, 255, 255)",
+        "rgb(255, 255, 255)",
+      ]);
+      expect(await page.evaluate<number>("document.documentElement.scrollWidth")).toBe(width);
+      expect(complaints).toEqual([]);
+      await close();
+    }
+  });
+});

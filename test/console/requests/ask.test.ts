@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { delegationViewer } from "../delegations/delegation_viewer.ts";
+import { formIn, startConsole } from "../support/console.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+test("a person asks for an agent, for less than its platform may be lent, and then decides", async () => {
+  const { open, ids, client } = await delegationViewer(api, { agent: "Clerk" });
+  const agent = await open(`/console/agents/${ids.agent}`);
+  expect(agent.text).toContain(`/console/agents/${ids.agent}/ask`);
+  const page = await open(`/console/agents/${ids.agent}/ask`);
+  expect(page.words).toContain("Ask for a delegation to Clerk");
+  expect(page.words).toContain("orders:refund, as Shop means it custom:orders:refund");
+  expect(formIn(page.text, "ask").fields).not.toHaveProperty("requested_scope");
+  const asked = await page.send("ask", {
+    requested_scope: ["data:read", "custom:orders:refund"],
+    end_number: "3",
+    end_unit: "3600",
+  });
+  expect(asked.path).toMatch(/^\/console\/requests\/req-[0-9a-f-]+\?notice=asked$/);
+  expect(asked.words).toContain("Clerk asks for authority");
+  expect(asked.words).toContain("3 hours after the approval");
+  const requestId = /req-[0-9a-f-]+/.exec(asked.path)?.[0];
+  const { body } = await client.get(`/v1/service/delegations/requests/${requestId}`);
+  expect(body).toMatchObject({
+    agent_id: ids.agent,
+    requested_scope: ["data:read", "custom:orders:refund"],
+    status: "pending",
+  });
+});
+
+test("what is wrong stands at its field, and what was ticked stays", async () => {
+  const { open, ids } = await delegationViewer(api);
+  const page = await open(`/console/agents/${ids.agent}/ask`);
+  const nothing = await page.send("ask");
+  expect([nothing.status, nothing.words]).toEqual([400, expect.stringContaining("Tick at least one thing")]);
+  const odd = await page.send("ask", { requested_scope: ["data:read"], end_number: "soon" });
+  expect(odd.status).toBe(400);
+  expect(odd.words).toContain("Write a whole number");
+  expect(formIn(odd.text, "ask").fields).toMatchObject({ requested_scope: "data:read", end_number: "soon" });
+  const more = await page.send("ask", { requested_scope: ["identity:delegate"] });
+  expect(more.status).toBe(400);
+  expect(more.text).toMatch(/id="ask-requested_scope-fault"/);
+});
+
+test("the same form sent again makes no second request", async () => {
+  const { open, ids } = await delegationViewer(api);
+  const page = await open(`/console/agents/${ids.agent}/ask`);
+  const values = { requested_scope: ["data:read"] };
+  expect((await page.send("ask", values)).path).toBe((await page.send("ask", values)).path);
+});
+
+test("nobody asks for an agent that is deleted", async () => {
+  const { open, ids } = await delegationViewer(api);
+  await (await open(`/console/agents/${ids.agent}/delete`)).send("delete", { sure: "on" });
+  expect((await open(`/console/agents/${ids.agent}`)).text).not.toContain("/ask");
+  const page = await open(`/console/agents/${ids.agent}/ask`);
+  expect(page.words).toContain("It is deleted");
+  expect(page.text).not.toContain('value="ask"');
+});

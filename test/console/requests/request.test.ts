@@ -1,0 +1,286 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addMember } from "../../support/members.ts";
+import {
+  approve,
+  type Person,
+  type PlatformApi,
+  registerPlatform,
+  requested,
+} from "../../support/platform_world.ts";
+import { browserOf, formIn, startConsole } from "../support/console.ts";
+import { viewerOf } from "../support/visits.ts";
+
+const EURO = (max_amount: number) => ({ type: "max_amount", max_amount, currency: "EUR" });
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+/** A request of a person, and its page. */
+async function waiting(fields: Record<string, unknown> = {}) {
+  const made = await requested(api, { requested_scope: ["data:read", "payments:send"], ...fields });
+  const browser = browserOf(api, made.person.client);
+  const path = `/console/requests/${made.requestId}`;
+  return { ...made, path, page: await browser.open(path), browser };
+}
+
+async function certificateOf({ client }: Person, requestId: string) {
+  const { body } = await client.get(`/v1/service/delegations/requests/${requestId}`);
+  return (await client.get(`/v1/service/delegations/${body.cert_id}`)).body as {
+    approved_scope: string[];
+    expires_at: string | null;
+    issued_at: string;
+    cert_json: { constraints: unknown[] };
+  };
+}
+
+describe("a request that waits", () => {
+  test("says who asks, what for and until when, in plain words", async () => {
+    const { page, person, agentId } = await waiting({
+      requested_scope: ["data:*", "payments:send", "custom:orders:refund"],
+      expires_in: 86_400,
+      constraints: [EURO(500), { type: "vendor_rule", params: { a: 1 } }],
+    });
+    const { words } = page;
+    expect(words).toContain("shop-bot asks for authority");
+    expect(words).toContain(`Agent shop-bot ${agentId}`);
+    expect(words).toMatch(/Key fingerprint sha256:[0-9a-f]{64} Its key is kept in the key vault here\./);
+    expect(words).toContain(`${person.email} asked, signed in here or by the API`);
+    expect(words).toContain("Asked until 1 day after the approval");
+    expect(words).toContain("Read and share data data:* that is data:read, data:share");
+    expect(words).toContain("orders:refund, as Shop means it custom:orders:refund");
+    expect(words).toContain("the amount is at most 500 EUR");
+    expect(words).toContain('the rule vendor_rule {"a":1} holds, which is not known here');
+    expect(words).not.toContain("sensitive");
+  });
+
+  test("marks what is sensitive, and nothing else", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person, { default_allowed_scopes: ["data:read", "data:delete"] });
+    const { requestId } = await requested(api, {}, { person, platform });
+    const { text } = await browserOf(api, person.client).open(`/console/requests/${requestId}`);
+    const box = (scope: string) =>
+      new RegExp(`value="${scope}"[^>]*>\\s*<label.*?</label>`, "s").exec(text)?.[0];
+    expect(box("data:delete")).toMatch(/Delete data.*badge warn.*sensitive/s);
+    expect(box("data:read")).not.toContain("sensitive");
+  });
+
+  test("names the object, the cluster and its user where YAML asks", async () => {
+    const { path, page, person, browser, requestId } = await waiting();
+    expect(page.words).not.toContain("Kubernetes user");
+    const row = { external_id: `c1.${randomUUID()}`, object_name: "help", requested_by: null };
+    await api.db("delegation_requests").where({ request_id: requestId }).update(row);
+    await api.db("platforms").where({ account_id: person.accountId }).update({ object_namespace: "shop" });
+    const unknown = await browser.open(path);
+    expect(unknown.words).toContain("By YAML: the Delegation shop/help in the cluster c1");
+    expect(unknown.words).toContain("Kubernetes user not known");
+    expect(unknown.words).toContain("With kubectl only scopes can be held back.");
+    await api
+      .db("delegation_requests")
+      .where({ request_id: requestId })
+      .update({ requested_user: "ed@cluster" });
+    expect((await browser.open(path)).words).toContain("Kubernetes user ed@cluster");
+  });
+
+  test("is approved narrower: fewer scopes, an earlier end, tighter and further limits", async () => {
+    const { page, person, requestId, platform } = await waiting({ constraints: [EURO(500)] });
+    const done = await page.send("approve", {
+      approved_scope: ["payments:send"],
+      end_number: "2",
+      end_unit: "3600",
+      amount_max: "99,50",
+      currency: "EUR",
+      rate_count: "5",
+      rate_window: "86400",
+      window_start: "09:00",
+      window_end: "17:00",
+      zone: "Europe/Berlin",
+      latitude: "52.52",
+      longitude: "-13.4",
+      radius: "2.5",
+      speed: "13.9",
+      resource_id: "till 1",
+      path_prefix: "/orders",
+    });
+    expect(done.words).toContain("Approved.");
+    const certificate = await certificateOf(person, requestId);
+    expect(certificate.approved_scope).toEqual(["payments:send"]);
+    expect(Date.parse(certificate.expires_at ?? "") - Date.parse(certificate.issued_at)).toBe(7_200_000);
+    expect(certificate.cert_json.constraints).toEqual([
+      EURO(500),
+      EURO(99.5),
+      { type: "max_rate", count: 5, window_s: 86_400 },
+      { type: "time_window", start: "09:00", end: "17:00", tz: "Europe/Berlin" },
+      { type: "geo_circle", lat: 52.52, lon: -13.4, radius_m: 2_500 },
+      { type: "max_speed_mps", max_mps: 13.9 },
+      { type: "resource_path", resource_id: "till 1", path_prefix: "/orders" },
+    ]);
+    // The page that it leads to says what was approved, and what was not.
+    expect(done.words).toContain("shop-bot was given authority");
+    expect(done.words).toMatch(
+      /What the certificate says.*Send payments payments:send.*Held back.*Read data data:read/,
+    );
+    expect(done.words).toContain("It ends earlier than was asked for.");
+    expect(done.words).toMatch(
+      /Added by who approved, only if all of this is so: the amount is at most 99.5 EUR/,
+    );
+    expect(done.text).toMatch(/href="\/console\/delegations\/cert-[0-9a-f-]+"/);
+    expect(done.words).toContain(`by ${person.email}`);
+    expect(done.text).not.toContain('value="approve"');
+    expect(platform.connectionId).not.toBe("");
+  });
+
+  test("is approved as it was asked when nothing is changed", async () => {
+    const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
+    const done = await page.send("approve");
+    expect(done.words).toContain("Nothing: all that was asked for was approved.");
+    expect((await certificateOf(person, requestId)).cert_json.constraints).toEqual([EURO(500)]);
+  });
+
+  test("shows before what the certificate will say, and keeps what was typed", async () => {
+    const { page, requestId } = await waiting();
+    const typed = { approved_scope: ["payments:send"], amount_max: "20", currency: "EUR", show: "preview" };
+    const shown = await page.send("approve", typed);
+    expect(shown.status).toBe(200);
+    const said = /<div role="status" id="preview">.*?<h2>Deny/s.exec(shown.text)?.[0] ?? "";
+    expect(said).toContain("Send payments");
+    expect(said).not.toContain("Read data");
+    expect(said).toContain("the amount is at most 20 EUR");
+    expect(said).toContain("Until somebody revokes it.");
+    expect(formIn(shown.text, "approve").fields).toMatchObject({
+      amount_max: "20",
+      currency: "EUR",
+      approved_scope: "payments:send",
+    });
+    expect(shown.text).toMatch(/<details open>\s*<summary>Amount/);
+    expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
+    // What is approved then is what was shown.
+    expect((await shown.send("approve")).words).toMatch(/What the certificate says.*at most 20 EUR/);
+  });
+
+  test.each([
+    [{ approved_scope: "" }, "approved_scope", "Tick at least one thing"],
+    [{ amount_max: "much", currency: "EUR" }, "amount_max", "Write a number"],
+    [
+      { amount_max: "1,000", currency: "EUR" },
+      "amount_max",
+      "This can be read as 1000 or as 1. Write it as one",
+    ],
+    [{ amount_max: "1.000", currency: "EUR" }, "amount_max", "This can be read as 1000 or as 1."],
+    [{ amount_max: "1,000.50", currency: "EUR" }, "amount_max", "Write a number without marks"],
+    [
+      { latitude: "1.125", longitude: "0", radius: "2.125" },
+      "radius",
+      "This can be read as 2125 or as 2.1250.",
+    ],
+    [{ speed: "999999999999999999999" }, "speed", "Write a smaller number"],
+    [{ amount_max: "5" }, "currency", "Is missing"],
+    [{ amount_max: "501", currency: "EUR" }, "amount_max", "allows more than the one that was requested"],
+    [{ rate_count: "1.5" }, "rate_count", "Write a whole number"],
+    [{ rate_count: "0" }, "rate_count", "Write a whole number above 0"],
+    [{ window_start: "09:00", window_end: "10:00", zone: "Mars" }, "zone", "as the IANA database"],
+    [{ latitude: "91", longitude: "0", radius: "1" }, "latitude", "not a place on earth"],
+    [{ latitude: "1", longitude: "0", radius: "0.0001" }, "radius", "Write 0.001 or more"],
+    [{ amount_max: "-5", currency: "EUR" }, "amount_max", "not below 0"],
+    [{ end_number: "99999", end_unit: "86400" }, "end_number", "Write at most 24,855 days"],
+    [{ resource_id: "a", path_prefix: "b" }, "resource_id", "not a path"],
+    [{ end_number: "2", end_unit: "86400" }, "end_number", "later than requested"],
+    [{ end_number: "0" }, "end_number", "Write a whole number"],
+  ])("says beside its field what is wrong: %j", async (values, field, said) => {
+    const { page, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 86_400 });
+    const refused = await page.send("approve", values);
+    expect(refused.status).toBe(400);
+    const fault = new RegExp(`id="approve-${field}-fault">([^<]*)<`).exec(refused.text)?.[1];
+    expect(fault).toContain(said);
+    expect((await api.db("delegation_requests").where({ request_id: requestId }).first())?.status).toBe(
+      "pending",
+    );
+    const preview = await page.send("approve", { ...values, show: "preview" });
+    expect(preview.words).toContain("Nothing can be signed like this yet:");
+    expect(preview.text).not.toContain('<div class="grant">');
+  });
+
+  test("is denied with a reason, and shows it", async () => {
+    const { page, browser, path } = await waiting();
+    const list = await page.send("deny", { reason: "not now" });
+    expect([list.path, list.words.includes("Denied.")]).toEqual(["/console/requests?notice=denied", true]);
+    const shown = await browser.open(path);
+    expect(shown.words).toMatch(/shop-bot was denied.*Reason not now/);
+    expect(shown.words).toContain("What was asked for");
+    expect((await page.send("approve")).status).toBe(409);
+  });
+
+  test("says so when it has expired, or was withdrawn", async () => {
+    const { browser, path, requestId } = await waiting();
+    await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "withdrawn" });
+    expect((await browser.open(path)).words).toContain("The request of shop-bot was withdrawn");
+    const now = api.clock.now();
+    await api
+      .db("delegation_requests")
+      .where({ request_id: requestId })
+      .update({ status: "pending", expires_at: now });
+    const shown = await browser.open(path);
+    expect(shown.words).toContain("Nobody decided about shop-bot in time");
+    expect(shown.text).not.toContain('value="approve"');
+  });
+
+  test("names the cluster where it was decided", async () => {
+    const { browser, path, person, requestId } = await waiting();
+    await approve(person, requestId, ["data:read"]);
+    const where = { request_id: requestId };
+    const decided = { decided_by: null, decided_cluster: "c1", decided_user: "ann@cluster" };
+    await api.db("delegation_requests").where(where).update(decided);
+    expect((await browser.open(path)).words).toContain("by ann@cluster in the cluster c1");
+  });
+
+  test("is nobody else's", async () => {
+    const { path } = await waiting();
+    expect((await (await viewerOf(api, "complete")).open(path)).status).toBe(404);
+  });
+});
+
+describe("in an organization", () => {
+  async function organization(four_eyes: boolean) {
+    const person = await api.person({ organization_name: "Bank" });
+    const platform = await registerPlatform(person, {}, "/v1/service/platforms");
+    await api.db("accounts").where({ account_id: person.accountId }).update({ four_eyes });
+    const { requestId } = await requested(api, {}, { person, platform });
+    const path = `/console/for/${person.accountId}/requests/${requestId}`;
+    const as = async (role: "approver" | "developer" | "auditor") =>
+      browserOf(api, (await addMember(api, person.accountId, role)).client).open(path);
+    return { person, requestId, path, as };
+  }
+
+  test.each(["developer", "auditor"] as const)("a %s looks, and does not decide", async (role) => {
+    const { as } = await organization(false);
+    const shown = await as(role);
+    expect(shown.words).toContain("Your role lets you see requests.");
+    expect(shown.words).toContain("Send payments");
+    expect(shown.text).not.toMatch(/name="form" value="(approve|deny)"/);
+  });
+
+  test("who asked may not approve where two people are wanted; another one may", async () => {
+    const { person, path, as } = await organization(true);
+    const own = await browserOf(api, person.client).open(path);
+    expect(own.words).toContain("Your organization wants two people: who asked may not approve.");
+    expect(own.text).not.toContain('name="form" value="approve"');
+    expect(own.text).toContain('name="form" value="deny"');
+    const other = await as("approver");
+    expect((await other.send("approve")).words).toContain("Approved.");
+  });
+
+  test("who is not known to be another one may not either", async () => {
+    const { requestId, as } = await organization(true);
+    await api.db("delegation_requests").where({ request_id: requestId }).update({ requested_by: null });
+    expect((await as("approver")).words).toContain("who asked is not known here");
+  });
+
+  test("who asked approves where one is enough", async () => {
+    const { person, path } = await organization(false);
+    const shown = await browserOf(api, person.client).open(path);
+    expect((await shown.send("approve")).words).toContain("Approved.");
+  });
+});

@@ -1,0 +1,231 @@
+import type { Browser, Page, Route } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { violations } from "../support/axe.ts";
+import { program, withChromium } from "../support/in_chromium.ts";
+import { expectFaultless } from "../support/looks.ts";
+import { viewerOf } from "../support/visits.ts";
+import { openWindow, WIDTHS } from "../support/window.ts";
+
+/** What has the focus, as it is called: its own name, or that of its label; and whether that can be seen. */
+const focused = (page: Page) =>
+  page.evaluate<{ name: string; seen: boolean }>(`(() => {
+    const at = document.activeElement;
+    const label = at.labels?.[0] ?? at;
+    const { outlineStyle, outlineWidth } = getComputedStyle(at);
+    const { top, bottom, width } = at.getBoundingClientRect();
+    const seen = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2 && width > 0 && bottom > 0 && top < innerHeight;
+    return { name: label.innerText.trim().replaceAll(/\\s+/g, " "), seen };
+  })()`);
+
+/** Presses Tab until something of this name has the focus; every stop on the way shows where it is. */
+async function tabTo(page: Page, name: string): Promise<string[]> {
+  const stops: string[] = [];
+  while (stops.length < 60) {
+    await page.keyboard.press("Tab");
+    const at = await focused(page);
+    expect([at.name, at.seen]).toEqual([at.name, true]);
+    stops.push(at.name);
+    if (at.name.startsWith(name)) return stops;
+  }
+  throw new Error(`${name} is not reached by Tab: ${stops.join(" | ")}`);
+}
+
+describe.skipIf(program === undefined)("a request in Chromium (needs Debian's chromium)", () => {
+  let api: PlatformApi;
+  let browser: Browser;
+  withChromium((started) => {
+    ({ api, browser } = started);
+  });
+
+  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
+    "is narrowed and approved with the keyboard alone: $width px, scripts $scripts",
+    async ({ width, scripts }) => {
+      const seen = await viewerOf(api, "busy");
+      const window = await openWindow(browser, api, {
+        client: seen.client,
+        look: { width, theme: "light", scripts },
+      });
+      const { page } = window;
+      await page.goto(`${api.url}/console/requests`);
+      await tabTo(page, "shop-bot");
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { name: "shop-bot asks for authority" }).waitFor();
+      const stops = await tabTo(page, "orders:refund");
+      expect(stops.slice(-2)).toEqual([
+        "Read data data:read",
+        "orders:refund, as Shop means it custom:orders:refund",
+      ]);
+      await page.keyboard.press("Space");
+      await tabTo(page, "Ends after");
+      await page.keyboard.type("2");
+      await tabTo(page, "Unit");
+      await page.keyboard.type("hours");
+      await tabTo(page, "Amount");
+      await page.keyboard.press("Enter");
+      await tabTo(page, "At most");
+      await page.keyboard.type("25");
+      await tabTo(page, "Currency");
+      await page.keyboard.type("EUR");
+      // Enter in a field shows what would be signed, and approves nothing.
+      await page.keyboard.press("Enter");
+      const preview = page.locator("#preview");
+      await preview.getByText("the amount is at most 25 EUR").waitFor();
+      expect(await preview.textContent()).not.toContain("orders:refund");
+      expect(await page.getByLabel("At most", { exact: true }).inputValue()).toBe("25");
+      if (!scripts) await page.getByLabel("Currency").focus();
+      expect((await tabTo(page, "Approve")).slice(-2)[0]).toBe("Preview");
+      await page.keyboard.press("Enter");
+      await page.waitForURL(/notice=approved/);
+      const said = (await page.locator("main").textContent()) ?? "";
+      expect(said).toMatch(/What the certificate says.*Read data.*at most 25 EUR.*Held back.*orders:refund/s);
+      expect(window.complaints).toEqual([]);
+      await window.close();
+    },
+  );
+
+  test("its preview follows each change, and what is wrong stands there", async () => {
+    const seen = await viewerOf(api, "busy");
+    const look = { width: 1440, theme: "light" } as const;
+    const window = await openWindow(browser, api, { client: seen.client, look });
+    const { page } = window;
+    await page.goto(`${api.url}/console/requests/${seen.ids.request}`);
+    const preview = page.locator("#preview");
+    await page.getByRole("checkbox", { name: /^orders:refund/ }).uncheck();
+    await preview.locator("li", { hasText: "refund" }).waitFor({ state: "detached" });
+    await page.getByText("Hours of the day").click();
+    await page.getByLabel("From", { exact: true }).fill("09:00");
+    await page.getByLabel("To", { exact: true }).fill("11:30");
+    await page.getByLabel("Time zone").fill("Europe/Berlin");
+    await page.getByLabel("Time zone").blur();
+    await preview.getByText("it is from 09:00 to 11:30, by the time of Europe/Berlin").waitFor();
+    expect(await preview.getByRole("img", { name: /hours of a day/ }).count()).toBe(2);
+    await page.getByText("Place", { exact: true }).click();
+    await page.getByLabel("Latitude").fill("48.1");
+    await page.getByLabel("Longitude").fill("11.6");
+    await page.getByLabel("Kilometres around it").fill("20");
+    await page.getByLabel("Kilometres around it").blur();
+    await preview.getByText("within 20 km of 48.1° N 11.6° E").waitFor();
+    expect(await preview.getByRole("img", { name: /Map of the place/ }).count()).toBe(2);
+    await page.getByLabel("Time zone").fill("Mars");
+    await page.getByLabel("Time zone").blur();
+    await preview
+      .getByText("Nothing can be signed like this yet: Write the time zone as the IANA database")
+      .waitFor();
+    expect(await page.locator("time:not([title])").count()).toBe(0);
+    await page.getByRole("button", { name: "Approve" }).click();
+    await page.locator("#approve-zone[aria-invalid=true]").waitFor();
+    expect(await page.evaluate("document.activeElement.name")).toBe("zone");
+    expect(await violations(page)).toEqual([]);
+    // The refusal of the approval is the only complaint, and the previews' before it.
+    expect(window.complaints.filter((said) => !said.includes("400"))).toEqual([]);
+    await window.close();
+  });
+
+  test("its preview shows the last of changes that came faster than its answers", async () => {
+    const seen = await viewerOf(api, "busy");
+    const look = { width: 1440, theme: "light" } as const;
+    const window = await openWindow(browser, api, { client: seen.client, look });
+    const { page } = window;
+    const held: Route[] = [];
+    await page.route("**/console/requests/*", (route) => {
+      if (route.request().method() === "POST") held.push(route);
+      else void route.continue();
+    });
+    await page.goto(`${api.url}/console/requests/${seen.ids.request}`);
+    await page.getByText("Amount", { exact: true }).click();
+    await page.getByLabel("Currency").fill("EUR");
+    const change = (amount: string) => page.getByLabel("At most", { exact: true }).fill(amount);
+    await change("25");
+    await page.getByLabel("At most", { exact: true }).blur();
+    await expect.poll(() => held.length).toBe(1);
+    await change("7");
+    await page.getByRole("button", { name: "Preview" }).click();
+    await held.shift()?.continue();
+    await page.locator("#preview").getByText("the amount is at most 25 EUR").waitFor();
+    await expect.poll(() => held.length).toBe(1);
+    await held.shift()?.continue();
+    await page.locator("#preview").getByText("the amount is at most 7 EUR").waitFor();
+    await window.close();
+  });
+
+  test("leaves the preview as it is when the session has ended meanwhile", async () => {
+    const seen = await viewerOf(api, "busy");
+    const look = { width: 1440, theme: "light" } as const;
+    const window = await openWindow(browser, api, { client: seen.client, look });
+    const { page } = window;
+    await page.goto(`${api.url}/console/requests/${seen.ids.request}`);
+    await seen.client.post("/v1/auth/logout");
+    const answered = page.waitForResponse((answer) => answer.request().method() === "POST");
+    await page.getByRole("checkbox", { name: /^orders:refund/ }).uncheck();
+    expect((await answered).status()).toBe(403);
+    await page.waitForTimeout(300);
+    expect(await page.locator("#preview").textContent()).toContain("orders:refund");
+    await window.close();
+  });
+
+  test("has a name, and a description, for everything that is filled in", async () => {
+    const seen = await viewerOf(api, "busy");
+    const look = { width: 1440, theme: "light" } as const;
+    const window = await openWindow(browser, api, { client: seen.client, look });
+    const { page } = window;
+    await page.goto(`${api.url}/console/requests/${seen.ids.request}`);
+    for (const summary of await page.locator(".add-limits summary").all()) await summary.click();
+    const tree = await page.locator("#form-approve").ariaSnapshot();
+    for (const said of [
+      'group "What it may do"',
+      'checkbox "Read data data:read" [checked]',
+      'group "End it earlier"',
+      'textbox "Ends after"',
+      'combobox "Unit"',
+      'group "Add a limit"',
+      'textbox "At most"',
+      'textbox "Latitude"',
+      'region "What the certificate will say"',
+      "- status:",
+      'img "Map of the place, with coasts and borders"',
+      'button "Preview"',
+      'button "Approve"',
+    ]) {
+      expect(tree).toContain(said);
+    }
+    const described = await page.evaluate<string>(`(() => {
+      const ids = document.querySelector("#approve-currency").getAttribute("aria-describedby").split(" ");
+      return ids.map((id) => document.getElementById(id).textContent).join(" ");
+    })()`);
+    expect(described).toBe("As the application writes it, such as EUR.");
+    expect(await violations(page)).toEqual([]);
+    await window.close();
+  });
+
+  test("is without a fault for axe, and as wide as its window, once it is decided", async () => {
+    const seen = await viewerOf(api, "busy");
+    const path = `/console/requests/${seen.ids.request}`;
+    await (await seen.open(path)).send("approve", {
+      approved_scope: ["data:read"],
+      amount_max: "5",
+      currency: "EUR",
+    });
+    for (const width of WIDTHS) {
+      const window = await openWindow(browser, api, { client: seen.client, look: { width, theme: "light" } });
+      await window.page.goto(`${api.url}${path}`);
+      await expectFaultless(window);
+      await window.close();
+    }
+  });
+
+  test("is small over the wire, with all that it loads", async () => {
+    const seen = await viewerOf(api, "busy");
+    const look = { width: 1440, theme: "light" } as const;
+    const window = await openWindow(browser, api, { client: seen.client, look });
+    let bytes = 0;
+    window.page.on("requestfinished", async (request) => {
+      const { responseBodySize, responseHeadersSize } = await request.sizes();
+      bytes += responseBodySize + responseHeadersSize;
+    });
+    await window.page.goto(`${api.url}/console/requests/${seen.ids.request}`, { waitUntil: "networkidle" });
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes).toBeLessThan(60_000);
+    await window.close();
+  });
+});

@@ -1,0 +1,41 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { addMember } from "../../support/members.ts";
+import { approve, type PlatformApi, requested, selfRequest } from "../../support/platform_world.ts";
+import { browserOf, startConsole } from "../support/console.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+test("the list has every request, newest first, by its state, page by page", async () => {
+  const { person, platform, requestId } = await requested(api, { requested_scope: ["data:read"] });
+  await approve(person, requestId, ["data:read"]);
+  for (let count = 0; count < 26; count += 1) {
+    api.clock.advance(1);
+    await selfRequest(person, platform.connectionId, { requested_scope: ["payments:send"] });
+  }
+  const browser = browserOf(api, person.client);
+  const all = await browser.open("/console/requests");
+  expect(all.text).toMatch(/<a href="\/console\/requests" aria-current="page">Requests<\/a>/);
+  expect(all.text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(25);
+  expect(all.words).toContain("shop-bot of Shop");
+  const next = /rel="next" href="([^"]*)"/.exec(all.text)?.[1] ?? "";
+  const rest = await browser.open(next.replaceAll("&#38;", "&"));
+  expect(rest.text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(2);
+  expect(rest.text).toContain(`href="/console/requests/${requestId}"`);
+  const approved = await browser.open("/console/requests?status=approved");
+  expect(approved.text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(1);
+  expect(approved.text).toContain('<option value="approved" selected>');
+  expect((await browser.open("/console/requests?status=denied")).words).toContain(
+    "There are no such requests.",
+  );
+});
+
+test("an organization's requests lead to its own pages", async () => {
+  const { person, requestId } = await requested(api);
+  const { client } = await addMember(api, person.accountId, "auditor");
+  const { text } = await browserOf(api, client).open(`/console/for/${person.accountId}/requests`);
+  expect(text).toContain(`href="/console/for/${person.accountId}/requests/${requestId}"`);
+});

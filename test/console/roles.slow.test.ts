@@ -1,0 +1,73 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Page } from "../../src/console/core/page.ts";
+import { consolePages } from "../../src/console/pages.ts";
+import { en } from "../../src/console/texts/en.ts";
+import { type MemberRole, memberRoles } from "../../src/route.ts";
+import { documentedRows } from "../organizations/role_table.ts";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { type Shown, startConsole, unescaped } from "./support/console.ts";
+import { pathOf, type Seen, viewerOf, visits } from "./support/visits.ts";
+
+const table = new Map(documentedRows().map(({ operation, roles }) => [operation, roles]));
+const pages = consolePages.filter(
+  ({ access, path }) => access === "onboarded" && path.startsWith("/console"),
+);
+/** What a refusal for the role is said by, on a page and above a form. */
+const REFUSED = /Your role does not allow this|role in the organization does not allow/;
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+/** A page's viewer, whose account is an organization's by now, with this role in it. */
+async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
+  const seen = await viewerOf(api, visits[page.id]?.viewer ?? "nobody");
+  const { body } = await seen.client.get("/v1/auth/session");
+  await api
+    .db("accounts")
+    .where({ account_id: String(body.account_id) })
+    .update({ account_type: "organization", organization_name: "Engines", own_role: role });
+  return seen;
+}
+
+/** Whether the table of the documents lets a role call what a page is about. */
+function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
+  const roles = first === undefined || about === "person" ? "person" : table.get(first);
+  return roles === undefined || roles === "person" || roles.includes(role);
+}
+
+/** The forms that a page offers, without the header's. */
+function formsOf({ text }: Shown): string[] {
+  const main = text.slice(text.indexOf("<main"));
+  return [...new Set([...main.matchAll(/name="form" value="([^"]+)"/g)].map(([, name = ""]) => name))];
+}
+
+function linksOf({ text }: Shown): string[] {
+  const links = [...text.matchAll(/<a [^>]*href="(\/console[^"#]*)"/g)].map(([, href = ""]) =>
+    unescaped(href),
+  );
+  return [...new Set(links)].filter((href) => !href.startsWith("/console/for/"));
+}
+
+describe.each(pages.map((page) => [page.id, page] as const))("%s", (_, page) => {
+  test.each(memberRoles)("offers the role %s what it allows, and nothing else", async (role) => {
+    const seen = await viewerAs(page, role);
+    const path = pathOf(page.id, seen);
+    const opened = await seen.open(path);
+    expect([role, opened.status]).toEqual([role, mayOpen(page, role) ? 200 : 403]);
+    if (!mayOpen(page, role)) {
+      expect(opened.words).toContain(en.errors.pages.forbidden?.title);
+      return;
+    }
+    for (const link of linksOf(opened)) {
+      expect([link, REFUSED.exec((await seen.open(link)).words)?.[0]]).toEqual([link, undefined]);
+    }
+    for (const form of "file" in page ? [] : formsOf(opened)) {
+      const again = await viewerAs(page, role);
+      const sent = await (await again.open(pathOf(page.id, again))).send(form);
+      expect([form, REFUSED.exec(sent.words)?.[0]]).toEqual([form, undefined]);
+    }
+  });
+});

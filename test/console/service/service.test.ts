@@ -1,0 +1,192 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import type { Visit } from "../../../src/console/core/page.ts";
+import { figureRows } from "../../../src/console/pages/service/figures.ts";
+import { en } from "../../../src/console/texts/en.ts";
+import { writeReport } from "../../../src/db/reports.ts";
+import { createShardLeases } from "../../../src/events/shards.ts";
+import { partNames } from "../../../src/installation/part.ts";
+import { VaultUnavailable } from "../../../src/vault/client.ts";
+import { addMember } from "../../support/members.ts";
+import type { PlatformApi } from "../../support/platform_world.ts";
+import { administratorOf } from "../../support/service_world.ts";
+import { XSS_CORPUS } from "../../support/xss_corpus.ts";
+import { type Browser, browserOf, markupOf, type Shown, startConsole } from "../support/console.ts";
+import { administratorViewer } from "./viewer.ts";
+
+const PAGES = ["/console/service", "/console/service/suspended"];
+
+let api: PlatformApi;
+let administrator: Browser;
+/** What the vault answers a look. */
+let vaultSays: () => Promise<void> = async () => {};
+
+beforeAll(async () => {
+  api = await startConsole({ service: { vault: { health: () => vaultSays() } } });
+  administrator = browserOf(api, (await administratorOf(api)).client);
+});
+afterAll(() => api.stop());
+
+/** The text of a part's card. */
+function cardOf({ text }: Shown, part: string): string {
+  const [, card = ""] =
+    new RegExp(`<section [^>]*aria-labelledby="part-${part}">(.*?)</section>`, "s").exec(text) ?? [];
+  return card.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
+}
+
+const look = () => administrator.open("/console/service");
+
+describe("the pages of the service", () => {
+  test("are in the navigation of a service administrator, and of nobody else", async () => {
+    const link = '<a href="/console/service"';
+    expect((await administrator.open("/console")).text).toContain(link);
+    expect((await browserOf(api, (await api.person()).client).open("/console")).text).not.toContain(link);
+  });
+
+  test.each(PAGES)("%s is not there for anybody else", async (path) => {
+    const owner = await api.person({ organization_name: "Engines" });
+    const member = await addMember(api, owner.accountId, "owner");
+    for (const { client } of [owner, member, await api.person()]) {
+      const shown = await browserOf(api, client).open(path);
+      expect([shown.status, shown.words.includes("There is no such page")]).toEqual([404, true]);
+    }
+  });
+
+  test.each(PAGES)(
+    "%s is not there for an organization, its service administrators included",
+    async (path) => {
+      const owner = await api.person({ organization_name: "Engines" });
+      const person = await administratorOf(api);
+      await api.db("organization_members").insert({
+        organization_id: owner.accountId,
+        account_id: person.accountId,
+        role: "owner",
+        joined_at: api.clock.now(),
+      });
+      const browser = browserOf(api, person.client);
+      const place = `/console/for/${owner.accountId}`;
+      const shown = await browser.open(path.replace("/console", place));
+      expect([shown.status, shown.words.includes("There is no such page")]).toEqual([404, true]);
+      expect((await browser.open(place)).text).not.toContain(`${place}/service`);
+      expect((await browser.open(path)).status).toBe(200);
+    },
+  );
+});
+
+describe("how the service does", () => {
+  test("has a card for every part, which says its state in words", async () => {
+    const shown = await look();
+    for (const part of partNames) expect(cardOf(shown, part)).toMatch(/Well|Look at it|Act now|No answer/);
+    expect(shown.words).not.toMatch(/deputize_|_seconds|undefined|\[object/);
+  });
+
+  test("says what to act on first, where a rule says so, and which page says what to do", async () => {
+    const shown = await look();
+    expect(shown.words).toContain("Act now: Workers");
+    expect(cardOf(shown, "workers")).toContain(
+      "Workers that live ✕ Act now 0 Alert DeputizeWorkerAbsent ; what to do: docs/events.md#alerts",
+    );
+    const leases = createShardLeases(api.db, randomUUID(), 60);
+    await leases.renew();
+    expect(cardOf(await look(), "workers")).toContain("Workers that live 1");
+    await leases.release();
+  });
+
+  test("says of a vault that is sealed or away what that means", async () => {
+    vaultSays = async () => Promise.reject(new VaultUnavailable("sealed", "sealed"));
+    const sealed = cardOf(await look(), "vault");
+    expect(sealed).toContain("Key vault ✕ Act now");
+    expect(sealed).toContain("sealed: nothing is signed until somebody unseals it");
+    expect(sealed).toContain("DeputizeVaultSealed");
+    vaultSays = async () => Promise.reject(new VaultUnavailable("unreachable", "away"));
+    expect(cardOf(await look(), "vault")).toContain("does not answer");
+    vaultSays = async () => {};
+    expect(cardOf(await look(), "vault")).toContain("open: it signs");
+  });
+
+  test("shows every other part while one gives no answer", async () => {
+    const lock = await api.db.transaction();
+    await lock.raw("lock table notices in access exclusive mode");
+    const shown = await look();
+    await lock.rollback();
+    expect(shown.status).toBe(200);
+    expect(shown.words).toContain("No answer: Mail");
+    expect(cardOf(shown, "mail")).toContain("It gave no answer: no answer within 3 s.");
+    expect(cardOf(shown, "events")).toContain("Events that wait to be published");
+  });
+
+  test("tells figures of several things that are all 0 as one, and the time of those that are older", async () => {
+    const none = {
+      balance: 0,
+      books: 0,
+      charge_without_decision: 0,
+      decision_without_charge: 0,
+      grant_without_record: 0,
+    };
+    const content = { accounts: 1_234, postings: 5, differences: none };
+    const at = addSeconds(api.clock.now(), -120);
+    await writeReport(api.db, "ledger", { at, content });
+    const well = cardOf(await look(), "ledger");
+    expect(well).toContain("Differences of any kind 0 As of");
+    expect(well).toContain("Accounts compared 1,234");
+    expect(well).not.toContain("Balances");
+    await writeReport(api.db, "ledger", {
+      at,
+      content: { ...content, differences: { ...none, balance: 2 } },
+    });
+    const wrong = cardOf(await look(), "ledger");
+    expect(wrong).toContain("Balances that are not their postings' sum ✕ Act now 2".replace("'", "&#39;"));
+    expect(wrong).toContain("Grants without a record 0");
+  });
+
+  test("hides no figure that is 0 and to be acted on", () => {
+    const at = api.clock.now().toISOString();
+    const figures = ["one", "other"].map((about) => ({
+      ...{ name: "workers", about, value: 0, unit: "count" as const, at },
+      ...{ state: "act" as const, alert: "DeputizeWorkerAbsent", runbook: "docs/events.md#alerts" },
+    }));
+    const answer = { part: "workers" as const, state: "act" as const, at, fault: null, figures };
+    const rows = figureRows({ texts: en } as Visit, answer).toString();
+    expect(rows.match(/DeputizeWorkerAbsent/g)).toHaveLength(2);
+  });
+
+  test("tells how long something has waited as people do", async () => {
+    const { client } = await administratorViewer(api);
+    const shown = await browserOf(api, client).open("/console/service");
+    expect(cardOf(shown, "events")).toContain("The oldest of them has waited ! Look at it 1 min 40 s");
+    expect(cardOf(shown, "webhooks")).toContain("See which callbacks");
+    await api.db("outbox").delete();
+  });
+
+  test("keeps a cluster's name, whatever it is, text", async () => {
+    const named = async (cluster_id: string) => {
+      await api.db("operator_clusters").delete();
+      await api.db("operator_clusters").insert({ cluster_id, epoch: 1, seen_at: api.clock.now() });
+      return (await look()).text;
+    };
+    const plain = markupOf(await named("prod"));
+    for (const text of XSS_CORPUS) expect([text, markupOf(await named(text))]).toEqual([text, plain]);
+    await api.db("operator_clusters").delete();
+  });
+});
+
+describe("suspended callbacks", () => {
+  test("are listed with their host, owner and reason, and never with the path of their URL", async () => {
+    const { ids, ...browser } = await administratorViewer(api);
+    const shown = await browser.open("/console/service/suspended");
+    expect(shown.words).toContain("hooks.example.test:8443");
+    expect(shown.words).toContain("It answered 410: it wants nothing any more");
+    expect(shown.words).toContain(ids.connection);
+    expect(shown.text).not.toContain("8443/deputize");
+  });
+
+  test("say so when there are none", async () => {
+    await api.db("webhook_deliveries").delete();
+    await api.db("webhook_endpoints").delete();
+    expect((await administrator.open("/console/service/suspended")).words).toContain(
+      "No callback is suspended.",
+    );
+    expect(cardOf(await look(), "webhooks")).not.toContain("See which callbacks");
+  });
+});

@@ -1,0 +1,54 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const CONSOLE = join(import.meta.dirname, "../../src/console");
+const SHEETS = globSync(join(CONSOLE, "style/*.css"));
+const SOURCES = globSync(join(CONSOLE, "{core,elements,pages}/**/*.ts"));
+
+/** Classes that pages put together, or scripts add: each is a word of the file that is named. */
+const MADE: Record<string, readonly string[]> = {
+  "elements/badge.ts": ["badge", "good", "warn", "bad", "plain"],
+  "elements/forms/form.ts": ["primary", "quiet", "danger"],
+  "elements/decisions_chart.ts": ["allow", "deny", "indeterminate"],
+  "core/header.ts": ["credit-banner"],
+  "scripts/c_session.js": ["on", "off"],
+};
+const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);
+/** What htmx adds while it asks, and the level of `credit-banner`, which the API names. */
+const NAMED_ELSEWHERE = ["htmx-request", "exhausted"];
+/** Classes that need no rule: they look like what surrounds them. */
+const WITHOUT_RULE = ["grant", "plain", "primary"];
+
+test("the style sheets have rules for classes that pages have, and for no others", () => {
+  const styled = new Set(SHEETS.flatMap((file) => classesOf(readFileSync(file, "utf8"))));
+  const written = SOURCES.flatMap((file) => {
+    const text = readFileSync(file, "utf8");
+    const whole = [...text.matchAll(/\bclass(?:=|: )"([^"]+)"/g)];
+    const chosen = [...text.matchAll(/\bclass=\$\{([^}]+)\}/g)].flatMap(([, code = ""]) => [
+      ...code.matchAll(/"([^"]+)"/g),
+    ]);
+    return [...whole, ...chosen].flatMap(([, classes = ""]) => classes.split(/\s+/));
+  });
+  const made = Object.entries(MADE).flatMap(([file, classes]) => {
+    const words = new Set(readFileSync(join(CONSOLE, file), "utf8").match(/[\w-]+/g));
+    expect([file, classes.filter((each) => !words.has(each))]).toEqual([file, []]);
+    return classes;
+  });
+  const used = new Set([
+    ...written.filter((each) => !each.includes("${")),
+    ...made,
+    ...ENDS_IN,
+    ...NAMED_ELSEWHERE,
+  ]);
+  expect([...styled].filter((each) => !used.has(each))).toEqual([]);
+  expect([...used].filter((each) => !styled.has(each)).sort()).toEqual([...WITHOUT_RULE].sort());
+});
+
+/** The classes of a style sheet's selectors. */
+function classesOf(sheet: string): string[] {
+  const selectors = sheet.replaceAll(/\/\*.*?\*\//gs, "").match(/[^{}]+(?=\{)/g) ?? [];
+  return selectors.flatMap((selector) =>
+    [...selector.matchAll(/\.([a-z][\w-]*)/g)].map(([, name = ""]) => name),
+  );
+}

@@ -1,0 +1,25 @@
+import { expect } from "vitest";
+import { violations } from "./axe.ts";
+import { THEMES, type Window } from "./window.ts";
+
+/**
+ * Holds the page in a window to what every page promises, in each theme: axe finds no fault, it is no wider
+ * than its window, also where that is as wide as one of `zoomed`, and nothing was complained of since the
+ * window was opened.
+ */
+export async function expectFaultless(
+  { page, complaints }: Window,
+  zoomed: readonly number[] = [],
+): Promise<void> {
+  const opened = page.viewportSize()?.width ?? 0;
+  for (const theme of THEMES) {
+    await page.emulateMedia({ colorScheme: theme });
+    for (const width of [...zoomed, opened]) {
+      await page.setViewportSize({ width, height: 800 });
+      const wide = await page.evaluate<number>("document.documentElement.scrollWidth");
+      expect([theme, wide]).toEqual([theme, width]);
+    }
+    expect([opened, theme, await violations(page)]).toEqual([opened, theme, []]);
+  }
+  expect(complaints).toEqual([]);
+}

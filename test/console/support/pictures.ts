@@ -1,0 +1,37 @@
+import { type PlatformApi, selfRequest } from "../../support/platform_world.ts";
+import { triedViewer } from "../try_it/viewer.ts";
+import type { Seen } from "./visits.ts";
+
+/** The pictures of README.md, by the page that each shows; `npm run screenshots -- -t README` makes them. */
+export const PICTURES = [
+  { name: "request", height: 1090, path: ({ request }: Seen["ids"]) => `/console/requests/${request}` },
+  { name: "decision", height: 1410, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },
+];
+
+/** Who is asked for authority with limits, and has a decision that such a limit denied. */
+export async function pictured(api: PlatformApi): Promise<Seen> {
+  const client = api.client();
+  const email = "ada@webshop.example";
+  const { account_id, human_id } = await client.onboard(email);
+  const person = { client, accountId: account_id, humanId: human_id, email };
+  const seen = await triedViewer(api, { person, scope: ["data:read", "custom:orders:refund"] });
+  const { connection = "", agent, cert } = seen.ids;
+  const tried = await client.post(`/v1/service/connections/${connection}/agents/${agent}/try`, {
+    cert_id: cert,
+    required_scope: "custom:orders:refund",
+    context: { amount: 300, currency: "EUR" },
+  });
+  if (tried.status !== 200) throw new Error(tried.text);
+  const { body } = await client.get("/v1/service/audit/personal?decision=deny");
+  const [denied] = body.events as { event_id: string }[];
+  const request = await selfRequest(person, connection, {
+    agent_id: agent,
+    requested_scope: ["data:read", "payments:send", "custom:orders:refund"],
+    expires_in: 7 * 86_400,
+    constraints: [
+      { type: "max_amount", max_amount: 250, currency: "EUR" },
+      { type: "time_window", start: "08:00", end: "18:30", tz: "Europe/Berlin" },
+    ],
+  });
+  return { ...seen, ids: { ...seen.ids, request, event: denied?.event_id ?? "" } };
+}

@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { PlatformApi } from "../support/platform_world.ts";
+import { type Browser, browserOf, formIn, type Shown, signIn, startConsole } from "./support/console.ts";
+
+let api: PlatformApi;
+beforeAll(async () => {
+  api = await startConsole();
+});
+afterAll(() => api.stop());
+
+const FRIEND = "friend@example.test";
+
+/** Two owners of organizations, and a form that the first has opened. */
+async function openedForm() {
+  const owner = () => api.person({ organization_name: "Engines" });
+  const [alpha, beta] = await Promise.all([owner(), owner()]);
+  const browser = browserOf(api, alpha.client);
+  return { alpha, beta, browser, form: await browser.open("/console/organization/invite") };
+}
+
+async function signOutIn(browser: Browser, email: string): Promise<void> {
+  const page = await browser.open("/console/sign-out");
+  await page.send("sign_out");
+  await signIn(browser, email);
+}
+
+async function expectHeld(shown: Shown, email: string): Promise<void> {
+  expect(shown.status).toBe(403);
+  expect(shown.words).toContain(`You are now signed in as ${email}.`);
+  expect(() => formIn(shown.text, "invite")).toThrow("There is no form");
+  expect(await api.db("organization_invitations")).toEqual([]);
+}
+
+describe("a form that was written as somebody else than who is signed in by now", () => {
+  test("is not sent, and cannot be", async () => {
+    const { beta, browser, form } = await openedForm();
+    await signOutIn(browser, beta.email);
+    await expectHeld(await form.send("invite", { email: FRIEND, role: "owner" }), beta.email);
+  });
+
+  test("is not sent after a new sign-in by somebody else", async () => {
+    const { beta, browser, form } = await openedForm();
+    api.clock.advance(31 * 24 * 60 * 60);
+    const held = await form.send("invite", { email: FRIEND, role: "owner" });
+    const ask = await (await held.send("renew")).send("carry");
+    const code = await ask.send("send_code", { email: beta.email });
+    await expectHeld(
+      await code.send("verify_code", { code: await browser.client.codeFor(beta.email) }),
+      beta.email,
+    );
+  });
+
+  test("is not sent after the other's session was renewed", async () => {
+    const { beta, browser, form } = await openedForm();
+    await signOutIn(browser, beta.email);
+    api.clock.advance(900);
+    const held = await form.send("invite", { email: FRIEND, role: "owner" });
+    await expectHeld(await held.send("renew"), beta.email);
+  });
+
+  test("is not lost where the other signed in while it was carried to a new sign-in", async () => {
+    const { alpha, beta, browser, form } = await openedForm();
+    await (await browser.open("/console/sign-out")).send("sign_out");
+    const held = await form.send("invite", { email: FRIEND, role: "owner" });
+    const over = await held.send("renew");
+    await signIn(browser, beta.email);
+    await expectHeld(await over.send("carry"), beta.email);
+    await expectHeld(await held.send("renew"), beta.email);
+    await signOutIn(browser, alpha.email);
+    expect(formIn((await over.send("carry")).text, "invite").fields.email).toBe(FRIEND);
+  });
+});

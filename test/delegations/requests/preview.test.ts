@@ -1,0 +1,86 @@
+import { describe, expect, test } from "vitest";
+import { addMember } from "../../support/members.ts";
+import { approve, errorCode, platformApi, requested } from "../../support/platform_world.ts";
+
+const api = platformApi();
+
+const EURO = (max_amount: number) => ({ type: "max_amount", max_amount, currency: "EUR" });
+const pathOf = (requestId: string, asked: Record<string, string> = {}) =>
+  `/v1/service/delegations/requests/${requestId}/preview?${new URLSearchParams(asked)}`;
+
+describe("the preview of an approval", () => {
+  test("says what the certificate then says, and stores nothing", async () => {
+    const { person, requestId } = await requested(api, {
+      requested_scope: ["data:read", "payments:send"],
+      constraints: [EURO(100)],
+      expires_in: 3600,
+    });
+    const asked = {
+      approved_scope: "data:read",
+      constraints: JSON.stringify([EURO(50)]),
+      expires_in: "600",
+    };
+    const { status, body } = await person.client.get(pathOf(requestId, asked));
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ approved_scope: ["data:read"], constraints: [EURO(100), EURO(50)] });
+    expect((await api.db("delegation_requests").where({ request_id: requestId }).first())?.status).toBe(
+      "pending",
+    );
+    expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
+    const approved = await approve(person, requestId, ["data:read"], {
+      constraints: [EURO(50)],
+      expires_in: 600,
+    });
+    const shown = await person.client.get(`/v1/service/delegations/${approved.body.cert_id}`);
+    const { cert_id, signature, ...said } = shown.body.cert_json as Record<string, unknown>;
+    expect(body.certificate).toEqual(said);
+    expect(body.expires_at).toBe(approved.body.expires_at);
+    expect((await person.client.get(pathOf(requestId))).status).toBe(409);
+  });
+
+  test("is of all that was requested when nothing is named", async () => {
+    const { person, requestId } = await requested(api, { requested_scope: ["data:read", "payments:send"] });
+    const { body } = await person.client.get(pathOf(requestId));
+    expect(body).toMatchObject({
+      approved_scope: ["data:read", "payments:send"],
+      constraints: [],
+      expires_at: null,
+    });
+  });
+
+  test.each([
+    ["scope_not_requested", { approved_scope: "" }],
+    ["scope_not_requested", { approved_scope: "data:read data:share" }],
+    ["invalid_expiry", { expires_in: "7200" }],
+    ["invalid_expiry", { expires_in: "60", expires_at: "2100-01-01T00:00:00Z" }],
+    ["invalid_constraints", { constraints: '[{"type":"max_rate","count":0,"window_s":1}]' }],
+    ["constraint_widened", { constraints: JSON.stringify([EURO(101)]) }],
+    ["invalid_request", { constraints: "[" }],
+    ["invalid_request", { expires_in: "soon" }],
+  ])("refuses what the approval refuses: %s for %j", async (code, asked) => {
+    const { person, requestId } = await requested(api, {
+      requested_scope: ["data:read"],
+      constraints: [EURO(100)],
+      expires_in: 3600,
+    });
+    expect(errorCode(await person.client.get(pathOf(requestId, asked)))).toBe(code);
+  });
+
+  test("is nobody else's, and every role's of an organization", async () => {
+    const { person, requestId } = await requested(api);
+    const other = await api.person();
+    expect((await other.client.get(pathOf(requestId))).status).toBe(404);
+    const { client } = await addMember(api, person.accountId, "auditor");
+    const headers = { "x-service-account": person.accountId };
+    expect((await client.get(pathOf(requestId), { headers })).status).toBe(200);
+  });
+});
+
+test("an approver's constraint that allows more than the requested one is refused", async () => {
+  const { person, requestId } = await requested(api, { constraints: [EURO(100)] });
+  const wider = await approve(person, requestId, ["data:read"], { constraints: [EURO(10), EURO(101)] });
+  expect([wider.status, errorCode(wider)]).toEqual([400, "constraint_widened"]);
+  expect(wider.text).toContain("constraints.2: max_amount");
+  const same = await approve(person, requestId, ["data:read"], { constraints: [EURO(100)] });
+  expect(same.status).toBe(200);
+});

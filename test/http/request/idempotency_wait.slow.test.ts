@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { conflict, keyedCalls } from "./keyed_calls.ts";
+
+const calls = keyedCalls();
+
+test("a key whose first call hangs at another replica is waited for 10 seconds, with few questions", async () => {
+  const { promise: held, resolve: release } = Promise.withResolvers<void>();
+  calls.before = () => held;
+  const first = calls.create("k-1", undefined, calls.adaThere());
+  await expect.poll(async () => (await calls.api.db("idempotency_keys")).length).toBe(1);
+  let asked = 0;
+  calls.api.db.on("query", ({ sql }: { sql: string }) => {
+    if (sql.includes("idempotency_keys")) asked += 1;
+  });
+  const begun = performance.now();
+  expect(await calls.create("k-1")).toMatchObject(conflict);
+  const seconds = (performance.now() - begun) / 1000;
+  expect(seconds).toBeGreaterThan(9.5);
+  expect(seconds).toBeLessThan(15);
+  // Every 50 ms at first, twice a second in the end.
+  expect(asked).toBeLessThan(40);
+  release();
+  expect((await first).status).toBe(201);
+});

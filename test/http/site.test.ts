@@ -1,0 +1,25 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { startApi } from "../support/api.ts";
+
+test("a site that was late to begin has time to say that its answer is late", async () => {
+  const api = await startApi({
+    deadlineMs: 2_000,
+    site: ({ conclude }) => ({
+      id: "site",
+      serves: (path) => path === "/site",
+      async answer({ id }) {
+        await sleep(100);
+        const call = { requestId: id.logged, route: "site" };
+        const never = new Promise<never>(() => {});
+        return conclude(call, () => never).catch(() => ({ status: 503, headers: {}, body: "a page" }));
+      },
+    }),
+  });
+  try {
+    const answer = await fetch(`${api.url}/site`);
+    expect([answer.status, await answer.text()]).toEqual([503, "a page"]);
+  } finally {
+    await api.stop();
+  }
+});

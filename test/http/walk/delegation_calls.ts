@@ -1,0 +1,74 @@
+import type { SeenAnswer } from "./openapi_document.ts";
+import { SCOPE, type Scene } from "./scene.ts";
+import type { WholeApi } from "./world.ts";
+
+/** The path of the scene's agent. */
+export const agentPath = ({ platform, agentId }: Scene) =>
+  `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
+
+/** The ordinary calls about agents and what they are lent. */
+export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
+  create_agent: async (_, scene) => [
+    await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
+      name: "bot",
+      agent_type: "robot",
+    }),
+  ],
+  list_agents: async (_, { person, platform: { connectionId } }) => [
+    await person.client.get(`/v1/service/connections/${connectionId}/agents`),
+  ],
+  get_agent: async (_, scene) => [
+    await scene.keyed("GET", agentPath(scene)),
+    await scene.person.client.get(agentPath(scene)),
+  ],
+  list_account_agents: async (_, { person }) => [await person.client.get("/v1/service/agents?q=bot&limit=1")],
+  get_account_agent: async (_, { person, agentId }) => [
+    await person.client.get(`/v1/service/agents/${agentId}`),
+  ],
+  delete_agent: async (_, scene) => [await scene.keyed("DELETE", agentPath(scene))],
+  request_delegation: async (_, { person, platform: { connectionId } }) => [
+    await person.client.post("/v1/service/delegations/self-request", {
+      connection_id: connectionId,
+      requested_scope: [SCOPE],
+      expires_in: 3600,
+      constraints: [{ type: "max_amount", currency: "EUR", max_amount: 100 }],
+    }),
+  ],
+  list_delegation_requests: async (_, scene) => [
+    await scene.person.client.get("/v1/service/delegations/requests?limit=1"),
+    await scene.keyed("GET", "/v1/service/delegations/requests?status=pending"),
+  ],
+  get_delegation_request: async (_, { person, requestId }) => [
+    await person.client.get(`/v1/service/delegations/requests/${requestId}`),
+  ],
+  preview_delegation_approval: async (_, { person, requestId }) => [
+    await person.client.get(
+      `/v1/service/delegations/requests/${requestId}/preview?approved_scope=${SCOPE}&expires_in=3600`,
+    ),
+  ],
+  approve_delegation_request: async (_, { person, requestId }) => [
+    await person.client.post(`/v1/service/delegations/requests/${requestId}/approve`, {
+      approved_scope: [SCOPE],
+      expires_in: 3600,
+    }),
+  ],
+  deny_delegation_request: async (_, { person, requestId }) => [
+    await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, { reason: "no" }),
+  ],
+  list_delegations: async (_, { person }) => [
+    await person.client.get("/v1/service/delegations?q=bot&state=active&order=ending"),
+  ],
+  get_delegation: async (_, { person, certId }) => [
+    await person.client.get(`/v1/service/delegations/${certId}`),
+  ],
+  check_delegation: async (_, { person, certId }) => [
+    await person.client.get(`/v1/service/delegations/${certId}/chain`),
+  ],
+  get_delegation_use: async (_, { person, certId }) => [
+    await person.client.get(`/v1/service/delegations/${certId}/use`),
+  ],
+  revoke_delegation: async (_, { person, certId }) => {
+    const revoke = () => person.client.post(`/v1/service/delegations/${certId}/revoke`, { reason: "over" });
+    return [await revoke(), await revoke()];
+  },
+};

@@ -1,0 +1,73 @@
+import { describe, expect, test } from "vitest";
+import { wholeApi } from "../http/walk/world.ts";
+import { actingFor, addMember } from "../support/members.ts";
+import { createAgent, type Person, registerPlatform, selfRequest } from "../support/platform_world.ts";
+
+const api = wholeApi();
+const MEMBERS = "/v1/service/organization/members";
+const ACTIVITY = "/v1/service/organization/activity";
+
+const organization = () => api.person({ organization_name: "Analytical Engines" });
+const activityOf = async ({ client }: Person, query = "") => (await client.get(`${ACTIVITY}${query}`)).body;
+
+describe("the activity", () => {
+  test("says by e-mail which member got another role, was removed, and whose invitation was withdrawn", async () => {
+    const owner = await organization();
+    const member = await addMember(api, owner.accountId, "developer");
+    const path = `${MEMBERS}/${member.accountId}`;
+    await owner.client.call("PATCH", path, { body: { role: "auditor" } });
+    await owner.client.call("DELETE", path);
+    const invited = await owner.client.post(MEMBERS, { email: "new@example.test", role: "owner" });
+    const invitation_id = String(invited.body.invitation_id);
+    await owner.client.call("DELETE", `/v1/service/organization/invitations/${invitation_id}`);
+    const about = { account_id: member.accountId, email: member.email };
+    expect((await activityOf(owner)).items).toMatchObject([
+      { operation: "withdraw_invitation", target: { invitation_id, email: "new@example.test" } },
+      { operation: "invite_organization_member" },
+      { operation: "remove_organization_member", status: "done", target: about },
+      { operation: "change_organization_member", status: "done", target: { ...about, role: "auditor" } },
+    ]);
+  });
+
+  test("names nobody by an id alone that an owner tries", async () => {
+    const [owner, stranger] = [await organization(), await api.person()];
+    await owner.client.call("DELETE", `${MEMBERS}/${stranger.accountId}`);
+    const activity = await activityOf(owner);
+    expect(activity.items).toMatchObject([
+      { status: "refused", error_code: "not_found", target: { account_id: stranger.accountId } },
+    ]);
+    expect(JSON.stringify(activity)).not.toContain(stranger.email);
+  });
+
+  test("says what was made, and no answer does", async () => {
+    const owner = await organization();
+    const platform = await registerPlatform(owner, { name: "Shop" }, "/v1/service/platforms");
+    const agent = await createAgent(owner.client, platform);
+    const request = await selfRequest(owner, platform.connectionId);
+    const { items } = await activityOf(owner);
+    expect(items).toMatchObject([
+      { operation: "request_delegation", target: { request_id: request, agent_id: agent } },
+      { operation: "register_platform", target: { platform_id: platform.platformId, platform_name: "Shop" } },
+    ]);
+    expect(platform.answer.body).not.toHaveProperty("told");
+  });
+
+  test("lists all who ever did something, once, whatever the filters, and nobody of another one", async () => {
+    const [owner, another] = [await organization(), await organization()];
+    const member = await addMember(api, owner.accountId, "developer");
+    const acting = actingFor(member, owner.accountId);
+    for (const { client } of [owner, another]) {
+      for (const four_eyes of [true, false]) {
+        await client.call("PATCH", "/v1/service/organization", { body: { four_eyes } });
+      }
+    }
+    await acting.post("/v1/service/organization/leave");
+    const both = [owner, member].map(({ accountId, email }) => ({ account_id: accountId, email }));
+    const byEmail = both.sort((a, b) => (a.email < b.email ? -1 : 1));
+    expect((await activityOf(owner)).actors).toEqual(byEmail);
+    expect(await activityOf(owner, `?limit=1&account_id=${member.accountId}`)).toMatchObject({
+      items: [{ operation: "leave_organization" }],
+      actors: byEmail,
+    });
+  });
+});

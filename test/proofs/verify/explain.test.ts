@@ -1,0 +1,180 @@
+import { randomUUID } from "node:crypto";
+import { describe, expect, test } from "vitest";
+import { unixSeconds } from "../../../src/clock.ts";
+import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
+import { decisionRules, explainDecision } from "../../../src/proofs/verify/explain.ts";
+import { decisionReasons } from "../../../src/proofs/verify/verdict.ts";
+import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
+import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
+import { presentProof } from "../../../src/protocol/statements/issuing.ts";
+import { orderSteps } from "../../../src/protocol/verification/steps.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { acceptPrincipal } from "../../support/accepted_principals.ts";
+import { insertAccount, insertApproval } from "../../support/account_rows.ts";
+import { certify, testKey } from "../../support/chains.ts";
+import { now, verifyWorld } from "../verify_world.ts";
+
+const service = verifyWorld();
+const SCOPE = "data:read";
+
+/** What may be wrong with a genuine proof, by the reason that it gives, in the order of judgement. */
+const FAULTS = [
+  "untrusted_root",
+  "principal_not_accepted",
+  "delegation_expired",
+  "not_yet_valid",
+  "delegation_revoked",
+  "delegation_not_authorized",
+  "constraint_denied",
+  "not_delegated",
+  "ceiling_exceeded",
+] as const;
+type Fault = (typeof FAULTS)[number];
+
+const TOO_DEAR: Constraint = { type: "max_amount", max_amount: 10, currency: "EUR" };
+const CONTEXT = { amount: 11, currency: "EUR" };
+let round = 0;
+
+/** A genuine proof of a chain of two with these faults, shown to an account of somebody else. */
+async function proofWith(faults: readonly Fault[], constraints: Constraint[] = []) {
+  const has = (fault: Fault) => faults.includes(fault);
+  round += 1;
+  const [root, middle, agent] = [testKey(20 + round), testKey(60 + round), testKey(100 + round)];
+  const at = unixSeconds(now);
+  const scope = has("not_delegated") ? ["data:share"] : [SCOPE];
+  const certificates = [
+    await certify(middle, agent, {
+      cert_id: `cert-${randomUUID()}`,
+      scope,
+      constraints: has("constraint_denied") ? [TOO_DEAR] : constraints,
+      issued_at: has("not_yet_valid") ? at + 60 : at - 60,
+      expires_at: has("delegation_expired") ? at - 1 : at + 60,
+    }),
+    await certify(root, middle, {
+      cert_id: `cert-${randomUUID()}`,
+      scope: has("delegation_not_authorized") ? scope : [...scope, "identity:delegate"],
+      issued_at: at - 60,
+      expires_at: at + 60,
+    }),
+  ];
+  const verifier = await service.account();
+  const owner = { accountId: randomUUID(), connectionId: randomUUID(), agentId: agent.id };
+  await insertAccount(service.db, {
+    ...owner,
+    humanId: has("untrusted_root") ? testKey(150 + round).id : root.id,
+    rootPublicKey: root.publicKey,
+    agentPublicKey: agent.publicKey,
+    balanceMicroUsd: 0,
+    scope,
+    now,
+  });
+  for (const { cert_id } of certificates) {
+    await insertApproval(service.db, owner, { certId: cert_id, json: "{}", scope, now });
+  }
+  const leaf = service.db("certificates").where({ cert_id: certificates[0]?.cert_id ?? "" });
+  if (has("delegation_revoked")) await leaf.clone().update({ status: "revoked" });
+  if (has("ceiling_exceeded")) await leaf.clone().update({ ceiling_scope: ["data:share"] });
+  if (!has("principal_not_accepted")) {
+    await acceptPrincipal(service.db, verifier, { humanId: root.id }, { created_at: now });
+  }
+  const key = await service.deps.keys.forIssuing(challengeDay(now), now);
+  const challenge = encodeBase64(issueChallenge(key, verifier.connectionId, now));
+  const bundle = await presentProof(agent.privateKey, certificates, { challenge, challenge_at: at });
+  return { bundle, verifier, leaf };
+}
+
+const failedIn = (checks: readonly { name: string; outcome: string }[]) =>
+  checks.filter(({ outcome }) => outcome === "failed").map(({ name }) => name);
+const outcomes = (reason: string | undefined) => explainDecision(reason).map(({ outcome }) => outcome);
+
+describe("a proof with several faults", () => {
+  test.each(FAULTS)("is denied as %s when that is the first of them", async (fault) => {
+    const { bundle, verifier } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
+    const asked = { as: verifier, scope: SCOPE, context: CONTEXT };
+    expect(await service.decisionOf(bundle, asked)).toBe(`deny ${fault}`);
+    const checks = explainDecision(fault);
+    const at = checks.findIndex(({ outcome }) => outcome === "failed");
+    expect(decisionRules[at]?.reasons).toContain(fault);
+    expect(checks.slice(0, at).every(({ outcome }) => outcome === "passed")).toBe(true);
+    expect(checks.slice(at + 1).every(({ outcome }) => outcome === "not_reached")).toBe(true);
+    const later = FAULTS.slice(FAULTS.indexOf(fault) + 1).flatMap((each) => failedIn(explainDecision(each)));
+    const names = checks.map(({ name }) => name);
+    expect(later.every((name) => names.indexOf(name) > at)).toBe(true);
+  });
+
+  test.each([
+    "delegation_expired",
+    "not_yet_valid",
+    "delegation_not_authorized",
+    "constraint_denied",
+  ] as const)("fails by the protocol, too, the rule that explains %s", async (fault) => {
+    const { bundle } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
+    const { checks, genuine } = await verifyBundle(bundle, {
+      now: unixSeconds(now),
+      required_scope: SCOPE,
+      context: CONTEXT,
+      challengeStore: "deferred",
+      revocation: "deferred",
+    });
+    expect(genuine).toBe(true);
+    expect(failedIn(checks)).toEqual(failedIn(explainDecision(fault)));
+  });
+});
+
+describe("a proof without a fault", () => {
+  test("is allowed, and passes every rule", async () => {
+    const { bundle, verifier } = await proofWith([]);
+    expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe("allow authorized");
+    expect(new Set(outcomes("authorized"))).toEqual(new Set(["passed"]));
+  });
+
+  test.each([
+    ["constraint_unverifiable", TOO_DEAR],
+    ["constraint_unknown", { type: "moon_phase" } as unknown as Constraint],
+  ])("but for what it is compared with is %s, by the rule of constraints", async (reason, constraint) => {
+    const { bundle, verifier } = await proofWith([], [constraint]);
+    expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(`deny ${reason}`);
+    expect(failedIn(explainDecision(reason))).toEqual(["constraints"]);
+  });
+
+  test("whose certificate's state is not known is not decided, by the rule of revocation", async () => {
+    const { bundle, verifier, leaf } = await proofWith([]);
+    await leaf.clone().delete();
+    expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(
+      "indeterminate revocation_state_unavailable",
+    );
+    expect(failedIn(explainDecision("revocation_state_unavailable"))).toEqual(["not_revoked"]);
+  });
+});
+
+describe("the list of rules", () => {
+  test("has every reason of a decision once, and every rule of the protocol in its order", async () => {
+    const reasons = decisionRules.flatMap((rule) => rule.reasons);
+    expect(reasons.toSorted()).toEqual(
+      [...decisionReasons.deny, ...decisionReasons.indeterminate].toSorted(),
+    );
+    const { bundle } = await proofWith([]);
+    const steps = orderSteps({ bundle, options: { now: 0, challengeStore: "deferred" } });
+    for (const wanted of ["evidence", "permission"]) {
+      const inOrder = [...new Set(steps.filter(({ kind }) => kind === wanted).map(({ name }) => name))];
+      const ours = decisionRules.filter(({ kind }) => kind === wanted).map(({ name }) => name);
+      expect(ours.filter((name) => inOrder.includes(name))).toEqual(inOrder);
+    }
+    const others = decisionRules
+      .map(({ name }) => name)
+      .filter((name) => !steps.some((step) => step.name === name));
+    expect(others).toEqual(["root_trusted", "principal_accepted", "within_ceiling"]);
+  });
+
+  test("has evidence first, which no decision is made without, and then a reason for each rule", () => {
+    const first = decisionRules.findIndex(({ kind }) => kind === "permission");
+    expect(decisionRules.slice(0, first).every(({ reasons }) => reasons.length === 0)).toBe(true);
+    expect(
+      decisionRules.slice(first).every(({ kind, reasons }) => kind === "permission" && reasons.length > 0),
+    ).toBe(true);
+  });
+
+  test("was not reached where there is no decision", () => {
+    expect(new Set(outcomes(undefined))).toEqual(new Set(["not_reached"]));
+  });
+});
