@@ -1,7 +1,8 @@
 import type { Pool, PoolClient } from "pg";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/price.ts";
+import { parametersOf } from "./decision_columns.ts";
 import type { Receipt } from "./decision_receipt.ts";
-import { decisionStatement, parametersOf } from "./decision_statement.ts";
+import { decisionStatement } from "./decision_statement.ts";
 
 /** A decision's value (specification §2). */
 export type Decision = "allow" | "deny" | "indeterminate";
@@ -87,8 +88,7 @@ export async function decideBatch(
   items: readonly DecisionItem[],
 ): Promise<DecisionOutcome[]> {
   const { rows } = await database.query<AnswerRow>({
-    name: "decide",
-    text: decisionStatement,
+    ...decisionStatement(items),
     values: parametersOf(items, VERIFICATION_PRICE_MICRO_USD),
   });
   const answers = new Map(rows.map((row) => [row.n, row]));
