@@ -129,7 +129,7 @@ async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: H
     if (!options.success) return { decision: "none", reason: "invalid_scope" };
     const call = {
       caller,
-      readProof: () => readProof({ header: proof }, proof.length),
+      readProof: () => readProof({ header: proof }, proof.length, verify.memory.recent),
       options: options.data,
     };
     return await verifyProof(verify, call);

@@ -90,7 +90,7 @@ export async function evaluate(
     caller,
     agentId: subject.id,
     options,
-    readProof: () => readProof({ bundle, ref }, bodyBytes),
+    readProof: () => readProof({ bundle, ref }, bodyBytes, deps.verify.memory.recent),
   });
 }
 

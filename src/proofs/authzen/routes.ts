@@ -21,7 +21,12 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
     answer: { status: 200, schema: evaluationAnswer, description: "The answer" },
     errors: ["credits_exhausted", "rate_limited"],
     handle: async ({ caller, body }) => ({
-      body: await evaluate(deps, caller, readMembers(body, LEVELS_OF_ONE), body.length),
+      body: await evaluate(
+        deps,
+        caller,
+        readMembers(body, { levels: LEVELS_OF_ONE, memo: deps.verify.memory.recent }),
+        body.length,
+      ),
     }),
   });
 }
@@ -41,7 +46,7 @@ export function evaluationsRoute(deps: EvaluateDeps): Route {
     answer: { status: 200, schema: answers, description: "The answers, in the items' order" },
     errors: ["credits_exhausted", "rate_limited"],
     async handle({ caller, body }) {
-      const members = readMembers(body, LEVELS_OF_MANY);
+      const members = readMembers(body, { levels: LEVELS_OF_MANY, memo: deps.verify.memory.recent });
       const batch = readBatch(members);
       if (batch === undefined) return { body: await evaluate(deps, caller, members, body.length) };
       return { body: { evaluations: await evaluateAll(deps, caller, batch, body.length) } };

@@ -1,6 +1,10 @@
 import { LRUCache } from "lru-cache";
 import type { Database } from "../../db/database.ts";
-import { type DelegationCert, decodeDelegationCert } from "../../protocol/documents/certificate.ts";
+import {
+  certificate,
+  type DelegationCert,
+  decodeDelegationCert,
+} from "../../protocol/documents/certificate.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../../protocol/encoding/constants.ts";
@@ -91,8 +95,8 @@ function certIdOf(bytes: Uint8Array): string {
  */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
-/** About 12 kB each. */
-const REMEMBERED_CERTIFICATES = 4_000;
+/** About 25 kB each, together with what is remembered of them elsewhere. */
+const REMEMBERED_CERTIFICATES = 2_000;
 
 /** Remembers certificates, which never change once issued; whether one is revoked is not read here. */
 export function createProofRefResolver(db: Database): ResolveProofRef {
@@ -100,7 +104,7 @@ export function createProofRefResolver(db: Database): ResolveProofRef {
     max: REMEMBERED_CERTIFICATES,
     fetchMethod: async (certId) => {
       const row = await db("certificates").select("cert_json").where({ cert_id: certId }).first();
-      return row && decodeDelegationCert(Buffer.from(row.cert_json, "utf8"));
+      return row && certificate.keep(decodeDelegationCert(Buffer.from(row.cert_json, "utf8")));
     },
   });
   return async ({ certIds, signed }) => {

@@ -4,7 +4,13 @@ import { refuseNul, validate } from "../../input/validate.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import { type JsonObject, type JsonValue, parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import {
+  type JsonMemo,
+  type JsonObject,
+  type JsonValue,
+  parseJson,
+  plainJson,
+} from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import { operationSchema } from "../operation.ts";
 import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
@@ -75,21 +81,25 @@ export function readVerifyCall(
   caller: ApiKeyCaller,
   rawBody: Uint8Array,
   proofHeader: string | undefined,
+  memo?: JsonMemo,
 ): VerifyCall {
-  const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody);
+  const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody, { memo });
   const options = validate(verifyOptions, plainJson(others));
   const proof = { bundle, ref, header: proofHeader };
-  return { caller, options, readProof: () => readProof(proof, rawBody.length) };
+  return { caller, options, readProof: () => readProof(proof, rawBody.length, memo) };
 }
 
 /**
- * The members of a raw body that may carry proofs `levels` below its own. Throws `invalid_request` unless it
- * is one JSON object, strictly read.
+ * The members of a raw body that may carry proofs `levels` below its own, 1 if left out. Throws
+ * `invalid_request` unless it is one JSON object, strictly read.
  */
-export function readMembers(rawBody: Uint8Array, levels = 1): JsonObject {
+export function readMembers(
+  rawBody: Uint8Array,
+  { levels = 1, memo }: { levels?: number; memo?: JsonMemo | undefined } = {},
+): JsonObject {
   let value: JsonValue;
   try {
-    value = parseJson(rawBody, { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels });
+    value = parseJson(rawBody, { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels }, memo);
   } catch (error) {
     throw refusal(error, "invalid_request", "body");
   }
@@ -114,7 +124,7 @@ export type Presented = {
  * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one
  * too many, `invalid_proof` for anything that is not a proof.
  */
-export function readProof({ bundle, ref, header }: Presented, bodyBytes: number): Proof {
+export function readProof({ bundle, ref, header }: Presented, bodyBytes: number, memo?: JsonMemo): Proof {
   if (bundle !== undefined && ref !== undefined) {
     throw new ApiError("invalid_request", "send either proof_ref or proof_bundle, not both");
   }
@@ -123,17 +133,17 @@ export function readProof({ bundle, ref, header }: Presented, bodyBytes: number)
   }
   try {
     if (ref !== undefined) return { ref: readRef(ref) };
-    if (bundle === undefined) return readText(header ?? "");
-    return { bundle: storable(readBundle(bundle, bodyBytes)) };
+    if (bundle === undefined) return readText(header ?? "", memo);
+    return { bundle: storable(readBundle(bundle, bodyBytes, memo)) };
   } catch (error) {
     throw refusal(error, "invalid_proof", ref === undefined ? "proof_bundle" : "proof_ref");
   }
 }
 
 /** A proof in a header; what does not begin like a reference is a bundle. */
-function readText(text: string): Proof {
+function readText(text: string, memo: JsonMemo | undefined): Proof {
   const ref = decodeProofRef(text);
-  return ref === undefined ? { bundle: storable(decodeText(text)) } : { ref };
+  return ref === undefined ? { bundle: storable(decodeText(text, memo)) } : { ref };
 }
 
 function readRef(text: JsonValue): ProofRef {
@@ -142,8 +152,8 @@ function readRef(text: JsonValue): ProofRef {
   return ref;
 }
 
-function readBundle(proof: JsonValue, bodyBytes: number): ProofBundle {
-  if (typeof proof === "string") return decodeText(proof);
+function readBundle(proof: JsonValue, bodyBytes: number, memo: JsonMemo | undefined): ProofBundle {
+  if (typeof proof === "string") return decodeText(proof, memo);
   if (bodyBytes > MAX_PROOF_BUNDLE_BYTES && bytesOf(proof) > MAX_PROOF_BUNDLE_BYTES) {
     throw new ProtocolError("too_large", `more than ${MAX_PROOF_BUNDLE_BYTES} bytes`);
   }
@@ -169,10 +179,10 @@ function storable(bundle: ProofBundle): ProofBundle {
 }
 
 /** A bundle as text: its JSON, or that in base64 or base64url. */
-function decodeText(text: string): ProofBundle {
-  if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"));
+function decodeText(text: string, memo: JsonMemo | undefined): ProofBundle {
+  if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"), memo);
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "not base64");
-  return decodeProofBundle(Buffer.from(text, "base64"));
+  return decodeProofBundle(Buffer.from(text, "base64"), memo);
 }
 
 function refusal(error: unknown, code: "invalid_request" | "invalid_proof", where: string): unknown {

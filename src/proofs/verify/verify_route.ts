@@ -61,7 +61,7 @@ export function verifyRoute(deps: VerifyDeps): Route {
       "unavailable",
     ],
     async handle({ caller, body, header }) {
-      const call = readVerifyCall(caller, body, header(PROOF_HEADER));
+      const call = readVerifyCall(caller, body, header(PROOF_HEADER), deps.memory.recent);
       return { body: showDecision(await verifyProof(deps, call), call.options.explain === true) };
     },
   });

@@ -12,8 +12,17 @@ import {
   PROTOCOL_VERSION,
 } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import { type Decoder, identifier, integer, list, object, text } from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
+import {
+  type Decoder,
+  identifier,
+  integer,
+  type KeepingDecoder,
+  keeping,
+  list,
+  object,
+  text,
+} from "../encoding/fields.ts";
+import { type JsonValue, parseJson } from "../encoding/json.ts";
 import { publicKey, signature } from "../keys/fields.ts";
 import { type HybridPublicKey, type HybridSignature, keyId } from "../keys/hybrid.ts";
 import { invalidScopes } from "./scopes.ts";
@@ -64,8 +73,20 @@ const ISSUED_LIMITS = {
 
 const unsigned: Decoder<DelegationFields> = object(FIELDS);
 
+const decodeCertificate: Decoder<DelegationCert> = object({ ...FIELDS, signature });
+const sources = new WeakMap<DelegationCert, JsonValue>();
+
 /** A certificate inside a strictly parsed document: its shape and limits only (wire format §5). */
-export const certificate: Decoder<DelegationCert> = object({ ...FIELDS, signature });
+export const certificate: KeepingDecoder<DelegationCert> = keeping((value) => {
+  const decoded = decodeCertificate(value);
+  sources.set(decoded, value);
+  return decoded;
+});
+
+/** The value that a certificate was decoded from; nothing when it was made otherwise. */
+export function sourceOf(decoded: DelegationCert): JsonValue | undefined {
+  return sources.get(decoded);
+}
 
 /** Reads an untrusted certificate strictly (wire format §5). Throws {@link ProtocolError}. */
 export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {

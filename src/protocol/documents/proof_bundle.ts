@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { canonicalJson } from "../encoding/canonical.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 import { type Decoder, identifier, list, object } from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
+import { type JsonMemo, parseJson } from "../encoding/json.ts";
 import { publicKey } from "../keys/fields.ts";
 import type { HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
 import { certificate, certificateText, type DelegationCert } from "./certificate.ts";
@@ -53,27 +53,32 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
  *
  * Throws `ProtocolError` of any code of the parser and of {@link proofBundle}
  */
-export function decodeProofBundle(bytes: Uint8Array): ProofBundle {
-  return proofBundle(parseJson(bytes));
+export function decodeProofBundle(bytes: Uint8Array, memo?: JsonMemo): ProofBundle {
+  return proofBundle(parseJson(bytes, undefined, memo));
 }
-
-/**
- * Stands in a bundle's text once: inside a string the quotes would be escaped, and no other object of it has
- * such a member.
- */
-const NO_DELEGATIONS = '"delegations":[]';
 
 /**
  * SHA-256 of the canonical bundle in its fixed shape, 32 bytes: what a verification receipt records (wire
  * format §4). In that shape `session_context`, `stream_id` and `stream_seq` are there also when absent, as
  * `""` and 0. Certificates that `recent` keeps are not made canonical again.
+ *
+ * Throws `ProtocolError` as {@link canonicalJson} does
  */
-export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "textOf">): Uint8Array {
+export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "bytesOf">): Uint8Array {
   const { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig } = bundle;
   const { session_context = "", stream_id = "", stream_seq = 0 } = bundle;
-  const signed = { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig };
-  const text = canonicalJson({ ...signed, delegations: [], session_context, stream_id, stream_seq });
-  const cut = text.indexOf(NO_DELEGATIONS) + NO_DELEGATIONS.length - 1;
-  const chain = bundle.delegations.map((each) => recent?.textOf(each) ?? certificateText(each));
-  return hash("sha256", `${text.slice(0, cut)}${chain.join(",")}${text.slice(cut)}`, "buffer");
+  const head = canonicalJson({ agent_id, agent_pub_key, challenge, challenge_at, challenge_sig });
+  const tail = canonicalJson({ session_context, stream_id, stream_seq });
+  const chain = bundle.delegations.flatMap((each) => [
+    COMMA,
+    recent?.bytesOf(each) ?? Buffer.from(certificateText(each), "utf8"),
+  ]);
+  const parts = [
+    Buffer.from(`${head.slice(0, -1)},"delegations":[`, "utf8"),
+    ...chain.slice(1),
+    Buffer.from(`],${tail.slice(1)}`, "utf8"),
+  ];
+  return hash("sha256", Buffer.concat(parts), "buffer");
 }
+
+const COMMA = Buffer.from(",");

@@ -1,18 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
 import { LRUCache } from "lru-cache";
 import { ProtocolError } from "../encoding/errors.ts";
-import { certificateText, type DelegationCert } from "./certificate.ts";
+import type { JsonMemo, JsonValue } from "../encoding/json.ts";
+import { certificate, certificateText, type DelegationCert, sourceOf } from "./certificate.ts";
+import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
- * Certificates whose own signature was found good lately, kept whole: to recognise one takes no hash and no
+ * Certificates whose own signature was found good lately, kept whole. In a document they are recognised by
+ * their bytes, and neither parsed nor decoded again; elsewhere, to recognise one takes no hash and no
  * canonical text.
  */
-export type RecentCertificates = {
+export type RecentCertificates = JsonMemo & {
   /**
-   * Canonical JSON of a certificate, its signature included, if one is kept that equals it in every field;
-   * else nothing.
+   * Canonical JSON of a certificate, its signature included, in UTF-8, if one is kept that equals it in every
+   * field; else nothing. Not to be written to.
    */
-  textOf(certificate: DelegationCert): string | undefined;
+  bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
    * Keeps a certificate whose signature is good. A certificate with a further member that has no canonical
    * form is skipped.
@@ -20,32 +23,67 @@ export type RecentCertificates = {
   add(certificate: DelegationCert): void;
 };
 
-/**
- * The value is what the text reads as: an equal certificate has this canonical text, and so these signed
- * bytes.
- */
-type Kept = { text: string; value: unknown };
+/** A certificate as a value of nobody else's, its canonical text, and how it stood in a document. */
+type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
 /**
- * Forgets the least recently used beyond `maxCharacters` of canonical text. Text and value are copies, so
- * that what is kept does not keep the document it was in; together they take about 2 bytes for each
- * character.
+ * Forgets the least recently used beyond `maxBytes`: those of a certificate's canonical text count twice, and
+ * once those that it was written as. All are copies, so that what is kept does not keep the document it was
+ * in.
  */
-export function createRecentCertificates(maxCharacters: number): RecentCertificates {
-  const kept = new LRUCache<string, Kept>({
-    maxSize: maxCharacters,
-    sizeCalculation: ({ text }) => text.length,
-  });
-  return {
-    textOf(certificate) {
-      const found = kept.get(certificate.signature.ed25519);
-      return found !== undefined && isDeepStrictEqual(found.value, certificate) ? found.text : undefined;
+export function createRecentCertificates(maxBytes: number): RecentCertificates {
+  const byStart = new Map<string, WrittenCertificate>();
+  const bySignature = new LRUCache<string, Kept>({
+    maxSize: maxBytes,
+    sizeCalculation: ({ canonical, written }) => 2 * canonical.length + (written?.bytes.length ?? 0),
+    dispose({ written }) {
+      if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
-    add(certificate) {
-      const text = canonicalText(certificate);
-      if (text === undefined) return;
-      const value = JSON.parse(text) as DelegationCert;
-      kept.set(value.signature.ed25519, { text, value });
+  });
+  /** Those that nobody can change are the same for ever. */
+  const byIdentity = new WeakMap<DelegationCert, Buffer>();
+  /** Where the values of a document were written. */
+  const parts = new WeakMap<JsonValue & object, Buffer>();
+
+  function knowUnchangeable(value: DelegationCert, canonical: Buffer): void {
+    if (certificate.isKept(value)) byIdentity.set(value, canonical);
+  }
+
+  function keep(good: DelegationCert, canonical: Buffer): void {
+    const written = readWritten(sourceOf(good), parts);
+    // Whoever changed a certificate after it was decoded had another one found good than the one written.
+    const kept: Kept =
+      written !== undefined && isDeepStrictEqual(written.value, good)
+        ? { value: written.value, canonical, written }
+        : { value: JSON.parse(canonical.toString("utf8")) as DelegationCert, canonical };
+    bySignature.set(kept.value.signature.ed25519, kept);
+    if (kept.written !== undefined && bySignature.peek(kept.value.signature.ed25519) === kept) {
+      byStart.set(kept.written.start, kept.written);
+    }
+    knowUnchangeable(kept.value, canonical);
+    knowUnchangeable(good, canonical);
+  }
+
+  return {
+    find: (document) =>
+      findWritten(document, (start) => {
+        const written = byStart.get(start);
+        if (written !== undefined) bySignature.get(written.value.signature.ed25519);
+        return written;
+      }),
+    note: (value, part) => void parts.set(value, part),
+    bytesOf(asked) {
+      const known = byIdentity.get(asked);
+      if (known !== undefined) return known;
+      const kept = bySignature.get(asked.signature.ed25519);
+      if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
+      if (kept.written === undefined && sourceOf(asked) !== undefined) keep(asked, kept.canonical);
+      knowUnchangeable(asked, kept.canonical);
+      return kept.canonical;
+    },
+    add(good) {
+      const text = canonicalText(good);
+      if (text !== undefined) keep(good, Buffer.from(text, "utf8"));
     },
   };
 }

@@ -31,6 +31,17 @@ export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
+/** What lists that nobody can change expand to. */
+const expansions = new WeakMap<readonly string[], readonly string[]>();
+
+function expandOnce(scopes: readonly string[]): readonly string[] {
+  const known = expansions.get(scopes);
+  if (known !== undefined) return known;
+  const expanded = expandScopes(scopes);
+  if (Object.isFrozen(scopes)) expansions.set(scopes, expanded);
+  return expanded;
+}
+
 /**
  * What grants `scope` where it is in a list: itself, unless it is a wildcard, and the wildcards that expand
  * to it.
@@ -68,6 +79,6 @@ export function beyondCeiling(ceiling: readonly string[], scopes: readonly strin
  */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
-  const sets = others.map((scopes) => new Set(expandScopes(scopes)));
-  return expandScopes(first).filter((scope) => sets.every((granted) => granted.has(scope)));
+  const sets = others.map((scopes) => new Set(expandOnce(scopes)));
+  return expandOnce(first).filter((scope) => sets.every((granted) => granted.has(scope)));
 }

@@ -41,6 +41,35 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
   };
 }
 
+/** A decoder that knows again what it gave, where somebody kept that. */
+export type KeepingDecoder<T> = Decoder<T> & {
+  /** Makes a value that this decoder gave unchangeable, with all that is in it: it is decoded as itself. */
+  keep(value: T): T;
+  /** Whether a value was kept. */
+  isKept(value: T): boolean;
+};
+
+/** As `decode`, but for values that were kept. */
+export function keeping<T extends object>(decode: Decoder<T>): KeepingDecoder<T> {
+  const kept = new WeakSet<object>();
+  const decoder = (value: JsonValue) =>
+    typeof value === "object" && value !== null && kept.has(value) ? (value as T) : decode(value);
+  return Object.assign(decoder, {
+    keep(value: T) {
+      kept.add(freeze(value));
+      return value;
+    },
+    isKept: (value: T) => kept.has(value),
+  });
+}
+
+function freeze<T extends object>(value: T): T {
+  for (const member of Object.values(value)) {
+    if (typeof member === "object" && member !== null) freeze(member);
+  }
+  return Object.freeze(value);
+}
+
 /** An array of at most `limit` items. */
 export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Decoder<T[]> {
   return (value) => {

@@ -1,29 +1,10 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
+import { JsonReader, type KnownPlace, PLACEHOLDER, type ReaderSettings } from "./json_reader.ts";
+import { Decimal, type JsonMemo, type JsonValue, type PlacedValue } from "./json_values.ts";
 
-/**
- * A number written with a fraction, an exponent or as `-0`: fit for fields that are floats by definition,
- * never for integers.
- */
-export class Decimal {
-  readonly value: number;
-
-  constructor(value: number) {
-    this.value = value;
-  }
-}
-
-/**
- * What a strictly parsed document consists of. A plain `number` was written as a plain integer inside
- * ±(2^53−1).
- */
-export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
-
-/** An object of a strictly parsed document, with own members only. */
-export type JsonObject = {
-  [key: string]: JsonValue;
-};
+export { Decimal, type JsonMemo, type JsonObject, type JsonValue, type PlacedValue } from "./json_values.ts";
 
 /** How large a document may be: bytes in all, and how deep objects and arrays are nested. */
 export type JsonLimits = {
@@ -32,29 +13,61 @@ export type JsonLimits = {
 };
 
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
-const SHORT_TEXT = 64;
-const SHORTEST_REFERENCE = 13;
-const LONGEST_NAME = 1024;
-const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
-const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
-const NOWHERE = Number.POSITIVE_INFINITY;
 
 /**
- * Reads one JSON document (RFC 8259) as strictly as wire format §5 demands, in time linear to its size.
+ * Reads one JSON document (RFC 8259) as strictly as wire format §5 demands, in time linear to its size. What
+ * `memo` knows of it is not read again.
  *
  * Throws `ProtocolError` `too_large`, `invalid_utf8` (a lone surrogate behind an escape included),
  * `invalid_json`, `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)),
  * `invalid_number`
  */
-export function parseJson(bytes: Uint8Array, limits: JsonLimits = DOCUMENT_LIMITS): JsonValue {
+export function parseJson(
+  bytes: Uint8Array,
+  limits: JsonLimits = DOCUMENT_LIMITS,
+  memo?: JsonMemo,
+): JsonValue {
   if (bytes.length > limits.bytes) {
     throw new ProtocolError("too_large", `${bytes.length} bytes, at most ${limits.bytes} are read`);
   }
-  if (!isUtf8(bytes)) throw new ProtocolError("invalid_utf8", "the document is not well-formed UTF-8");
-  return new JsonReader(
-    Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength),
-    limits.depth,
-  ).readDocument();
+  const document = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const known = memo?.find(document) ?? [];
+  const settings = { maxDepth: limits.depth, memo };
+  return (known.length > 0 ? readAround(known, document, settings) : undefined) ?? read(document, settings);
+}
+
+function read(document: Buffer, settings: ReaderSettings): JsonValue {
+  if (!isUtf8(document)) throw new ProtocolError("invalid_utf8", "the document is not well-formed UTF-8");
+  return new JsonReader(document, settings).readDocument();
+}
+
+/**
+ * Reads a document with one character in the place of each known value. Nothing when that cannot be, whatever
+ * the reason: the whole document then tells what is wrong with it.
+ */
+function readAround(
+  known: readonly PlacedValue[],
+  document: Buffer,
+  settings: ReaderSettings,
+): JsonValue | undefined {
+  const parts: Buffer[] = [];
+  const places: KnownPlace[] = [];
+  let [from, length] = [0, 0];
+  for (const { start, end, value, depth } of known) {
+    parts.push(document.subarray(from, start), PLACEHOLDER);
+    length += start - from;
+    places.push({ at: length, value, depth });
+    length += PLACEHOLDER.length;
+    from = end;
+  }
+  const rest = Buffer.concat([...parts, document.subarray(from)]);
+  if (!isAscii(rest)) return undefined;
+  try {
+    return new JsonReader(rest, settings, places).readDocument();
+  } catch (error) {
+    if (error instanceof ProtocolError) return undefined;
+    throw error;
+  }
 }
 
 /**
@@ -66,205 +79,4 @@ export function plainJson(value: JsonValue): unknown {
   if (Array.isArray(value)) return value.map(plainJson);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, plainJson(member)]));
-}
-
-class JsonReader {
-  readonly #bytes: Buffer;
-  readonly #isAscii: boolean;
-  readonly #text: string;
-  readonly #maxDepth: number;
-  readonly #hasControlCharacters: boolean;
-  #at = 0;
-  #depth = 0;
-  #nextEscape = -1;
-
-  constructor(bytes: Buffer, maxDepth: number) {
-    this.#bytes = bytes;
-    this.#isAscii = isAscii(bytes);
-    this.#text = bytes.toString("utf8");
-    this.#maxDepth = maxDepth;
-    this.#hasControlCharacters = hasControlCharacter(this.#text);
-  }
-
-  readDocument(): JsonValue {
-    this.#skipSpace();
-    const value = this.#readValue();
-    this.#skipSpace();
-    if (this.#at < this.#text.length) throw this.#unexpected();
-    return value;
-  }
-
-  #readValue(): JsonValue {
-    switch (this.#text[this.#at]) {
-      case '"':
-        return this.#readString();
-      case "{":
-        return this.#readObject();
-      case "[":
-        return this.#readArray();
-      case "t":
-        return this.#readWord("true", true);
-      case "f":
-        return this.#readWord("false", false);
-      case "n":
-        return this.#readWord("null", null);
-      default:
-        return this.#readNumber();
-    }
-  }
-
-  #readObject(): JsonObject {
-    const object: JsonObject = {};
-    this.#open();
-    if (this.#closes("}")) return object;
-    do {
-      this.#skipSpace();
-      if (this.#text[this.#at] !== '"') throw this.#unexpected();
-      const key = this.#readString();
-      if (Object.hasOwn(object, key)) throw new ProtocolError("duplicate_key", `at offset ${this.#at}`);
-      this.#skipSpace();
-      if (!this.#accepts(":")) throw this.#unexpected();
-      this.#skipSpace();
-      addMember(object, key, this.#readValue());
-      this.#skipSpace();
-    } while (this.#accepts(","));
-    if (!this.#closes("}")) throw this.#unexpected();
-    return object;
-  }
-
-  #readArray(): JsonValue[] {
-    const items: JsonValue[] = [];
-    this.#open();
-    if (this.#closes("]")) return items;
-    do {
-      this.#skipSpace();
-      items.push(this.#readValue());
-      this.#skipSpace();
-    } while (this.#accepts(","));
-    if (!this.#closes("]")) throw this.#unexpected();
-    return items;
-  }
-
-  #readString(): string {
-    const start = this.#at + 1;
-    const end = this.#text.indexOf('"', start);
-    if (end === -1) throw this.#unexpected();
-    if (this.#nextEscape < start) {
-      const found = this.#text.indexOf("\\", start);
-      this.#nextEscape = found === -1 ? NOWHERE : found;
-    }
-    if (this.#nextEscape < end) return this.#readEscapedString();
-    const content = this.#part(start, end);
-    if (this.#hasControlCharacters && hasControlCharacter(content)) throw this.#unexpected();
-    this.#at = end + 1;
-    return content;
-  }
-
-  /**
-   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as
-   * long as it is kept itself, so what is as long as a name, and may well be kept, becomes a string of its
-   * own; keys and signatures do not.
-   */
-  #part(start: number, end: number): string {
-    const part = this.#text.slice(start, end);
-    if (part.length < SHORTEST_REFERENCE || part.length > LONGEST_NAME) return part;
-    return this.#isAscii
-      ? this.#bytes.toString("latin1", start, end)
-      : Buffer.from(part, "utf8").toString("utf8");
-  }
-
-  #readEscapedString(): string {
-    let end = this.#nextEscape;
-    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === "\\" ? 2 : 1;
-    const content = decodeLiteral(this.#text.slice(this.#at, end + 1));
-    if (content === undefined) throw this.#unexpected();
-    if (!content.isWellFormed()) throw new ProtocolError("invalid_utf8", "a lone surrogate");
-    this.#at = end + 1;
-    return content;
-  }
-
-  #readNumber(): number | Decimal {
-    NUMBER.lastIndex = this.#at;
-    const match = NUMBER.exec(this.#text);
-    if (match === null) throw this.#unexpected();
-    const [lexeme, whole] = match;
-    this.#at = NUMBER.lastIndex;
-    const value = Number(lexeme);
-    const isWhole = Number.isInteger(value);
-    if (whole === lexeme && whole !== "-0") {
-      if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer", "outside ±(2^53−1)");
-      return value;
-    }
-    if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) {
-      throw new ProtocolError("invalid_number", "not finite, or a whole number outside ±(2^53−1)");
-    }
-    return new Decimal(value);
-  }
-
-  #readWord<T>(word: string, value: T): T {
-    if (!this.#text.startsWith(word, this.#at)) throw this.#unexpected();
-    this.#at += word.length;
-    return value;
-  }
-
-  #open(): void {
-    this.#at += 1;
-    this.#depth += 1;
-    if (this.#depth > this.#maxDepth) {
-      throw new ProtocolError("too_deep", `more than ${this.#maxDepth} objects and arrays are open`);
-    }
-    this.#skipSpace();
-  }
-
-  #closes(bracket: string): boolean {
-    if (!this.#accepts(bracket)) return false;
-    this.#depth -= 1;
-    return true;
-  }
-
-  #accepts(character: string): boolean {
-    if (this.#text[this.#at] !== character) return false;
-    this.#at += 1;
-    return true;
-  }
-
-  #skipSpace(): void {
-    while (isSpace(this.#text.charCodeAt(this.#at))) this.#at += 1;
-  }
-
-  #unexpected(): ProtocolError {
-    return new ProtocolError("invalid_json", `unexpected content at offset ${this.#at}`);
-  }
-}
-
-function isSpace(unit: number): boolean {
-  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
-}
-
-/**
- * For long text one native search for each of the 32 is several times faster than a loop or a regular
- * expression.
- */
-function hasControlCharacter(content: string): boolean {
-  if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
-  for (let index = 0; index < content.length; index += 1) {
-    if (content.charCodeAt(index) < 0x20) return true;
-  }
-  return false;
-}
-
-function decodeLiteral(literal: string): string | undefined {
-  try {
-    return JSON.parse(literal) as string;
-  } catch {
-    return undefined;
-  }
-}
-
-function addMember(object: JsonObject, key: string, value: JsonValue): void {
-  if (key === "__proto__") {
-    Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
-  } else {
-    object[key] = value;
-  }
 }

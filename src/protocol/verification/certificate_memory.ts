@@ -11,27 +11,26 @@ export type CertificateMemory = {
   /** Whether exactly these signed bytes were seen with exactly this signature, and it was good. */
   has(key: string): boolean;
   add(key: string): void;
-  /** Those of them that were used lately, recognised by their fields before their hash is taken. */
+  /** Those of them that were used lately, recognised before their hash is taken. */
   recent?: RecentCertificates;
 };
 
 const DEFAULT_MAX = 100_000;
-const DEFAULT_RECENT_CHARACTERS = 16 * 1024 * 1024;
+const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
 
 /**
  * A memory that forgets the least recently used beyond `max` certificates, about 200 bytes each. Beside that
- * it keeps the most recently used whole, as far as their canonical texts have `recentCharacters` in all:
- * usually 1,650 of them, in 35 MB.
+ * it keeps the most recently used whole, within `recentBytes`: usually 1,650 of them.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,
-  recentCharacters: number = DEFAULT_RECENT_CHARACTERS,
+  recentBytes: number = DEFAULT_RECENT_BYTES,
 ): CertificateMemory {
   const remembered = new LRUCache<string, true>({ max });
   return {
     has: (key) => remembered.get(key) === true,
     add: (key) => void remembered.set(key, true),
-    recent: createRecentCertificates(recentCharacters),
+    recent: createRecentCertificates(recentBytes),
   };
 }
 

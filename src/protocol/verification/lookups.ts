@@ -54,7 +54,7 @@ async function checkOnce(
   certificate: DelegationCert,
   { certificateMemory: memory, backend }: VerifyOptions,
 ): Promise<string | undefined> {
-  if (memory?.recent?.textOf(certificate) !== undefined) return undefined;
+  if (memory?.recent?.bytesOf(certificate) !== undefined) return undefined;
   const signed = delegationSignBytes(certificate);
   const key = memory && memoryKey(signed, certificate.signature);
   if (key === undefined || !memory?.has(key)) {

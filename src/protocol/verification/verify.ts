@@ -37,7 +37,6 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
   const { delegations, agent_id } = bundle;
   const consulted = options.revocation === undefined ? [] : findings.consulted(NOT_REVOKED_RULE);
   const common = {
-    checks: findings.checks(),
     genuine: findings.isSound(),
     consulted: consulted.map(({ certificate: index = 0 }) => delegations[index]?.cert_id ?? ""),
   };
@@ -45,7 +44,16 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
   const violation = findings.first();
   if (violation === undefined) {
     const granted_scope = effectiveScope(delegations);
-    return { valid: true, ...parties, granted_scope, identity_status: "authorized_agent", ...common };
+    return {
+      valid: true,
+      ...parties,
+      granted_scope,
+      identity_status: "authorized_agent",
+      ...common,
+      get checks() {
+        return findings.checks();
+      },
+    };
   }
   return {
     valid: false,
@@ -54,5 +62,8 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
     error_reason: reasonOf(violation),
     violation,
     ...common,
+    get checks() {
+      return findings.checks();
+    },
   };
 }

@@ -43,7 +43,7 @@ describe("a certificate that is kept", () => {
           const text = canonicalJson(certificate);
           for (const candidate of candidates) {
             const isSame = canonicalJson(candidate) === text;
-            expect(recent.textOf(candidate)).toBe(isSame ? text : undefined);
+            expect(recent.bytesOf(candidate)?.toString()).toBe(isSame ? text : undefined);
           }
         },
       ),
@@ -74,8 +74,8 @@ describe("a certificate that is kept", () => {
       { signature: { ...signature, ml_dsa_65: tamper(signature.ml_dsa_65) } },
       { other: 1 } as Partial<DelegationCert>,
     ];
-    expect(recent.textOf({ ...certificate })).toBe(canonicalJson(certificate));
-    for (const change of changes) expect(recent.textOf({ ...certificate, ...change })).toBeUndefined();
+    expect(recent.bytesOf({ ...certificate })?.toString()).toBe(canonicalJson(certificate));
+    for (const change of changes) expect(recent.bytesOf({ ...certificate, ...change })).toBeUndefined();
   });
 
   test("is a copy: what is changed later is not what was found good", async () => {
@@ -114,13 +114,13 @@ describe("a certificate that is kept", () => {
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];
     const { length } = canonicalJson(first);
-    const recent = createRecentCertificates(2 * length);
+    const recent = createRecentCertificates(2 * 2 * length);
     for (const certificate of [first, second, third]) recent.add(certificate);
-    const kept = [first, second, third].map((certificate) => recent.textOf(certificate) !== undefined);
+    const kept = [first, second, third].map((certificate) => recent.bytesOf(certificate) !== undefined);
     expect(kept).toEqual([false, true, true]);
-    const small = createRecentCertificates(length - 1);
+    const small = createRecentCertificates(2 * length - 1);
     small.add(first);
-    expect(small.textOf(first)).toBeUndefined();
+    expect(small.bytesOf(first)).toBeUndefined();
   });
 });
 
@@ -131,13 +131,13 @@ describe("a verification", () => {
     const [leaf] = bundle.delegations as [DelegationCert];
     const forged = { ...leaf, signature: { ...leaf.signature, ml_dsa_65: tamper(leaf.signature.ml_dsa_65) } };
     expect(await code({ ...bundle, delegations: [forged] }, { certificateMemory })).toBe("bad_signature");
-    expect(certificateMemory.recent?.textOf(forged)).toBeUndefined();
+    expect(certificateMemory.recent?.bytesOf(forged)).toBeUndefined();
     expect(await code(bundle, { certificateMemory })).toBe("valid");
-    expect(certificateMemory.recent?.textOf(leaf)).toBeDefined();
+    expect(certificateMemory.recent?.bytesOf(leaf)).toBeDefined();
 
     const anew = { ...certificateMemory, recent: createRecentCertificates(AMPLE), add: () => expect.fail() };
     expect(await code(bundle, { certificateMemory: anew })).toBe("valid");
-    expect(anew.recent.textOf(leaf)).toBeDefined();
+    expect(anew.recent.bytesOf(leaf)).toBeDefined();
   });
 
   test("finds the same with a certificate beside whose fields something has no canonical form", async () => {
@@ -146,7 +146,7 @@ describe("a verification", () => {
     const [leaf] = bundle.delegations as [DelegationCert];
     const odd = { ...bundle, delegations: [{ ...leaf, note: () => "no JSON" }] };
     expect((await verifyBundle(odd, options({ certificateMemory }))).error_reason).toBeUndefined();
-    expect(certificateMemory.recent?.textOf(leaf)).toBeUndefined();
+    expect(certificateMemory.recent?.bytesOf(leaf)).toBeUndefined();
   });
 });
 

@@ -1,0 +1,107 @@
+import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "../encoding/json.ts";
+import { publicKey } from "../keys/fields.ts";
+import { certificate, type DelegationCert } from "./certificate.ts";
+
+/** A certificate, never to be changed, as it stood in a document. */
+export type WrittenCertificate = {
+  value: DelegationCert;
+  bytes: Buffer;
+  /** The first of the bytes, by which it is looked for: `cert_id` is among them where it comes first. */
+  start: string;
+  /** How many objects and arrays it opens at a time. */
+  depth: number;
+  /** Where its subject's key was written within it. */
+  subjectKey: { from: number; to: number } | undefined;
+};
+
+const START_BYTES = 64;
+const DELEGATIONS = Buffer.from('"delegations":');
+const AGENT_KEY = Buffer.from('"agent_pub_key":');
+const [COMMA, BRACKET] = [0x2c, 0x5b];
+const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
+const KEY_DEPTH = 1;
+
+/** Reads the certificate behind a decoded value once more, from a copy of what was noted of its part. */
+export function readWritten(
+  source: JsonValue | undefined,
+  parts: Pick<WeakMap<JsonValue & object, Buffer>, "get">,
+): WrittenCertificate | undefined {
+  const part = isObject(source) ? parts.get(source) : undefined;
+  if (part === undefined || !isObject(source)) return undefined;
+  const bytes = Buffer.from(part);
+  const read = parseJson(bytes);
+  const key = isObject(source.subject_pub_key) ? parts.get(source.subject_pub_key) : undefined;
+  const from = key === undefined ? -1 : key.byteOffset - part.byteOffset;
+  const isWithin = key !== undefined && key.buffer === part.buffer && from > 0;
+  const value = certificate.keep(certificate(read));
+  publicKey.keep(value.subject_pub_key);
+  return {
+    value,
+    bytes,
+    start: bytes.toString("latin1", 0, START_BYTES),
+    depth: depthOf(read),
+    subjectKey: isWithin ? { from, to: from + key.length } : undefined,
+  };
+}
+
+/**
+ * The certificates of a proof that stand in a document, and its agent's key where it is written as its leaf's
+ * subject's. `written` knows those that begin so. That a document is right about where they stand is for its
+ * reader to see.
+ */
+export function findWritten(
+  document: Buffer,
+  written: (start: string) => WrittenCertificate | undefined,
+): PlacedValue[] {
+  const found: PlacedValue[] = [];
+  let at = behind(document, DELEGATIONS);
+  if (document[at] !== BRACKET) return found;
+  do {
+    const start = pastSpace(document, at + 1);
+    const known = written(document.toString("latin1", start, start + START_BYTES));
+    if (known === undefined || !standsAt(document, start, known.bytes)) break;
+    if (found.length === 0) found.push(...agentKey(document, start, known));
+    const { bytes, depth } = known;
+    found.push({ start, end: start + bytes.length, value: known.value as unknown as JsonObject, depth });
+    at = pastSpace(document, start + bytes.length);
+  } while (document[at] === COMMA);
+  return found;
+}
+
+function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): PlacedValue[] {
+  const start = behind(document, AGENT_KEY);
+  if (leaf.subjectKey === undefined || start >= before) return [];
+  const bytes = leaf.bytes.subarray(leaf.subjectKey.from, leaf.subjectKey.to);
+  if (!standsAt(document, start, bytes)) return [];
+  return [{ start, end: start + bytes.length, value: leaf.value.subject_pub_key, depth: KEY_DEPTH }];
+}
+
+/** Where the value of the first member with that name begins; the end of the document where there is none. */
+function behind(document: Buffer, name: Buffer): number {
+  const at = document.indexOf(name);
+  return at === -1 ? document.length : pastSpace(document, at + name.length);
+}
+
+function standsAt(document: Buffer, at: number, bytes: Buffer): boolean {
+  const end = at + bytes.length;
+  return end <= document.length && bytes.compare(document, at, end) === 0;
+}
+
+function pastSpace(document: Buffer, from: number): number {
+  let at = from;
+  while (isSpace(document[at])) at += 1;
+  return at;
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB;
+}
+
+function isObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function depthOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}

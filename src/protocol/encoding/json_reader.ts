@@ -1,0 +1,246 @@
+import { isAscii } from "node:buffer";
+import { ProtocolError } from "./errors.ts";
+import { Decimal, type JsonMemo, type JsonObject, type JsonValue } from "./json_values.ts";
+
+const SHORT_TEXT = 64;
+const SHORTEST_REFERENCE = 13;
+const LONGEST_NAME = 1024;
+/** Bytes of an object that may be worth remembering: a public key has 2,700, a certificate 9,700. */
+const LONG_VALUE = 2048;
+const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
+const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const NOWHERE = Number.POSITIVE_INFINITY;
+
+/** Where a value goes that was read before: its offset in the text that is read. */
+export type KnownPlace = { at: number; value: JsonObject; depth: number };
+
+/** Stands in the place of such a value; begins none itself. */
+export const PLACEHOLDER = Buffer.from("?");
+
+/** How deep objects and arrays are nested at most, and who takes note of long objects. */
+export type ReaderSettings = { maxDepth: number; memo: JsonMemo | undefined };
+
+/** Reads one document, which is well-formed UTF-8. */
+export class JsonReader {
+  readonly #bytes: Buffer;
+  readonly #isAscii: boolean;
+  readonly #text: string;
+  readonly #maxDepth: number;
+  readonly #hasControlCharacters: boolean;
+  readonly #memo: JsonMemo | undefined;
+  readonly #known: readonly KnownPlace[];
+  #taken = 0;
+  #at = 0;
+  #depth = 0;
+  #nextEscape = -1;
+
+  constructor(bytes: Buffer, { maxDepth, memo }: ReaderSettings, known: readonly KnownPlace[] = []) {
+    this.#bytes = bytes;
+    this.#isAscii = isAscii(bytes);
+    this.#text = bytes.toString(this.#isAscii ? "latin1" : "utf8");
+    this.#maxDepth = maxDepth;
+    this.#memo = memo;
+    this.#known = known;
+    this.#hasControlCharacters = hasControlCharacter(this.#text);
+  }
+
+  readDocument(): JsonValue {
+    this.#skipSpace();
+    const value = this.#readValue();
+    this.#skipSpace();
+    if (this.#at < this.#text.length || this.#taken < this.#known.length) throw this.#unexpected();
+    return value;
+  }
+
+  #readValue(): JsonValue {
+    switch (this.#text[this.#at]) {
+      case '"':
+        return this.#readString();
+      case "{":
+        return this.#readObject();
+      case "[":
+        return this.#readArray();
+      case "t":
+        return this.#readWord("true", true);
+      case "f":
+        return this.#readWord("false", false);
+      case "n":
+        return this.#readWord("null", null);
+      case "?":
+        return this.#takeKnown();
+      default:
+        return this.#readNumber();
+    }
+  }
+
+  /** What stands here was read before. */
+  #takeKnown(): JsonObject {
+    const place = this.#known[this.#taken];
+    if (place?.at !== this.#at) throw this.#unexpected();
+    if (this.#depth + place.depth > this.#maxDepth) throw this.#tooDeep();
+    this.#taken += 1;
+    this.#at += PLACEHOLDER.length;
+    return place.value;
+  }
+
+  #readObject(): JsonObject {
+    const object: JsonObject = {};
+    const start = this.#at;
+    this.#open();
+    if (this.#closes("}")) return object;
+    do {
+      this.#skipSpace();
+      if (this.#text[this.#at] !== '"') throw this.#unexpected();
+      const key = this.#readString();
+      if (Object.hasOwn(object, key)) throw new ProtocolError("duplicate_key", `at offset ${this.#at}`);
+      this.#skipSpace();
+      if (!this.#accepts(":")) throw this.#unexpected();
+      this.#skipSpace();
+      addMember(object, key, this.#readValue());
+      this.#skipSpace();
+    } while (this.#accepts(","));
+    if (!this.#closes("}")) throw this.#unexpected();
+    if (this.#isAscii && this.#at - start >= LONG_VALUE) {
+      this.#memo?.note(object, this.#bytes.subarray(start, this.#at));
+    }
+    return object;
+  }
+
+  #readArray(): JsonValue[] {
+    const items: JsonValue[] = [];
+    this.#open();
+    if (this.#closes("]")) return items;
+    do {
+      this.#skipSpace();
+      items.push(this.#readValue());
+      this.#skipSpace();
+    } while (this.#accepts(","));
+    if (!this.#closes("]")) throw this.#unexpected();
+    return items;
+  }
+
+  #readString(): string {
+    const start = this.#at + 1;
+    const end = this.#text.indexOf('"', start);
+    if (end === -1) throw this.#unexpected();
+    if (this.#nextEscape < start) {
+      const found = this.#text.indexOf("\\", start);
+      this.#nextEscape = found === -1 ? NOWHERE : found;
+    }
+    if (this.#nextEscape < end) return this.#readEscapedString();
+    const content = this.#part(start, end);
+    if (this.#hasControlCharacters && hasControlCharacter(content)) throw this.#unexpected();
+    this.#at = end + 1;
+    return content;
+  }
+
+  /**
+   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as
+   * long as it is kept itself, so what is as long as a name, and may well be kept, becomes a string of its
+   * own; keys and signatures do not.
+   */
+  #part(start: number, end: number): string {
+    const part = this.#text.slice(start, end);
+    if (part.length < SHORTEST_REFERENCE || part.length > LONGEST_NAME) return part;
+    return this.#isAscii
+      ? this.#bytes.toString("latin1", start, end)
+      : Buffer.from(part, "utf8").toString("utf8");
+  }
+
+  #readEscapedString(): string {
+    let end = this.#nextEscape;
+    while (end < this.#text.length && this.#text[end] !== '"') end += this.#text[end] === "\\" ? 2 : 1;
+    const content = decodeLiteral(this.#text.slice(this.#at, end + 1));
+    if (content === undefined) throw this.#unexpected();
+    if (!content.isWellFormed()) throw new ProtocolError("invalid_utf8", "a lone surrogate");
+    this.#at = end + 1;
+    return content;
+  }
+
+  #readNumber(): number | Decimal {
+    NUMBER.lastIndex = this.#at;
+    const match = NUMBER.exec(this.#text);
+    if (match === null) throw this.#unexpected();
+    const [lexeme, whole] = match;
+    this.#at = NUMBER.lastIndex;
+    const value = Number(lexeme);
+    const isWhole = Number.isInteger(value);
+    if (whole === lexeme && whole !== "-0") {
+      if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer", "outside ±(2^53−1)");
+      return value;
+    }
+    if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) {
+      throw new ProtocolError("invalid_number", "not finite, or a whole number outside ±(2^53−1)");
+    }
+    return new Decimal(value);
+  }
+
+  #readWord<T>(word: string, value: T): T {
+    if (!this.#text.startsWith(word, this.#at)) throw this.#unexpected();
+    this.#at += word.length;
+    return value;
+  }
+
+  #open(): void {
+    this.#at += 1;
+    this.#depth += 1;
+    if (this.#depth > this.#maxDepth) throw this.#tooDeep();
+    this.#skipSpace();
+  }
+
+  #tooDeep(): ProtocolError {
+    return new ProtocolError("too_deep", `more than ${this.#maxDepth} objects and arrays are open`);
+  }
+
+  #closes(bracket: string): boolean {
+    if (!this.#accepts(bracket)) return false;
+    this.#depth -= 1;
+    return true;
+  }
+
+  #accepts(character: string): boolean {
+    if (this.#text[this.#at] !== character) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #skipSpace(): void {
+    while (isSpace(this.#text.charCodeAt(this.#at))) this.#at += 1;
+  }
+
+  #unexpected(): ProtocolError {
+    return new ProtocolError("invalid_json", `unexpected content at offset ${this.#at}`);
+  }
+}
+
+function isSpace(unit: number): boolean {
+  return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
+}
+
+/**
+ * For long text one native search for each of the 32 is several times faster than a loop or a regular
+ * expression.
+ */
+function hasControlCharacter(content: string): boolean {
+  if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));
+  for (let index = 0; index < content.length; index += 1) {
+    if (content.charCodeAt(index) < 0x20) return true;
+  }
+  return false;
+}
+
+function decodeLiteral(literal: string): string | undefined {
+  try {
+    return JSON.parse(literal) as string;
+  } catch {
+    return undefined;
+  }
+}
+
+function addMember(object: JsonObject, key: string, value: JsonValue): void {
+  if (key === "__proto__") {
+    Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
+  } else {
+    object[key] = value;
+  }
+}

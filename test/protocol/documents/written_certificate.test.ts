@@ -1,0 +1,244 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
+import { type DelegationCert, decodeDelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import { decodeProofBundle, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import {
+  createRecentCertificates,
+  type RecentCertificates,
+} from "../../../src/protocol/documents/recent_certificates.ts";
+import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
+import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
+import { createCertificateMemory } from "../../../src/protocol/verification/verify.ts";
+import type { ApiKeyCaller } from "../../../src/route.ts";
+import { code } from "../../support/answers.ts";
+import { AGENT, encode, prove, tamper } from "../../support/chains.ts";
+import { certificates } from "../../support/proof_arbitraries.ts";
+
+const AMPLE = 10_000_000;
+const LIMITS = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
+
+/** What a bundle's text may look like: as most write it, as Python does, for people, and another order. */
+const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
+  (bundle) => JSON.stringify(bundle),
+  (bundle) => JSON.stringify(bundle).replaceAll('":', '": ').replaceAll(',"', ', "'),
+  (bundle) => JSON.stringify(bundle, undefined, 2).replaceAll("\n", "\r\n"),
+  (bundle) => JSON.stringify(Object.fromEntries(Object.entries(bundle).reverse())),
+];
+
+/** Certificates that were read from this document, and whose signatures were found good. */
+function recentAfter(document: Uint8Array): RecentCertificates {
+  const recent = createRecentCertificates(AMPLE);
+  for (const certificate of decodeProofBundle(document, recent).delegations) recent.add(certificate);
+  return recent;
+}
+
+function read(document: Uint8Array, recent?: RecentCertificates): unknown {
+  try {
+    return decodeProofBundle(document, recent);
+  } catch (error) {
+    if (error instanceof ProtocolError) return `${error.code} ${error.message}`;
+    throw error;
+  }
+}
+
+/** The document without some of its bytes, with others in their place. */
+const edits = fc.record({
+  at: fc.double({ min: 0, max: 1, noNaN: true }),
+  cut: fc.nat(3),
+  put: fc.oneof(
+    fc.constant(Buffer.from([0xff])),
+    fc
+      .constantFrom("", "?", '"', "{", "}", ",", "\\", "\u0001", " ", "é", '"delegations":[', "[]", "1")
+      .map((text) => Buffer.from(text)),
+  ),
+});
+
+function edited(document: Uint8Array, { at, cut, put }: { at: number; cut: number; put: Buffer }): Buffer {
+  const from = Math.floor(at * document.length);
+  return Buffer.concat([document.subarray(0, from), put, document.subarray(from + cut)]);
+}
+
+describe("certificates that stand in a document", () => {
+  test("are found in every spelling that they were first read in, with the key of the agent", async () => {
+    // For people, the agent's own key is indented less than its leaf's.
+    for (const [n, spell] of SPELLINGS.slice(0, 3).entries()) {
+      const bundle = await prove([{}, {}, { constraints: [{ type: "max_speed_mps", max_mps: 3 }] }]);
+      const document = Buffer.from(spell(bundle));
+      const recent = recentAfter(document);
+      const found = recent.find(document);
+      expect(found.map(({ value }) => value)).toEqual([
+        ...(n < 2 ? [bundle.agent_pub_key] : []),
+        ...bundle.delegations,
+      ]);
+      const again = decodeProofBundle(document, recent);
+      expect(again).toEqual(bundle);
+      expect(again.delegations.map((each) => found.some(({ value }) => Object.is(value, each)))).toEqual([
+        true,
+        true,
+        true,
+      ]);
+      expect(Object.is(again.agent_pub_key, again.delegations[0]?.subject_pub_key)).toBe(n < 2);
+    }
+  });
+
+  test("make no difference to what is read, nor to how anything else is refused", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(certificates, { minLength: 1, maxLength: 3 }),
+        fc.constantFrom(...SPELLINGS),
+        fc.array(edits, { minLength: 10, maxLength: 30 }),
+        async (changes, spell, all) => {
+          const document = Buffer.from(spell(await prove(changes)));
+          const recent = recentAfter(document);
+          expect(read(document, recent)).toEqual(read(document));
+          for (const edit of all) {
+            const other = edited(document, edit);
+            expect(read(other, recent)).toEqual(read(other));
+          }
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  test("are not taken from where no value can be, nor anything in the place of one that is not there", async () => {
+    const bundle = await prove();
+    const [leaf] = bundle.delegations as [DelegationCert];
+    const recent = recentAfter(encode(bundle));
+    const own = JSON.stringify(leaf);
+    const documents = [
+      `{"a":"\\"delegations":[${own}]}`,
+      `{"a\\"delegations":[${own}]}`,
+      `{"delegations":[${own}?]}`,
+      `{"delegations":[${own},?]}`,
+      `{"x":?,"delegations":[${own}]}`,
+      `{"delegations":[${own}${own}]}`,
+      `{"delegations":[${own}],"delegations":[${own}]}`,
+      `["delegations":[${own}]]`,
+      `{"delegations":[${own}`,
+      `"delegations":[${own}]`,
+      `{"delegations":[${own.slice(0, -1)}]}`,
+      `{"é":1,"delegations":[${own}]}`,
+      `{"\xff":1,"delegations":[${own}]}`,
+    ];
+    for (const document of documents) {
+      const bytes = Buffer.from(document, document.includes("\xff") ? "latin1" : "utf8");
+      const outcomes = [recent, undefined].map((memo) => {
+        try {
+          return parseJson(bytes, LIMITS, memo);
+        } catch (error) {
+          return error;
+        }
+      });
+      expect(outcomes[0], document.slice(0, 40)).toEqual(outcomes[1]);
+    }
+  });
+
+  test("are as deep as they are", async () => {
+    const bundle = await prove([{ constraints: [{ type: "geo_polygon", points: TRIANGLE }] }]);
+    const document = encode(bundle);
+    const recent = recentAfter(document);
+    const depthOf = (value: unknown): number =>
+      typeof value === "object" && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
+    const depth = depthOf(bundle);
+    expect(parseJson(document, { ...LIMITS, depth }, recent)).toEqual(bundle);
+    expect(() => parseJson(document, { ...LIMITS, depth: depth - 1 }, recent)).toThrow(/too_deep/);
+  });
+
+  test("cannot be changed by those who got them", async () => {
+    const document = encode(await prove());
+    const [leaf] = decodeProofBundle(document, recentAfter(document)).delegations as [DelegationCert];
+    expect(() => leaf.scope.push("files:read")).toThrow(TypeError);
+    expect(() => Object.assign(leaf, { cert_id: "x" })).toThrow(TypeError);
+    expect(() => Object.assign(leaf.subject_pub_key, { ed25519: "x" })).toThrow(TypeError);
+  });
+});
+
+const TRIANGLE: [number, number][] = [
+  [0, 0],
+  [0, 1],
+  [1, 1],
+];
+
+describe("a verification", () => {
+  test("believes no bytes whose certificate was changed after they were read", async () => {
+    const certificateMemory = createCertificateMemory();
+    const genuine = await prove();
+    const [leaf] = genuine.delegations as [DelegationCert];
+    const wider = { ...genuine, delegations: [{ ...leaf, scope: ["files:read", "meeting:attend"] }] };
+    const document = encode(wider);
+    const decoded = decodeProofBundle(document, certificateMemory.recent);
+    decoded.delegations[0]?.scope.shift();
+    expect(await code(decoded, { certificateMemory })).toBe("valid");
+    const again = decodeProofBundle(document, certificateMemory.recent);
+    expect(again).toEqual(wider);
+    expect(await code(again, { certificateMemory })).toBe("bad_signature");
+  });
+
+  test("knows no certificate with one other byte in its signature", async () => {
+    const certificateMemory = createCertificateMemory();
+    const document = encode(await prove());
+    const first = decodeProofBundle(document, certificateMemory.recent);
+    expect(await code(first, { certificateMemory })).toBe("valid");
+    expect(certificateMemory.recent?.find(Buffer.from(document))).toHaveLength(2);
+    const { ml_dsa_65 } = (first.delegations[0] as DelegationCert).signature;
+    const forged = Buffer.from(document.toString().replace(ml_dsa_65, tamper(ml_dsa_65)));
+    expect(certificateMemory.recent?.find(forged)).toEqual([]);
+    const other = decodeProofBundle(forged, certificateMemory.recent);
+    expect(await code(other, { certificateMemory })).toBe("bad_signature");
+  });
+
+  test("of a reference's certificate makes it known by itself, and of a bundle's later by its bytes", async () => {
+    const certificateMemory = createCertificateMemory();
+    const bundle = await prove();
+    const document = Buffer.from(encode(bundle));
+    const [leaf] = bundle.delegations as [DelegationCert];
+    const resolved = decodeDelegationCert(encode(leaf));
+    expect(await code({ ...bundle, delegations: [resolved] }, { certificateMemory })).toBe("valid");
+    expect(certificateMemory.recent?.find(document)).toEqual([]);
+    const read = decodeProofBundle(document, certificateMemory.recent);
+    expect(await code(read, { certificateMemory })).toBe("valid");
+    expect(certificateMemory.recent?.find(document)).toHaveLength(2);
+  });
+});
+
+describe("what is kept of them", () => {
+  test("is forgotten with them, also what they began with", async () => {
+    const documents = await Promise.all(
+      ["a", "b", "c"].map(async (cert_id) => encode(await prove([{ cert_id }]))),
+    );
+    const [{ length }] = documents as [Uint8Array];
+    const recent = createRecentCertificates(4 * length);
+    for (const document of documents) {
+      for (const certificate of decodeProofBundle(document, recent).delegations) recent.add(certificate);
+    }
+    expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
+  });
+
+  test("is the last of those that begin alike", async () => {
+    const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
+    const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
+    const recent = recentAfter(first);
+    for (const certificate of decodeProofBundle(second, recent).delegations) recent.add(certificate);
+    expect([first, second].map((document) => recent.find(document).length)).toEqual([0, 2]);
+    expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
+  });
+
+  test("serves a bundle in a call's body, in base64 and in its header", async () => {
+    const bundle = await prove();
+    const text = JSON.stringify(bundle);
+    const recent = recentAfter(Buffer.from(text));
+    const leafOf = (body: object, header?: string) => {
+      const bytes = Buffer.from(JSON.stringify({ required_scope: "files:read", ...body }));
+      const proof = readVerifyCall({} as ApiKeyCaller, bytes, header, recent).readProof();
+      return "bundle" in proof ? proof.bundle.delegations[0] : undefined;
+    };
+    const kept = decodeProofBundle(Buffer.from(text), recent).delegations[0];
+    expect(kept?.subject_id).toBe(AGENT.id);
+    expect(leafOf({ proof_bundle: bundle })).toBe(kept);
+    expect(leafOf({ proof_bundle: Buffer.from(text).toString("base64url") })).toBe(kept);
+    expect(leafOf({}, text)).toBe(kept);
+  });
+});
