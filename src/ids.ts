@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomFillSync } from "node:crypto";
 import { UUID, uuidv7 } from "uuidv7";
 
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -23,14 +23,18 @@ export function newId(): string {
  * The fields of a UUID v7 besides its time: 12 and 62 bits. The first begins in its lower half and counts up.
  */
 const [COUNTER_START, COUNTER_END, RANDOM_HIGH] = [0x7ff, 0xfff, 0x3fff_ffff];
+const RANDOM_BYTES = 10;
 let last = { ms: -1, counter: 0 };
+/** Drawn for many ids at a time; each byte is used once. */
+const drawn = Buffer.alloc(400 * RANDOM_BYTES);
+let used = drawn.length;
 
 /**
  * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself.
  * Ids that this process makes one after the other for the same millisecond grow.
  */
 export function newIdAt(time: Date): string {
-  const [ms, random] = [time.getTime(), randomBytes(10)];
+  const [ms, random] = [time.getTime(), drawRandom()];
   const next = last.ms === ms && last.counter < COUNTER_END ? last.counter + 1 : undefined;
   last = { ms, counter: next ?? random.readUInt16BE(0) & COUNTER_START };
   return UUID.fromFieldsV7(
@@ -39,6 +43,15 @@ export function newIdAt(time: Date): string {
     random.readUInt32BE(2) & RANDOM_HIGH,
     random.readUInt32BE(6),
   ).toString();
+}
+
+function drawRandom(): Buffer {
+  if (used === drawn.length) {
+    randomFillSync(drawn);
+    used = 0;
+  }
+  used += RANDOM_BYTES;
+  return drawn.subarray(used - RANDOM_BYTES, used);
 }
 
 /** The moment that an id of {@link newIdAt} carries; nothing when the id is of another version. */
