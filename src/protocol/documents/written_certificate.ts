@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "../encoding/json.ts";
 import { publicKey } from "../keys/fields.ts";
+import type { HybridPublicKey } from "../keys/hybrid.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
 
 /** A certificate, never to be changed, as it stood in a document. */
@@ -16,8 +18,9 @@ export type WrittenCertificate = {
 
 const START_BYTES = 64;
 const DELEGATIONS = Buffer.from('"delegations":');
+const SUBJECT_KEY = Buffer.from('"subject_pub_key":');
 const AGENT_KEY = Buffer.from('"agent_pub_key":');
-const [COMMA, BRACKET] = [0x2c, 0x5b];
+const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
@@ -26,22 +29,23 @@ export function readWritten(
   source: JsonValue | undefined,
   parts: Pick<WeakMap<JsonValue & object, Buffer>, "get">,
 ): WrittenCertificate | undefined {
-  const part = isObject(source) ? parts.get(source) : undefined;
-  if (part === undefined || !isObject(source)) return undefined;
+  const part = typeof source === "object" && source !== null ? parts.get(source) : undefined;
+  if (part === undefined) return undefined;
   const bytes = Buffer.from(part);
   const read = parseJson(bytes);
-  const key = isObject(source.subject_pub_key) ? parts.get(source.subject_pub_key) : undefined;
-  const from = key === undefined ? -1 : key.byteOffset - part.byteOffset;
-  const isWithin = key !== undefined && key.buffer === part.buffer && from > 0;
   const value = certificate.keep(certificate(read));
   publicKey.keep(value.subject_pub_key);
-  return {
-    value,
-    bytes,
-    start: bytes.toString("latin1", 0, START_BYTES),
-    depth: depthOf(read),
-    subjectKey: isWithin ? { from, to: from + key.length } : undefined,
-  };
+  const start = bytes.toString("latin1", 0, START_BYTES);
+  return { value, bytes, start, depth: depthOf(read), subjectKey: keyWithin(bytes, value.subject_pub_key) };
+}
+
+/** A key is an object of two texts that hold no brace. */
+function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
+  const from = behind(bytes, SUBJECT_KEY);
+  const to = bytes.indexOf(BRACE, from) + 1;
+  if (to === 0) return undefined;
+  const text = bytes.toString("utf8", from, to);
+  return isDeepStrictEqual(JSON.parse(text), key) ? { from, to } : undefined;
 }
 
 /**
@@ -95,10 +99,6 @@ function pastSpace(document: Buffer, from: number): number {
 
 function isSpace(byte: number | undefined): boolean {
   return byte === SPACE || byte === NEWLINE || byte === RETURN || byte === TAB;
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function depthOf(value: unknown): number {

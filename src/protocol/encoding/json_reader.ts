@@ -5,8 +5,8 @@ import { Decimal, type JsonMemo, type JsonObject, type JsonValue } from "./json_
 const SHORT_TEXT = 64;
 const SHORTEST_REFERENCE = 13;
 const LONGEST_NAME = 1024;
-/** Bytes of an object that may be worth remembering: a public key has 2,700, a certificate 9,700. */
-const LONG_VALUE = 2048;
+/** Bytes of an object that may be worth remembering: a certificate has 9,700, all else of a proof less. */
+const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const NOWHERE = Number.POSITIVE_INFINITY;
