@@ -16,8 +16,8 @@ import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 
 /**
- * Two API processes decide over one Postgres while that is stopped the hard way ten times, and each process is
- * killed five times. `FAULT_DECISIONS` changes how many proofs there are.
+ * Two API processes decide over one Postgres while that is stopped the hard way ten times, and each process
+ * is killed five times. `FAULT_DECISIONS` changes how many proofs there are.
  */
 const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 100_000);
 const FAULTS = 10;
