@@ -9,7 +9,7 @@ import { listenForApiKeyChanges } from "./api_key_changes.ts";
 const REMEMBERED_SECONDS = 5;
 const REMEMBERED_KEYS = 10_000;
 
-type KnownKey = { hash: Buffer; retiresAt: Date | null; caller: ApiKeyCaller };
+type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
 type Remembered = { key: KnownKey; until: Date };
 
 /** Finds the caller behind an API key. */
@@ -111,7 +111,8 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     );
   return (
     row && {
-      hash: row.key_hash,
+      // The driver's bytes are a piece of what it read from the socket, and would keep all of that.
+      hash: new Uint8Array(row.key_hash),
       retiresAt: row.retires_at,
       caller: {
         accountId: row.account_id,
