@@ -28,7 +28,8 @@ const BUCKETS = 200_000;
 
 /** Token buckets. `elapsed` is a clock that never goes back, in milliseconds. */
 export function createRates(elapsed: () => number): Rates {
-  const buckets = new LRUCache<string, Bucket>({ max: BUCKETS });
+  // A bound by size: one by number takes its memory, 5.6 MB, before there is anything to remember.
+  const buckets = new LRUCache<string, Bucket>({ maxSize: BUCKETS, sizeCalculation: () => 1 });
 
   function fill({ name, rate, burst = rate * BURST }: Wanted, now: number): Bucket {
     const known = buckets.get(name) ?? { left: burst, at: now };

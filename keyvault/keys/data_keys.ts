@@ -4,6 +4,7 @@ import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
 import { DamagedBox } from "../token/token_error.ts";
+import { ownBytes } from "./own_bytes.ts";
 import { dataKeyContext } from "./wrapping.ts";
 
 const DATA_KEY_BYTES = 32;
@@ -67,7 +68,7 @@ export function createDataKeys(token: Token): DataKeys {
       if (known !== undefined) return work(known);
       const before = clears;
       const fresh = await unwrap(wrapped);
-      if (before === clears) kept.set(name, Buffer.from(fresh));
+      if (before === clears) kept.set(name, ownBytes(fresh));
       try {
         return work(fresh);
       } finally {

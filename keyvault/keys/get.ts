@@ -10,7 +10,7 @@ export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyV
 /** Reading keys of a store. */
 export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   return async (keyId, tenant) => {
-    const key = await store.find(keyId, tenant);
-    return key === undefined ? refuse("key_not_found") : viewKey(key);
+    const row = await store.read(keyId, tenant);
+    return row === undefined ? refuse("key_not_found") : viewKey(row);
   };
 }

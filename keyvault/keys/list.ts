@@ -1,6 +1,6 @@
 import { available } from "../db/available.ts";
 import type { Database } from "../db/database.ts";
-import { joinedRow, type KeyStore, keyOf, selectKeys } from "./store.ts";
+import { joinedRow, type KeyStore, selectKeys } from "./store.ts";
 import { type KeyView, viewKey } from "./view.ts";
 
 /** One page of keys, oldest first; `next` continues after it and is null on the last page. */
@@ -35,7 +35,7 @@ export function createKeyListing({
       more = rows.length > limit;
       return rows.slice(0, limit).map(joinedRow);
     });
-    const keys = checked.map(({ row, intact }) => ({ ...viewKey(keyOf(row)), damaged: !intact }));
+    const keys = checked.map(({ row, intact }) => ({ ...viewKey(row), damaged: !intact }));
     return { keys, next: more ? (keys.at(-1)?.key_id ?? null) : null };
   };
 }

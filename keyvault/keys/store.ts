@@ -4,28 +4,24 @@ import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import type { RowCodes } from "../audit/row_codes.ts";
 import { available } from "../db/available.ts";
 import type { Database } from "../db/database.ts";
-import type { Attestation, KeyRow, TenantRow } from "../db/rows.ts";
+import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import { verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
+import { ownBytes } from "./own_bytes.ts";
 
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
 /**
- * A key as the operations see it. `ceiling` bounds every delegation the key issues or receives; null sets no
+ * A key as the operations see it: what signing needs, and nothing more, because many are kept. `ceiling` bounds every delegation the key issues or receives; null sets no
  * bound.
  */
 export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
-  attestation: Attestation;
-  createdAt: Date;
-  /** What waits for a second admin, and when the seeds are erased. */
-  pending: KeyRow["pending"];
-  destroyAt: Date | null;
   /** A tenant that is being destroyed signs nothing, whatever its keys' states. */
   tenantState: TenantRow["state"];
 };
@@ -59,6 +55,8 @@ export type KeyStore = {
    * gave it last, `unavailable` without a database.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
+  /** The key's row as it is stored now, otherwise as {@link KeyStore.find}. */
+  read(keyId: string, tenant?: string): Promise<JoinedKeyRow | undefined>;
   /**
    * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in
    * the state that the vault gave it and its tenant last. One that changes meanwhile is read again.
@@ -87,7 +85,7 @@ export function createKeyStore(
   async function check(rows: readonly JoinedKeyRow[]): Promise<boolean[]> {
     const signer = service();
     const [attested, coded] = await Promise.all([
-      Promise.all(rows.map((row) => isAttested(keyOf(row), signer))),
+      Promise.all(rows.map((row) => isAttested(row, signer))),
       rowCodes.check({ keys: rows.map(({ key }) => key), tenants: rows.map(({ tenant }) => tenant) }),
     ]);
     return attested.map(
@@ -100,12 +98,16 @@ export function createKeyStore(
       const known = kept.get(keyId);
       if (known !== undefined && (tenant === undefined || known.tenant === tenant)) return known;
       const before = changes.count();
-      const [checked] = await store.checkRows(() => readOne(keyId, tenant));
-      if (checked === undefined) return undefined;
-      if (!checked.intact) throw new VaultError("key_damaged");
-      const key = keyOf(checked.row);
+      const row = await store.read(keyId, tenant);
+      if (row === undefined) return undefined;
+      const key = keyOf(row);
       if (!changes.happened(keyId, before)) kept.set(keyId, key);
       return key;
+    },
+    async read(keyId, tenant) {
+      const [checked] = await store.checkRows(() => readOne(keyId, tenant));
+      if (checked?.intact === false) throw new VaultError("key_damaged");
+      return checked?.row;
     },
     async checkRows(read) {
       const readAt = rowCodes.now();
@@ -144,9 +146,9 @@ export function createKeyStore(
 }
 
 /** As {@link verifyAttestation}; what cannot even be read is not attested. */
-async function isAttested(key: Key, service: HybridPublicKey): Promise<boolean> {
+async function isAttested(row: JoinedKeyRow, service: HybridPublicKey): Promise<boolean> {
   try {
-    return await verifyAttestation(key.attestation, key, service);
+    return await verifyAttestation(row.key.attestation, keyOf(row), service);
   } catch {
     return false;
   }
@@ -223,16 +225,16 @@ export function keyOf({ key: row, tenant, resident }: JoinedKeyRow): Key {
     purpose: row.purpose,
     publicKey: row.public_key,
     version: row.seeds_version,
-    wrappedSeeds: row.wrapped_seeds,
+    wrappedSeeds: ownBytes(row.wrapped_seeds),
     resident,
-    dataKey: { tenant: row.tenant, kek: tenant.kek, wrapped_data_key: tenant.wrapped_data_key },
+    dataKey: {
+      tenant: row.tenant,
+      kek: tenant.kek,
+      wrapped_data_key: ownBytes(tenant.wrapped_data_key),
+    },
     label: row.label,
     state: row.state,
     ceiling: row.ceiling,
-    attestation: row.attestation,
-    createdAt: row.created_at,
-    pending: row.pending,
-    destroyAt: row.destroy_at,
     tenantState: tenant.state,
   };
 }

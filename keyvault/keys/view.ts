@@ -1,7 +1,7 @@
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import type { Attestation } from "../db/rows.ts";
 import { type KeyRow, type Purpose, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
-import type { Key } from "./store.ts";
+import type { JoinedKeyRow } from "./store.ts";
 
 /** The public parts of a key, as callers see them. Times are ISO 8601. */
 export type KeyView = {
@@ -25,20 +25,20 @@ export type KeyView = {
 };
 
 /** What may be shown of a key. */
-export function viewKey(key: Key): KeyView {
+export function viewKey({ key, tenant, resident }: JoinedKeyRow): KeyView {
   return {
-    key_id: key.keyId,
+    key_id: key.key_id,
     tenant: key.tenant,
     purpose: key.purpose,
     label: key.label,
     state: key.state,
-    tenant_state: key.tenantState,
-    resident: key.resident !== null,
+    tenant_state: tenant.state,
+    resident: resident !== null,
     ceiling: key.ceiling,
-    public_key: key.publicKey,
+    public_key: key.public_key,
     pending: wishOf(key.pending),
-    destroy_at: key.destroyAt?.toISOString() ?? null,
+    destroy_at: key.destroy_at?.toISOString() ?? null,
     attestation: key.attestation,
-    created_at: key.createdAt.toISOString(),
+    created_at: key.created_at.toISOString(),
   };
 }

@@ -30,7 +30,8 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   // Whole numbers, so that nothing is rounded: one use costs a minute's milliseconds, and each millisecond
   // gives `perMinute` back.
   const all = perMinute * MINUTE_MS;
-  const known = new LRUCache<string, Used>({ max: REMEMBERED });
+  // A bound by size: one by number takes its memory, 2.8 MB, before there is anything to remember.
+  const known = new LRUCache<string, Used>({ maxSize: REMEMBERED, sizeCalculation: () => 1 });
   const judge = (used: number): Paced => {
     const free = Math.floor((all - used) / MINUTE_MS);
     return {

@@ -29,9 +29,17 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
   };
 }
 
-/** Starts the API as a process on a bench's database, without a vault; its log goes into `folder`. */
-export async function startApiProcess(folder: string, databaseUrl: string, sealingKey: Buffer) {
-  const env = await apiEnvironment(folder, databaseUrl, sealingKey);
+/**
+ * Starts the API as a process on a bench's database, without a vault unless `more` of its environment has one;
+ * its log goes into `folder`.
+ */
+export async function startApiProcess(
+  folder: string,
+  databaseUrl: string,
+  sealingKey: Buffer,
+  more: Record<string, string> = {},
+) {
+  const env = { ...(await apiEnvironment(folder, databaseUrl, sealingKey)), ...more };
   const part = processPart({
     name: "api",
     title: "API",

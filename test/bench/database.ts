@@ -4,11 +4,18 @@ import { join } from "node:path";
 import type { Pool } from "pg";
 import { type Database, openDatabase, openPool } from "../../src/db/database.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { startPostgres } from "../../src/dev/postgres/postgres.ts";
+import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
 /** A Postgres of a bench's own. `folder` is for its other files and goes with it. */
-export type BenchDatabase = { db: Database; pool: Pool; url: string; postgresPid: number; folder: string };
+export type BenchDatabase = {
+  db: Database;
+  pool: Pool;
+  url: string;
+  postgres: RunningPostgres;
+  postgresPid: number;
+  folder: string;
+};
 
 /** Does the measuring on a fresh Postgres with the newest schema, and takes it away afterwards. */
 export async function withBenchDatabase(
@@ -26,7 +33,7 @@ export async function withBenchDatabase(
       const pool = openPool({ ...settings, ...(connections !== undefined && { max: connections }) });
       try {
         await maintainPartitions(pool, new Date());
-        await measure({ db, pool, url, postgresPid: postgres.pid, folder });
+        await measure({ db, pool, url, postgres, postgresPid: postgres.pid, folder });
       } finally {
         await pool.end();
         await db.destroy();

@@ -20,6 +20,7 @@ const BENCHES: Record<string, string> = {
   http_dispatch: "HTTP dispatch against bare node:http",
   events: "Events from the commit of a change to consumers and receivers, embedded and on Kafka",
   vault: "Signatures over mutual TLS, audited, against signing in process",
+  memory: "Memory of each process while agents' proofs are presented and decided on",
   vault_start: "Starts of a vault behind a long audit, against one behind a short one",
   operator: "The operator in a cluster with many delegations: starts, writes, memory, waits",
   console: "The console's home page in Chromium: the first content, and bytes over the wire",

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { exposedFolders, NO_INSPECTOR, warnOfExposure } from "../../keyvault/hardening.ts";
+import { exposedFolders, NO_INSPECTOR, SMALL_NURSERY, warnOfExposure } from "../../keyvault/hardening.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
@@ -79,6 +79,13 @@ function expectNoCoreFiles(): void {
 
 test.skipIf(!hasProc)("neither of them writes a core file, whatever limit the vault was started with", () => {
   expectNoCoreFiles();
+});
+
+test.skipIf(!hasProc)("both collect their garbage early, so that it takes little memory", () => {
+  for (const pid of [vault.pid!, tokenProcess()]) {
+    const options = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    expect(options).toEqual(expect.arrayContaining([SMALL_NURSERY]));
+  }
 });
 
 test("the authority's key beside the running vault is warned of at each start, and not once it is away", async () => {

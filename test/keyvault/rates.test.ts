@@ -130,3 +130,10 @@ test("an address that connects too often is dropped before any handshake, and no
     })
     .toBe(200);
 });
+
+test("rates take memory for the names that were seen, not for those that they could remember", () => {
+  const before = process.memoryUsage().arrayBuffers;
+  const many = Array.from({ length: 10 }, () => createRates(() => 0));
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
+  for (const rates of many) expect(rates.take([{ name: "a", rate: 1 }])).toBeUndefined();
+});

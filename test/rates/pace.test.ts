@@ -76,3 +76,19 @@ test.each([7, 9, 33, 62, 119])(
     expect(admitted).toBeLessThanOrEqual(4 * perMinute);
   },
 );
+
+test("a pace takes memory for the keys that were seen, not for those that it could remember", () => {
+  const clock = steeredClock(start);
+  const before = process.memoryUsage().arrayBuffers;
+  const paces = Array.from({ length: 20 }, () => createPace({ perMinute: 60, clock }));
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
+  for (const pace of paces) expect(pace.take("a").admitted).toBe(true);
+});
+
+test("a pace remembers the 100,000 keys that were used last", () => {
+  const pace = createPace({ perMinute: 1, clock: steeredClock(start) });
+  pace.take("first");
+  pace.take("second");
+  for (let n = 0; n < 99_999; n += 1) pace.take(`key ${n}`);
+  expect([pace.take("second").admitted, pace.take("first").admitted]).toEqual([false, true]);
+});

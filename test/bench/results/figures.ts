@@ -1,4 +1,4 @@
-import { median } from "../median.ts";
+import { median } from "./median.ts";
 
 /** What was measured in each round, in turns with the other figures of the bench. */
 export type Figure = { name: string; unit: string; values: readonly number[] };

@@ -312,7 +312,7 @@ test("all keys of a tenant whose state was altered are listed as damaged, and si
 test("what is read of a key while it changes is not remembered", async () => {
   const { database, rowCodes, store, serviceId } = {
     ...vault.vault,
-    serviceId: (await vault.vault.store.find(agent.key_id))!.attestation.attested_by,
+    serviceId: agent.attestation.attested_by,
   };
   const service = (await store.find(serviceId))!.publicKey;
   const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "changing" });

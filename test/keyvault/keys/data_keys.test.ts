@@ -35,6 +35,12 @@ test("the first use overwrites what came from the token; later ones have a copy,
   expect(unwraps()).toBe(1);
 });
 
+test("a key that is kept shares its memory with nothing else", async () => {
+  const { dataKeys } = dataKeysBehind();
+  await dataKeys.use(WRAPPED, same);
+  expect((await dataKeys.use(WRAPPED, same)).buffer.byteLength).toBe(ZEROS.length);
+});
+
 test("a box that is not the one a key is kept of is opened by the token, of the same tenant too", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   await dataKeys.use(WRAPPED, same);

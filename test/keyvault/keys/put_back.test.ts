@@ -162,7 +162,7 @@ test("it is remembered across a lost connection to the database", async () => {
 test("a key read while it changes is read again, and not called damaged", async () => {
   const key = await makeKey("acc-6");
   const { database, rowCodes, store } = vault.vault;
-  const serviceId = (await store.find(key))?.attestation.attested_by ?? "";
+  const serviceId = (await store.read(key))?.key.attestation.attested_by ?? "";
   const service = (await store.find(serviceId))?.publicKey;
   if (service === undefined) throw new Error("There is no service key");
   const shrink = createCeilingShrinking(parts());
