@@ -7,8 +7,8 @@ import type { Logger } from "./log.ts";
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
- * How many MiB of what was just made may wait for the garbage collector. By default it is 16 to 32, of objects
- * that each hold memory outside of the heap which does not count: ten times as much (decision 59).
+ * How many MiB of what was just made may wait for the garbage collector. By default it is 16 to 32, of
+ * objects that each hold memory outside of the heap which does not count: ten times as much.
  */
 export const SMALL_NURSERY = "--max-semi-space-size=4";
 
