@@ -30,8 +30,8 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
 }
 
 /**
- * Starts the API as a process on a bench's database, without a vault unless `more` of its environment has one;
- * its log goes into `folder`.
+ * Starts the API as a process on a bench's database, without a vault unless `more` of its environment has
+ * one; its log goes into `folder`.
  */
 export async function startApiProcess(
   folder: string,
