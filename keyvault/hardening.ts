@@ -7,13 +7,15 @@ import type { Logger } from "./log.ts";
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
- * How many MiB of what was just made may wait for the garbage collector. By default it is 16 to 32, of
- * objects that each hold memory outside of the heap which does not count: ten times as much.
+ * What the vault's processes are started with: without an inspector, and with little garbage in memory. By
+ * default many new objects wait for a collection, with several times their size outside of the heap, which
+ * does not count, and the heap may grow to up to four times what is in use.
  */
-export const SMALL_NURSERY = "--max-semi-space-size=4";
-
-/** What Node must be started with. */
-const OPTIONS: readonly string[] = [NO_INSPECTOR, SMALL_NURSERY];
+export const NODE_OPTIONS: readonly string[] = [
+  NO_INSPECTOR,
+  "--max-semi-space-size=8",
+  "--heap-growing-percent=40",
+];
 
 const SHELL = "/bin/sh";
 const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
@@ -28,10 +30,10 @@ export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});
   const limit = coreLimit();
   const isHard =
-    OPTIONS.every((option) => process.execArgv.includes(option)) && (limit === 0 || limit === undefined);
+    NODE_OPTIONS.every((option) => process.execArgv.includes(option)) && (limit === 0 || limit === undefined);
   if (isHard || process.execve === undefined || !existsSync(SHELL)) return;
-  const options = process.execArgv.filter((option) => !OPTIONS.includes(option));
-  const command = [process.execPath, ...OPTIONS, ...options, ...process.argv.slice(1)];
+  const options = process.execArgv.filter((option) => !NODE_OPTIONS.includes(option));
+  const command = [process.execPath, ...NODE_OPTIONS, ...options, ...process.argv.slice(1)];
   process.execve(SHELL, ["sh", "-c", SCRIPT, "sh", ...command]);
 }
 

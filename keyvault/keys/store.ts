@@ -15,7 +15,7 @@ const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
 /**
- * A key as the operations see it: what signing needs, and nothing more, because many are kept. `ceiling`
+ * A key as the operations see it: what signing needs and nothing more, because many are kept. `ceiling`
  * bounds every delegation the key issues or receives; null sets no bound.
  */
 export type Key = KeptKey & {

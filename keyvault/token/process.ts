@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import type { Duplex } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { NO_INSPECTOR, SMALL_NURSERY } from "../hardening.ts";
+import { NODE_OPTIONS } from "../hardening.ts";
 import type { Logger } from "../log.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
 import type { ReplyFrame, RequestFrame } from "./messages.ts";
@@ -30,7 +30,7 @@ export function startTokenProcess(
   events: TokenProcessEvents,
   log: Logger,
 ): TokenProcess {
-  const child = spawn(process.execPath, [NO_INSPECTOR, SMALL_NURSERY, PROGRAM], {
+  const child = spawn(process.execPath, [...NODE_OPTIONS, PROGRAM], {
     env: { ...environment },
     detached: true,
     stdio: ["ignore", "ignore", "pipe", "pipe"],

@@ -18,8 +18,8 @@ import { type BenchVault, startBenchVault } from "./vault/place.ts";
 
 /**
  * What each process holds while agents' proofs are taken from the vault and decided on, as fast as the
- * machine can, and how far waits rise in between. `node test/bench/memory.ts [--minutes=2] [--agents=500]`; more than
- * 10,000 agents are more than the vault remembers.
+ * machine can, and how far waits rise in between. `node test/bench/memory.ts [--minutes=2] [--agents=500]`;
+ * more than 10,000 agents are more than the vault remembers.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);
@@ -74,7 +74,7 @@ async function measure({ database, vault, agents }: Place, record: FigureRecord)
   }
 }
 
-/** Runs the client, and `sample` every so often meanwhile. Rejects when it saw anything but allows. */
+/** Runs the client, and `sample` meanwhile. Rejects when the client saw anything but allows. */
 async function load(orders: Orders, sample: () => Promise<void>): Promise<Window[]> {
   const windows: Window[] = [];
   const client = fork(fileURLToPath(new URL("memory/client.ts", import.meta.url)));

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { exposedFolders, NO_INSPECTOR, SMALL_NURSERY, warnOfExposure } from "../../keyvault/hardening.ts";
+import { exposedFolders, NO_INSPECTOR, NODE_OPTIONS, warnOfExposure } from "../../keyvault/hardening.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
@@ -81,10 +81,10 @@ test.skipIf(!hasProc)("neither of them writes a core file, whatever limit the va
   expectNoCoreFiles();
 });
 
-test.skipIf(!hasProc)("both collect their garbage early, so that it takes little memory", () => {
+test.skipIf(!hasProc)("both are started so that garbage takes little memory", () => {
   for (const pid of [vault.pid!, tokenProcess()]) {
     const options = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-    expect(options).toEqual(expect.arrayContaining([SMALL_NURSERY]));
+    expect(options).toEqual(expect.arrayContaining([...NODE_OPTIONS]));
   }
 });
 
