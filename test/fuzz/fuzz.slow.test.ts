@@ -70,7 +70,9 @@ describe("fuzzing", () => {
   });
 
   test("keeps what reaches new source", async () => {
-    const coverage = startCoverage(new URL("../../src/protocol/encoding/json.ts", import.meta.url).href);
+    const coverage = startCoverage(
+      new URL("../../src/protocol/encoding/json_reader.ts", import.meta.url).href,
+    );
     const target: Target = {
       name: "parser",
       seeds: [Buffer.from("[]")],

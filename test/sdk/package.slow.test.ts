@@ -95,7 +95,7 @@ describe("the package that npm pack makes", () => {
       [
         ...["documents/allowed_scopes", "documents/context_binding", "documents/scope_vocabulary"],
         ...["documents/scopes", "encoding/canonical", "encoding/constants", "encoding/errors"],
-        "encoding/json",
+        ...["encoding/json", "encoding/json_reader", "encoding/json_values"],
       ].map((name) => `dist/protocol/${name}.js`),
     );
   });

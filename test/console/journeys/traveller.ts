@@ -9,6 +9,8 @@ export type Traveller = {
   page: Page;
   email: string;
   scripts: boolean;
+  /** What the browser complained of; `at` fails while something is in it. */
+  complaints: string[];
   /**
    * Waits for the page of this heading, and judges it: quiet, as wide as its window and, where scripts run,
    * without a fault for axe.
@@ -37,6 +39,7 @@ export function createTraveller({ url, window, email, look, mails }: Made): Trav
     page,
     email,
     scripts,
+    complaints,
     async at(heading) {
       await page.getByRole("heading", { level: 1, name: heading }).waitFor();
       const title = String(heading);

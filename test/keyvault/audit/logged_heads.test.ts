@@ -68,7 +68,8 @@ async function runVault(): Promise<string[]> {
 test("a vault writes its head at its start, steadily, at the sealing and at the stop, each of them a later one", () => {
   const heads = headsIn(lines);
   const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
-  expect(order).toEqual(["start", "steady", "sealed", "stop"]);
+  // A sealed vault goes on with its steady ones, when the stop is a second away.
+  expect(order.join(" ")).toMatch(/^start steady sealed( steady)? stop$/);
   const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
   expect(sealed).toBeGreaterThan(first + 1);
 });
