@@ -3,9 +3,13 @@ import { createHash } from "node:crypto";
 import { access, mkdir, readFile, rename } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
+import { lockFolder } from "../../src/dev/process/folder_lock.mjs";
 
 const run = promisify(execFile);
+
+const LOOK_AGAIN_MS = 200;
 
 /** A program, or what is missing to have it. */
 export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
@@ -25,7 +29,7 @@ type Options = {
 
 /**
  * A program built from Go modules on first use and kept under `~/.cache/deputize/`. Changed sources build
- * another one. Where it cannot be built, says what is missing.
+ * another one. Who needs it while it is being built waits. Where it cannot be built, says what is missing.
  */
 export async function goProgram({
   sources,
@@ -47,14 +51,27 @@ export async function goProgram({
   const isThere = await run("go", ["version"]).catch(() => undefined);
   if (isThere === undefined) return { missing: `Go 1.26 or newer, to build ${what}` };
   await mkdir(place, { recursive: true });
-  const unfinished = `${path}.${process.pid}`;
+  const lock = await lockOnceFree(join(place, "building"));
   try {
+    if (await exists(path)) return { path };
+    const unfinished = `${path}.unfinished`;
     await build({ sources, what: module ?? ".", output: unfinished, flags: ["-s -w", ...linkerFlags] });
+    await rename(unfinished, path);
+    return { path };
   } catch (error) {
     return { missing: `${what}: go build failed: ${lastLines(error)}` };
+  } finally {
+    lock.release();
   }
-  await rename(unfinished, path);
-  return { path };
+}
+
+/** Two builds of the largest program abreast take several minutes longer than one after the other. */
+async function lockOnceFree(folder: string): Promise<{ release(): void }> {
+  for (;;) {
+    const lock = await lockFolder(folder);
+    if ("release" in lock) return lock;
+    await sleep(LOOK_AGAIN_MS);
+  }
 }
 
 type Build = { sources: string; what: string; output: string; flags: string[] };
