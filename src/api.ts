@@ -48,6 +48,7 @@ import { createSendingRates } from "./platforms/deliveries/rates.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced } from "./platforms/sync_vault.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
+import { createDecisionQueue } from "./proofs/queue/decision_queue.ts";
 import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
 import { createClientRates } from "./rates/client_rates.ts";
 import type { Route } from "./route.ts";
@@ -136,6 +137,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     decisions,
     patient,
     rated,
+    queue: createDecisionQueue(metrics),
     refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
     takePresent: (caller) => keyRates.take("present", caller),
     findApiKey: apiKeys.find,

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
 import type { Receipt } from "./decide/decision_receipt.ts";
+import type { FairQueue } from "./queue/fair_queue.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
 import { type VerifyDeps, verifyProof } from "./verify/verify.ts";
 
@@ -28,6 +29,7 @@ type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown
 /** What the hook works with; `word` names the headers of its answers. */
 export type ExtAuthDeps = {
   verify: VerifyDeps;
+  queue: FairQueue;
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   word: string;
 };
@@ -118,7 +120,8 @@ const statusOf = { allow: 200, deny: 403, refuse: 403, indeterminate: 503, none:
 /** Codes of a call that shows no authority; every other failure means that there is no decision. */
 const REFUSED: readonly string[] = ["invalid_proof", "invalid_challenge", "session_context_mismatch"];
 
-async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: HookCall): Promise<Outcome> {
+async function decide(deps: ExtAuthDeps, { params, header }: HookCall): Promise<Outcome> {
+  const { verify, queue, findApiKey } = deps;
   try {
     const caller = await findApiKey(header("x-service-api-key") ?? "");
     if (caller === undefined) return { decision: "none", reason: "invalid_api_key" };
@@ -132,7 +135,7 @@ async function decide({ verify, findApiKey }: ExtAuthDeps, { params, header }: H
       readProof: () => readProof({ header: proof }, proof.length, verify.memory.recent),
       options: options.data,
     };
-    return await verifyProof(verify, call);
+    return await queue.run(caller.accountId, (stepAside) => verifyProof(verify, { ...call, stepAside }));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     return {

@@ -16,6 +16,7 @@ import { createChallengeKeys } from "./present/challenge_keys.ts";
 import { challengeRoute } from "./present/challenge_route.ts";
 import { presentRoute } from "./present/present_route.ts";
 import { createProofRefResolver } from "./present/proof_ref.ts";
+import type { FairQueue } from "./queue/fair_queue.ts";
 import type { TryDeps } from "./try/try_proof.ts";
 import { tryRoute } from "./try/try_route.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
@@ -40,6 +41,8 @@ export type ProofDeps = {
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   secretBox: SecretBox;
+  /** Where calls for decisions wait for each other. */
+  queue: FairQueue;
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
   /** Refused proofs of a connection in a minute. */
@@ -54,7 +57,7 @@ export type ProofDeps = {
 
 /** Challenge, present, verify, their trial, the outcome, and the standard and gateway forms of verify. */
 export function proofRoutes(deps: ProofDeps): Route[] {
-  const { db, decisions, patient, rated, vault, secretBox, metrics, clock } = deps;
+  const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });
   const findRecorded = createRecordedFinder(db);
@@ -73,16 +76,16 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     metrics,
     clock,
   };
-  const evaluation = { verify, registry: { db, rated }, clock };
+  const evaluation = { verify, queue, registry: { db, rated }, clock };
   return [
     challengeRoute({ keys, clock }),
     presentRoute({ db, vault, clock }),
-    verifyRoute(verify),
+    verifyRoute({ ...verify, queue }),
     tryRoute({ keys, db, vault, verify, takePresent: deps.takePresent, clock, baseUrl, word }),
     outcomeRoute({ db, clock }),
     evaluationRoute(evaluation),
     evaluationsRoute(evaluation),
     authzenMetadataRoute(baseUrl),
-    ...extAuthRoutes({ verify, findApiKey, word }),
+    ...extAuthRoutes({ verify, queue, findApiKey, word }),
   ];
 }

@@ -15,6 +15,7 @@ import { tablesOf } from "./results/tables.ts";
 const BENCHES: Record<string, string> = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",
   verify_http: "Decisions over HTTP against bare hybrid verifies",
+  flood: "More calls than can be decided: waits, refusals, and what a flood does to another account",
   verify_peer: "Decisions against those of a verifier that keeps nothing, or of --peer <command>",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   http_dispatch: "HTTP dispatch against bare node:http",

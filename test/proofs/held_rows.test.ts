@@ -23,12 +23,16 @@ describe("a row that somebody else holds", () => {
     const decide = separateSlowAccounts(createBatcher(quick), patient);
     const held = await holdCertificate(blocked);
     let isDecided = false;
-    const waiting = decide(itemFor(blocked)).then((outcome) => {
+    const onHeld = vi.fn();
+    const waiting = decide(itemFor(blocked), onHeld).then((outcome) => {
       isDecided = true;
       return outcome;
     });
-    const others = await Promise.all(Array.from({ length: 20 }, () => decide(itemFor(other)).catch(String)));
-    expect(isDecided).toBe(false);
+    const notHeld = vi.fn();
+    const others = await Promise.all(
+      Array.from({ length: 20 }, () => decide(itemFor(other), notHeld).catch(String)),
+    );
+    expect([isDecided, onHeld.mock.calls.length, notHeld.mock.calls.length]).toEqual([false, 1, 0]);
     expect(
       others.filter((outcome) => typeof outcome === "object" && outcome.kind === "decided"),
     ).toHaveLength(10);

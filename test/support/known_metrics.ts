@@ -11,6 +11,7 @@ import { eventStates } from "../../src/events/metrics/event_states.ts";
 import { createMeasurements } from "../../src/events/metrics/measurements.ts";
 import { showReadiness } from "../../src/http/health.ts";
 import { createMetrics } from "../../src/metrics.ts";
+import { createDecisionQueue } from "../../src/proofs/queue/decision_queue.ts";
 import { showCertificateEnd } from "../../src/vault/certificate_end.ts";
 import { operatorMetrics } from "./operator_metrics.ts";
 
@@ -91,6 +92,7 @@ function registries(): Record<Part, Registry> {
   const api = role("api");
   showCertificateEnd(api, "none");
   createNoticeMetrics(api);
+  createDecisionQueue(api);
 
   const worker = role("worker");
   createEventMetrics({ registry: worker.registry, clock });

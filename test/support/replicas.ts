@@ -1,11 +1,16 @@
 import type { Pool } from "pg";
 import { openPool } from "../../src/db/database.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/decide/slow_accounts.ts";
+import { createDecisionQueue } from "../../src/proofs/queue/decision_queue.ts";
+import type { FairQueue } from "../../src/proofs/queue/fair_queue.ts";
 import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
-/** `refusedPerMinute`: refused proofs of a connection in a minute, 100,000 unless given. */
-export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number };
+/**
+ * `refusedPerMinute`: refused proofs of a connection in a minute, 100,000 unless given. `queue`: where its
+ * decisions wait, one as production has it unless given.
+ */
+export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number; queue?: FairQueue };
 
 /** An API with every operation of the service and pools of its own, as one process of production has them. */
 export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
@@ -23,6 +28,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Platfo
         decisions,
         patient,
         rated,
+        queue: options.queue ?? createDecisionQueue(parts.metrics),
         refusedPerMinute: options.refusedPerMinute ?? 100_000,
         takePresent: (caller) => parts.keyRates.take("present", caller),
         findApiKey: parts.find,

@@ -5,6 +5,7 @@ import { validate } from "../../input/validate.ts";
 import { type JsonObject, type JsonValue, plainJson } from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { Decided } from "../decide/decision.ts";
+import type { FairQueue, StepAside } from "../queue/fair_queue.ts";
 import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "../verify/call.ts";
 import { type VerifyDeps, verifyProof } from "../verify/verify.ts";
 import { findRegistryAnswer, type RegistryDeps } from "./registry_answer.ts";
@@ -59,17 +60,28 @@ export const evaluationAnswer = z.object({
 export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
 
 /** What answering takes. */
-export type EvaluateDeps = { verify: VerifyDeps; registry: RegistryDeps; clock: Clock };
+export type EvaluateDeps = { verify: VerifyDeps; queue: FairQueue; registry: RegistryDeps; clock: Clock };
+
+/** A question, and how many bytes the body has that brought it. */
+export type Question = { members: JsonObject; bodyBytes: number };
 
 /**
- * Answers one question. A proof that is refused is a `false`; throws `ApiError` for a malformed question and
- * when no decision can be made.
+ * Answers one question, which has a place in the queue of its own. A proof that is refused is a `false`;
+ * throws `ApiError` for a malformed question and when no decision can be made.
  */
-export async function evaluate(
+export function evaluate(
   deps: EvaluateDeps,
   caller: ApiKeyCaller,
-  question: JsonObject,
-  bodyBytes: number,
+  question: Question,
+): Promise<EvaluationAnswer> {
+  return deps.queue.run(caller.accountId, (stepAside) => answer(deps, caller, question, stepAside));
+}
+
+async function answer(
+  deps: EvaluateDeps,
+  caller: ApiKeyCaller,
+  { members: question, bodyBytes }: Question,
+  stepAside: StepAside,
 ): Promise<EvaluationAnswer> {
   const { context: given, ...others } = question;
   const { proof_bundle: bundle, proof_ref: ref, ...facts } = contextOf(given);
@@ -90,6 +102,7 @@ export async function evaluate(
     caller,
     agentId: subject.id,
     options,
+    stepAside,
     readProof: () => readProof({ bundle, ref }, bodyBytes, deps.verify.memory.recent),
   });
 }

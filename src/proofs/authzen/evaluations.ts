@@ -75,7 +75,7 @@ async function answerItem(
     if (!isJsonObject(item)) {
       throw new ApiError("invalid_request", "evaluations: each item must be an object");
     }
-    return await evaluate(deps, caller, item, bodyBytes);
+    return await evaluate(deps, caller, { members: item, bodyBytes });
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const { code, status, message } = error;

@@ -21,12 +21,10 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
     answer: { status: 200, schema: evaluationAnswer, description: "The answer" },
     errors: ["credits_exhausted", "rate_limited"],
     handle: async ({ caller, body }) => ({
-      body: await evaluate(
-        deps,
-        caller,
-        readMembers(body, { levels: LEVELS_OF_ONE, memo: deps.verify.memory.recent }),
-        body.length,
-      ),
+      body: await evaluate(deps, caller, {
+        members: readMembers(body, { levels: LEVELS_OF_ONE, memo: deps.verify.memory.recent }),
+        bodyBytes: body.length,
+      }),
     }),
   });
 }
@@ -48,8 +46,9 @@ export function evaluationsRoute(deps: EvaluateDeps): Route {
     async handle({ caller, body }) {
       const members = readMembers(body, { levels: LEVELS_OF_MANY, memo: deps.verify.memory.recent });
       const batch = readBatch(members);
-      if (batch === undefined) return { body: await evaluate(deps, caller, members, body.length) };
-      return { body: { evaluations: await evaluateAll(deps, caller, batch, body.length) } };
+      const bodyBytes = body.length;
+      if (batch === undefined) return { body: await evaluate(deps, caller, { members, bodyBytes }) };
+      return { body: { evaluations: await evaluateAll(deps, caller, batch, bodyBytes) } };
     },
   });
 }

@@ -3,8 +3,11 @@ import { sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
 
-/** Decides one item, together with whatever else is being decided at the moment. */
-export type Decide = (item: DecisionItem) => Promise<DecisionOutcome>;
+/**
+ * Decides one item, together with whatever else is being decided at the moment. `onHeld` is called before it
+ * is waited for a row that somebody else holds for long.
+ */
+export type Decide = (item: DecisionItem, onHeld?: () => void) => Promise<DecisionOutcome>;
 
 /**
  * `maxItems` per statement, `maxStatements` concurrently; a batch that is not full waits for the statement

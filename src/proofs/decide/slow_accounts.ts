@@ -23,20 +23,21 @@ const AVOIDED_ACCOUNTS = 10_000;
 export function separateSlowAccounts(batched: Decide, patient: Pool): Decide {
   const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });
 
-  async function decideAlone(item: DecisionItem): Promise<DecisionOutcome> {
+  async function decideAlone(item: DecisionItem, onHeld?: () => void): Promise<DecisionOutcome> {
+    onHeld?.();
     const [outcome] = await decideBatch(patient, [item]);
     return outcome as DecisionOutcome;
   }
 
-  return async (item) => {
+  return async (item, onHeld) => {
     const accounts = new Set([item.accountId, ...item.certificates.map(({ accountId }) => accountId)]);
-    if ([...accounts].some((accountId) => avoided.has(accountId))) return decideAlone(item);
+    if ([...accounts].some((accountId) => avoided.has(accountId))) return decideAlone(item, onHeld);
     try {
       return await batched(item);
     } catch (error) {
       if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
       for (const accountId of accounts) avoided.set(accountId, true);
-      return decideAlone(item);
+      return decideAlone(item, onHeld);
     }
   };
 }

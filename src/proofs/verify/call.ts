@@ -14,6 +14,7 @@ import {
 import type { ApiKeyCaller } from "../../route.ts";
 import { operationSchema } from "../operation.ts";
 import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
+import type { StepAside } from "../queue/fair_queue.ts";
 
 const number = z.number();
 
@@ -63,6 +64,8 @@ export type VerifyCall = {
   options: z.infer<typeof verifyOptions>;
   /** Whose proof it must be, where the caller says so besides the proof. */
   agentId?: string;
+  /** Gives the call's place up, where it has one, before it waits for what others hold. */
+  stepAside?: StepAside;
 };
 
 /**

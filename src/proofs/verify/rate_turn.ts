@@ -53,10 +53,11 @@ export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: 
     async countAllows(certId, windowSeconds) {
       if (root === undefined || !(await isAccepted())) return 0;
       const certificates = rated.map(({ cert_id }) => ({ accountId: root.accountId, certId: cert_id }));
+      if (turn === undefined) call.stepAside?.();
       turn ??= await deps.takeTurn({ certificates, byOwner, now });
       return turn.countAllows(certId, windowSeconds);
     },
-    decide: (item) => (turn ?? deps).decide(item),
+    decide: (item) => (turn === undefined ? deps.decide(item, call.stepAside) : turn.decide(item)),
     async end() {
       await turn?.end();
     },

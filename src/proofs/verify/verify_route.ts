@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { type Route, route } from "../../route.ts";
 import type { Decided } from "../decide/decision.ts";
+import type { FairQueue } from "../queue/fair_queue.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./call.ts";
 import { explainDecision } from "./explain.ts";
 import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
@@ -38,7 +39,7 @@ export const verifyAnswer = z.object({
 });
 
 /** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
-export function verifyRoute(deps: VerifyDeps): Route {
+export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
   return route({
     id: "verify_proof",
     method: "POST",
@@ -60,10 +61,12 @@ export function verifyRoute(deps: VerifyDeps): Route {
       "rate_limited",
       "unavailable",
     ],
-    async handle({ caller, body, header }) {
-      const call = readVerifyCall(caller, body, header(PROOF_HEADER), deps.memory.recent);
-      return { body: showDecision(await verifyProof(deps, call), call.options.explain === true) };
-    },
+    handle: ({ caller, body, header }) =>
+      deps.queue.run(caller.accountId, async (stepAside) => {
+        const call = readVerifyCall(caller, body, header(PROOF_HEADER), deps.memory.recent);
+        const decided = await verifyProof(deps, { ...call, stepAside });
+        return { body: showDecision(decided, call.options.explain === true) };
+      }),
   });
 }
 

@@ -2,11 +2,26 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { percentiles } from "../timing.ts";
 
-/** A client's orders: send these requests, each once, over so many connections. */
-export type Load = { port: number; connections: number; file: string; lengths: number[] };
+/**
+ * A client's orders: send these requests, each once, over so many connections. One that is answered 503 is
+ * sent again, at once. `ms`: how long it goes on at most; without it until all are answered.
+ */
+export type Load = { port: number; connections: number; file: string; lengths: number[]; ms?: number };
 
-/** What it saw. Times in milliseconds; the processor's in microseconds, for sending and reading alone. */
-export type Seen = { allowed: number; ms: number; p50: number; p99: number; cpuMicroseconds: number };
+/**
+ * What it saw; percentiles are of the allows. Times in milliseconds; the processor's in microseconds, for
+ * sending and reading alone. `longest`: of all answers, refusals too.
+ */
+export type Seen = {
+  allowed: number;
+  refused: number;
+  other: number;
+  ms: number;
+  p50: number;
+  p99: number;
+  longest: number;
+  cpuMicroseconds: number;
+};
 
 /**
  * A client that costs as little as one in JavaScript can, in a process of its own, so that it takes little of
@@ -17,29 +32,34 @@ process.once("message", (load: Load) => {
   void run(load).then((seen) => process.send?.(seen));
 });
 
+type Kind = "allowed" | "refused" | "other";
+
 const HEAD_END = Buffer.from("\r\n\r\n");
+const REFUSAL = Buffer.from("HTTP/1.1 503 ");
 /** How an answer says that a proof is good: ours, and one in the protocol's own form. */
 const ALLOWS = ['"decision":"allow"', '"valid":true'].map((text) => Buffer.from(text));
 
-async function run({ port, connections, file, lengths }: Load): Promise<Seen> {
+async function run({ port, connections, file, lengths, ms: atMost = Infinity }: Load): Promise<Seen> {
   const requests = cut(readFileSync(file), lengths);
   const took: number[] = [];
-  let allowed = 0;
+  const counts = { allowed: 0, refused: 0, other: 0 };
+  let longest = 0;
   const cpu = process.cpuUsage();
   const start = performance.now();
   await Promise.all(Array.from({ length: connections }, () => connection()));
   const ms = performance.now() - start;
   const { user, system } = process.cpuUsage(cpu);
-  return { allowed, ms, ...percentiles(took), cpuMicroseconds: user + system };
+  return { ...counts, ms, ...percentiles(took), longest, cpuMicroseconds: user + system };
 
   function connection(): Promise<void> {
     return new Promise((resolve, reject) => {
-      const socket = connect({ port, host: "127.0.0.1", noDelay: true }, next);
+      const socket = connect({ port, host: "127.0.0.1", noDelay: true }, () => next());
       let sentAt = 0;
       let received: Buffer[] = [];
-      function next(): void {
-        const request = requests.pop();
-        if (request === undefined) {
+      let request: Buffer | undefined;
+      function next(kind?: Kind): void {
+        if (kind !== "refused") request = requests.pop();
+        if (request === undefined || performance.now() - start >= atMost) {
           socket.end();
           resolve();
           return;
@@ -52,9 +72,12 @@ async function run({ port, connections, file, lengths }: Load): Promise<Seen> {
         const answer = received.length === 1 ? chunk : Buffer.concat(received);
         if (!isWhole(answer)) return;
         received = [];
-        took.push(performance.now() - sentAt);
-        if (ALLOWS.some((text) => answer.includes(text))) allowed += 1;
-        next();
+        const waited = performance.now() - sentAt;
+        longest = Math.max(longest, waited);
+        const kind = kindOf(answer);
+        counts[kind] += 1;
+        if (kind === "allowed") took.push(waited);
+        next(kind);
       });
       socket.on("error", reject);
       socket.on("close", () => reject(new Error("the server closed a connection")));
@@ -68,6 +91,11 @@ function cut(all: Buffer, lengths: readonly number[]): Buffer[] {
     at += length;
     return all.subarray(at - length, at);
   });
+}
+
+function kindOf(answer: Buffer): Kind {
+  if (answer.subarray(0, REFUSAL.length).equals(REFUSAL)) return "refused";
+  return ALLOWS.some((text) => answer.includes(text)) ? "allowed" : "other";
 }
 
 function isWhole(answer: Buffer): boolean {

@@ -8,22 +8,43 @@ import type { Load, Seen } from "./client.ts";
 /** What a load found: as the client saw it, with the rate. */
 export type Measured = Seen & { perSecond: number };
 
+type Place = { port: number; folder: string };
+
 /**
  * Sends each request once, so many under way at the same time, from a process of its own. Rejects unless
  * every answer allows.
  */
 export async function measureLoad(
-  { port, folder }: { port: number; folder: string },
+  place: Place,
   requests: readonly Buffer[],
   connections: number,
 ): Promise<Measured> {
-  const file = join(folder, "requests");
+  const seen = await (await prepareLoad(place, requests, { connections })).run();
+  if (seen.refused + seen.other > 0) throw new Error(`${seen.allowed} of ${requests.length} were allowed`);
+  return seen;
+}
+
+/**
+ * Makes a client ready, so that what it is started beside does not wait for that. `run` sends the requests,
+ * those again that were refused with 503, for `ms` milliseconds at most. Any other answer than these and
+ * allows is counted, as `other`.
+ */
+export async function prepareLoad(
+  { port, folder }: Place,
+  requests: readonly Buffer[],
+  { connections, ms, name = "requests" }: { connections: number; ms?: number; name?: string },
+): Promise<{ run(): Promise<Measured> }> {
+  const file = join(folder, name);
   await writeFile(file, Buffer.concat(requests));
-  const load: Load = { port, connections, file, lengths: requests.map(({ length }) => length) };
+  const lengths = requests.map(({ length }) => length);
+  const load: Load = { port, connections, file, lengths, ...(ms !== undefined && { ms }) };
   const client = fork(fileURLToPath(new URL("client.ts", import.meta.url)));
-  client.send(load);
-  const [seen] = (await once(client, "message")) as [Seen];
-  client.disconnect();
-  if (seen.allowed !== requests.length) throw new Error(`${seen.allowed} of ${requests.length} were allowed`);
-  return { ...seen, perSecond: requests.length / (seen.ms / 1000) };
+  return {
+    async run() {
+      client.send(load);
+      const [seen] = (await once(client, "message")) as [Seen];
+      client.disconnect();
+      return { ...seen, perSecond: seen.allowed / (seen.ms / 1000) };
+    },
+  };
 }

@@ -26,6 +26,7 @@ import { createIsLeader } from "../../../src/platforms/declared/leadership.ts";
 import { createSendingRates } from "../../../src/platforms/deliveries/rates.ts";
 import { acceptBinding } from "../../../src/platforms/namespaces/namespace_binding.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
+import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
@@ -122,6 +123,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
     alphaCredits: options.alphaCredits ?? 1_000_000_000,
     accountCeiling: undefined,
     metrics,
+    queue: createDecisionQueue(metrics),
     refusedPerMinute: 100_000,
     takePresent: (caller) => keyRates.take("present", caller),
     callbacks: createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] }),

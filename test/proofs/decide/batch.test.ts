@@ -59,7 +59,7 @@ describe("the batcher", () => {
     });
     const broken = itemFor(records, { eventId: "not-a-uuid" });
     const results = await Promise.allSettled(
-      [itemFor(records), itemFor(records), broken, itemFor(records)].map(decide),
+      [itemFor(records), itemFor(records), broken, itemFor(records)].map((item) => decide(item)),
     );
     expect(results.map((result) => result.status)).toEqual([
       "fulfilled",

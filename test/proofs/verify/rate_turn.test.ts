@@ -28,10 +28,16 @@ async function turnOf({ owner = "verifier", isAccepted = async () => true, const
     verifierId: "connection",
     registryAnswers: false,
   };
-  const call = { caller, options: { required_scope: "meeting:attend" }, readProof: () => ({ bundle }) };
+  const stepAside = vi.fn();
+  const call = {
+    caller,
+    options: { required_scope: "meeting:attend" },
+    stepAside,
+    readProof: () => ({ bundle }),
+  };
   const bundle = { delegations: await chain({ constraints }, {}, { constraints }) } as ProofBundle;
   const root = owner === "nobody" ? undefined : { accountId: owner, publicKey: ROOT.publicKey };
-  return { ...deps, turn, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
+  return { ...deps, turn, stepAside, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
 }
 
 test("one turn is for all certificates of the chain that have a rate, however often it is asked", async () => {
@@ -79,16 +85,32 @@ test("nobody's root is neither asked about nor counted", async () => {
 
 test("what took a turn is decided in it, anything else at once", async () => {
   const item = {} as DecisionItem;
-  const { rateTurn, decide, turn } = await turnOf();
+  const { rateTurn, decide, turn, stepAside } = await turnOf();
   await rateTurn.decide(item);
   await rateTurn.end();
-  expect([decide.mock.calls, turn.decide.mock.calls, turn.end.mock.calls]).toEqual([[[item]], [], []]);
+  expect([decide.mock.calls, turn.decide.mock.calls, turn.end.mock.calls]).toEqual([
+    [[item, stepAside]],
+    [],
+    [],
+  ]);
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.decide(item);
   await rateTurn.end();
   expect([decide.mock.calls, turn.decide.mock.calls, turn.end.mock.calls]).toEqual([
-    [[item]],
+    [[item, stepAside]],
     [[item]],
     [[]],
   ]);
+});
+
+test("a call gives its place up before it waits for its turn, and keeps it where there is none", async () => {
+  const { rateTurn, stepAside, takeTurn } = await turnOf();
+  expect(stepAside).not.toHaveBeenCalled();
+  await rateTurn.countAllows("cert-0", 3600);
+  await rateTurn.countAllows("cert-0", 3600);
+  expect(stepAside.mock.invocationCallOrder).toHaveLength(1);
+  expect(stepAside.mock.invocationCallOrder[0]).toBeLessThan(takeTurn.mock.invocationCallOrder[0] ?? 0);
+  const strangers = await turnOf({ owner: "nobody" });
+  await strangers.rateTurn.countAllows("cert-0", 3600);
+  expect(strangers.stepAside).not.toHaveBeenCalled();
 });

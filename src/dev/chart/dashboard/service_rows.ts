@@ -80,6 +80,15 @@ export const api: Row = {
       ),
     },
     {
+      title: "Decisions that wait for their turn",
+      unit: "short",
+      queries: [
+        { expr: "sum(deputize_decisions_running)", legend: "worked on" },
+        { expr: "sum(deputize_decisions_waiting)", legend: "waiting" },
+        { expr: rate("deputize_decisions_refused_total", "cause"), legend: "refused a second, {{cause}}" },
+      ],
+    },
+    {
       title: "Errors by code",
       unit: "reqps",
       queries: one(`${rate("deputize_http_errors_total", "code")} > 0`, "{{code}}"),

@@ -1,0 +1,171 @@
+import { ApiError } from "../../errors.ts";
+import { createRecentAccounts } from "./recent_accounts.ts";
+
+/** How much is worked on at a time, and what may wait for it. Times are milliseconds. */
+export type FairQueueBounds = {
+  /** Calls that are worked on at a time. */
+  places: number;
+  /** Of them those of one account, while others call too. */
+  share: number;
+  /** How long a call waits for a place. */
+  waitMs: number;
+  /** Calls that wait at a time. */
+  most: number;
+  /** A call that takes longer waits for something else than this process, and its place is another's. */
+  longMs: number;
+};
+
+/** Why a call was refused: it waited for too long, or too many waited. */
+export type QueueRefusal = "late" | "full";
+
+/** Gives a call's place up: what it does next is to wait for something that others hold. */
+export type StepAside = () => void;
+
+/** Has calls wait for each other, accounts by turns. */
+export type FairQueue = {
+  /**
+   * What `work` gives, which begins once there is a place. Throws `unavailable`, with `Retry-After`, when it
+   * was not begun within `waitMs`, or when `most` wait. The account with the most waiting gives up its newest
+   * for a call of an account with fewer.
+   */
+  run<T>(accountId: string, work: (stepAside: StepAside) => Promise<T>): Promise<T>;
+  /** Calls that have a place. */
+  readonly running: number;
+  readonly waiting: number;
+};
+
+const TICK_MS = 25;
+
+type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
+type Place = { accountId: string; since: number };
+
+/**
+ * An empty queue. `onRefused` hears of each call that is refused. Nothing of a call is done before it has a
+ * place, so one that is refused has spent and charged nothing.
+ */
+export function createFairQueue(
+  bounds: FairQueueBounds,
+  onRefused: (refusal: QueueRefusal) => void = () => {},
+): FairQueue {
+  /** Each with at least one call, in the order of their turns. */
+  const queues = new Map<string, Waiting[]>();
+  /** In the order in which they were taken. */
+  const places = new Set<Place>();
+  const held = new Map<string, number>();
+  const recent = createRecentAccounts();
+  let waiting = 0;
+  let isTicking = false;
+
+  function take(accountId: string): Place {
+    const place = { accountId, since: performance.now() };
+    places.add(place);
+    held.set(accountId, (held.get(accountId) ?? 0) + 1);
+    return place;
+  }
+
+  /** Nothing for a place that was given up before. */
+  function giveUp(place: Place): void {
+    if (!places.delete(place)) return;
+    const left = (held.get(place.accountId) ?? 0) - 1;
+    if (left === 0) held.delete(place.accountId);
+    else held.set(place.accountId, left);
+  }
+
+  function hasPlaceFor(accountId: string): boolean {
+    if (places.size >= bounds.places) return false;
+    return (held.get(accountId) ?? 0) < bounds.share || recent.isAlone(accountId);
+  }
+
+  /** Whose turn it was comes last, and is met again as long as there are places. */
+  function startWaiting(): void {
+    for (const [accountId, queue] of queues) {
+      if (places.size >= bounds.places) return;
+      if (!hasPlaceFor(accountId)) continue;
+      queues.delete(accountId);
+      const next = queue.shift();
+      if (queue.length > 0) queues.set(accountId, queue);
+      waiting -= 1;
+      next?.start();
+    }
+  }
+
+  function tick(): void {
+    const now = performance.now();
+    for (const place of places) {
+      if (now - place.since < bounds.longMs) break;
+      giveUp(place);
+    }
+    for (const [accountId, queue] of queues) {
+      const inTime = queue.findIndex(({ since }) => now - since < bounds.waitMs);
+      drop(accountId, queue.splice(0, inTime === -1 ? queue.length : inTime), "late");
+    }
+    startWaiting();
+    isTicking = false;
+    keepTicking();
+  }
+
+  function keepTicking(): void {
+    if (isTicking || waiting === 0) return;
+    isTicking = true;
+    setTimeout(tick, TICK_MS);
+  }
+
+  function drop(accountId: string, dropped: readonly Waiting[], refusal: QueueRefusal): void {
+    waiting -= dropped.length;
+    if (queues.get(accountId)?.length === 0) queues.delete(accountId);
+    for (const { refuse } of dropped) refuse(refusal);
+  }
+
+  /** Whether there is room for one more of an account to wait. */
+  function makeRoom(accountId: string): boolean {
+    if (waiting < bounds.most) return true;
+    const own = queues.get(accountId)?.length ?? 0;
+    const [longest, queue] = [...queues].reduce((a, b) => (b[1].length > a[1].length ? b : a));
+    if (queue.length <= own + 1) return false;
+    drop(longest, queue.splice(-1), "full");
+    return true;
+  }
+
+  function refused(refusal: QueueRefusal): ApiError {
+    onRefused(refusal);
+    return new ApiError("unavailable", "More decisions are asked for than can be made; nothing was decided");
+  }
+
+  function waitForPlace(accountId: string): Promise<Place> {
+    if (!makeRoom(accountId)) return Promise.reject(refused("full"));
+    waiting += 1;
+    keepTicking();
+    return new Promise((resolve, reject) => {
+      const queue = queues.get(accountId) ?? [];
+      queues.set(accountId, queue);
+      queue.push({
+        since: performance.now(),
+        start: () => resolve(take(accountId)),
+        refuse: (refusal) => reject(refused(refusal)),
+      });
+    });
+  }
+
+  return {
+    get running() {
+      return places.size;
+    },
+    get waiting() {
+      return waiting;
+    },
+    async run(accountId, work) {
+      recent.note(accountId);
+      const isFree = !queues.has(accountId) && hasPlaceFor(accountId);
+      const place = isFree ? take(accountId) : await waitForPlace(accountId);
+      const leave = () => {
+        giveUp(place);
+        startWaiting();
+      };
+      try {
+        return await work(leave);
+      } finally {
+        leave();
+      }
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { createFairQueue } from "../../../src/proofs/queue/fair_queue.ts";
+import { type Application, proofApi } from "../application.ts";
+
+const queue = createFairQueue({ places: 2, share: 1, waitMs: 100, most: 100, longMs: 60_000 });
+const world = proofApi({ queue });
+
+/** Takes all places with calls of nobody's, until they are given back. */
+async function takeAllPlaces(): Promise<() => Promise<void>> {
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  const calls = ["one", "another"].map((account) => queue.run(account, () => end));
+  await expect.poll(() => queue.running).toBe(2);
+  return async () => {
+    resolve();
+    await Promise.all(calls);
+  };
+}
+
+/** All the forms in which a decision is asked for. */
+const FORMS: Record<string, (app: Application, proof: unknown) => ReturnType<Application["post"]>> = {
+  verify: (app, proof) => app.verify(proof),
+  "a gateway's hook": (app, proof) =>
+    app.post("/v1/service/ext-auth/data:read", undefined, { "x-service-proof": JSON.stringify(proof) }),
+  "an AuthZEN question": (app, proof) => app.post("/access/v1/evaluation", questionOf(app, proof)),
+};
+
+function questionOf(app: Application, proof: unknown) {
+  return {
+    subject: { type: "agent", id: app.agentId },
+    action: { name: "data:read" },
+    resource: { type: "connection", id: app.platform.connectionId },
+    context: { proof_bundle: proof },
+  };
+}
+
+async function balanceOf({ person }: Application): Promise<unknown> {
+  return (await world.api.db("balances").where({ account_id: person.accountId }).first("balance_micro_usd"))
+    ?.balance_micro_usd;
+}
+
+describe("while there is no place", () => {
+  test.each(Object.keys(FORMS))("%s gets 503 with Retry-After, and its proof is good later", async (form) => {
+    const app = await world.application();
+    const proof = await app.proof();
+    const ask = () => FORMS[form]?.(app, proof);
+    const before = await balanceOf(app);
+    const giveBack = await takeAllPlaces();
+    const refused = await ask();
+    expect([refused?.status, refused?.headers.get("retry-after")]).toEqual([503, "1"]);
+    await giveBack();
+    expect(await balanceOf(app)).toBe(before);
+    expect((await ask())?.status).toBe(200);
+    expect(await balanceOf(app)).not.toBe(before);
+  });
+
+  test("items of one AuthZEN call are refused each by itself", async () => {
+    const app = await world.application();
+    const proofs = [await app.proof(), await app.proof()];
+    const ask = () =>
+      app.post("/access/v1/evaluations", { evaluations: proofs.map((proof) => questionOf(app, proof)) });
+    const giveBack = await takeAllPlaces();
+    const { status, body } = await ask();
+    expect([status, body.evaluations]).toMatchObject([
+      200,
+      Array(2).fill({ decision: false, context: { reason: "unavailable", error: { status: 503 } } }),
+    ]);
+    await giveBack();
+    expect((await ask()).body).toMatchObject({ evaluations: [{ decision: true }, { decision: true }] });
+  });
+
+  test("everything else is answered", async () => {
+    const app = await world.application();
+    const giveBack = await takeAllPlaces();
+    expect((await app.present()).status).toBe(200);
+    expect((await app.person.client.get("/v1/service/audit/personal")).status).toBe(200);
+    await giveBack();
+  });
+});
+
+test("an account whose certificate is held by somebody keeps no place while it waits for it", async () => {
+  const [held, other] = [await world.application(), await world.application()];
+  const [proof, another] = [await held.proof(), await other.proof()];
+  const lock = await world.api.db.transaction();
+  await lock("certificates").where({ cert_id: held.certId }).forUpdate().first("cert_id");
+  const waiting = held.verify(proof);
+  await expect.poll(() => queue.running).toBe(1);
+  await expect.poll(() => queue.running).toBe(0);
+  expect((await other.verify(another)).body).toMatchObject({ decision: "allow" });
+  await lock.commit();
+  expect((await waiting).body).toMatchObject({ decision: "allow" });
+});

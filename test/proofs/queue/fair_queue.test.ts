@@ -1,0 +1,165 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../src/errors.ts";
+import {
+  createFairQueue,
+  type FairQueueBounds,
+  type StepAside,
+} from "../../../src/proofs/queue/fair_queue.ts";
+
+const LONG_MS = 60_000;
+
+/** A queue whose calls end when they are told to. `begun`: their accounts, as they were begun. */
+function steeredQueue(bounds: Partial<FairQueueBounds>) {
+  const refusals: string[] = [];
+  const queue = createFairQueue(
+    { places: 2, share: 2, waitMs: LONG_MS, most: 100, longMs: LONG_MS, ...bounds },
+    (refusal) => refusals.push(refusal),
+  );
+  const begun: string[] = [];
+  const ends: (() => void)[] = [];
+  const asides: StepAside[] = [];
+  const call = (accountId: string) =>
+    queue
+      .run(accountId, async (stepAside) => {
+        begun.push(accountId);
+        asides.push(stepAside);
+        await new Promise<void>((resolve) => ends.push(resolve));
+        return `${accountId} done`;
+      })
+      .catch((error: unknown) => {
+        if (error instanceof ApiError) return `${error.code} ${error.headers["retry-after"]}`;
+        throw error;
+      });
+  const calls = (...accounts: string[]) => accounts.map(call);
+  const start = (...accounts: string[]) => void calls(...accounts);
+  /** Ends the call that began first and has not ended. */
+  const endNext = async () => {
+    ends.shift()?.();
+    await sleep(0);
+  };
+  return { queue, begun, refusals, call, calls, start, endNext, asides };
+}
+
+describe("places", () => {
+  test("as many calls are worked on as there are places; one that ends lets the next one begin", async () => {
+    const { queue, begun, calls, endNext } = steeredQueue({});
+    const [first] = calls("a", "a", "a");
+    await sleep(0);
+    expect([begun, queue.running, queue.waiting]).toEqual([["a", "a"], 2, 1]);
+    await endNext();
+    expect(await first).toBe("a done");
+    expect([begun, queue.running, queue.waiting]).toEqual([["a", "a", "a"], 2, 0]);
+  });
+
+  test("are given to accounts by turns, however many calls one of them has waiting", async () => {
+    const { begun, start, endNext } = steeredQueue({ places: 1, share: 1 });
+    start("a", "a", "a", "a", "b", "b", "c");
+    for (let n = 0; n < 7; n += 1) await endNext();
+    expect(begun.join(" ")).toBe("a a b c a b a");
+  });
+
+  test("one account has its share of them while others call, and all while nobody else does", async () => {
+    const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: 2 });
+    start("a", "a", "a", "a", "a");
+    await sleep(0);
+    expect([queue.running, queue.waiting]).toEqual([4, 1]);
+    start("b", "b", "b");
+    await endNext();
+    await endNext();
+    await endNext();
+    expect(begun.join("")).toBe("aaaabba");
+    await endNext();
+    await endNext();
+    expect([queue.running, queue.waiting]).toEqual([3, 0]);
+    expect(begun.join("")).toBe("aaaabbab");
+  });
+
+  test("a call that fails gives its place back", async () => {
+    const { queue, call, endNext } = steeredQueue({ places: 1, share: 1 });
+    await expect(queue.run("a", () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    const next = call("a");
+    await endNext();
+    expect(await next).toBe("a done");
+    expect(queue.running).toBe(0);
+  });
+
+  test("who steps aside frees a place, once", async () => {
+    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: 1 });
+    start("a", "b", "c");
+    await sleep(0);
+    asides[0]?.();
+    asides[0]?.();
+    await sleep(0);
+    expect([begun, queue.running, queue.waiting]).toEqual([["a", "b"], 1, 1]);
+    await endNext();
+    expect([begun, queue.running, queue.waiting]).toEqual([["a", "b"], 1, 1]);
+    await endNext();
+    expect(begun).toEqual(["a", "b", "c"]);
+  });
+
+  test("a call that takes long holds its place no longer", async () => {
+    const { queue, begun, start } = steeredQueue({ places: 1, share: 1, longMs: 60 });
+    start("a", "b");
+    await sleep(0);
+    expect(begun).toEqual(["a"]);
+    await expect.poll(() => begun).toEqual(["a", "b"]);
+    expect([queue.running, queue.waiting]).toEqual([1, 0]);
+  });
+});
+
+describe("a call that cannot be worked on", () => {
+  test("is refused once it has waited, and was not begun", async () => {
+    const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: 1, waitMs: 50 });
+    const since = performance.now();
+    const [, second, third] = calls("a", "a", "b");
+    expect([await second, await third]).toEqual(["unavailable 1", "unavailable 1"]);
+    expect(performance.now() - since).toBeGreaterThanOrEqual(49);
+    expect([begun, refusals, queue.waiting]).toEqual([["a"], ["late", "late"], 0]);
+  });
+
+  test("is refused at once when as many wait as may, and its account has the most of them", async () => {
+    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: 1, most: 3 });
+    start("a", "a", "a", "b");
+    expect(await call("a")).toBe("unavailable 1");
+    expect([refusals, queue.waiting]).toEqual([["full"], 3]);
+  });
+
+  test("is refused for one of an account with fewer: the newest of the account with the most", async () => {
+    const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: 1, most: 3 });
+    const [, , , newest] = calls("a", "a", "a", "a");
+    const other = call("b");
+    expect(await newest).toBe("unavailable 1");
+    for (let n = 0; n < 4; n += 1) await endNext();
+    expect(await other).toBe("b done");
+    expect([begun.join(""), refusals]).toEqual(["aaba", ["full"]]);
+  });
+
+  test("is not made room for when that would only change who has the most", async () => {
+    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: 1, most: 3 });
+    start("x", "a", "a", "b");
+    expect(await call("b")).toBe("unavailable 1");
+    expect([refusals, queue.waiting]).toEqual([["full"], 3]);
+  });
+});
+
+test("nothing is lost or left behind under calls of many accounts that end, fail and step aside", async () => {
+  const places = 5;
+  let [most, running] = [0, 0];
+  const queue = createFairQueue({ places, share: 2, waitMs: LONG_MS, most: 10_000, longMs: LONG_MS });
+  const one = (n: number) =>
+    queue.run(`account ${n % 7}`, async (stepAside) => {
+      running += 1;
+      most = Math.max(most, running);
+      await sleep(n % 3);
+      running -= 1;
+      if (n % 5 === 0) stepAside();
+      await sleep(n % 2);
+      if (n % 11 === 0) throw new Error("broken");
+      return n;
+    });
+  const results = await Promise.allSettled(Array.from({ length: 2_000 }, (_, n) => one(n)));
+  expect(results.filter(({ status }) => status === "rejected")).toHaveLength(Math.ceil(2_000 / 11));
+  expect(most).toBeLessThanOrEqual(places);
+  expect([queue.running, queue.waiting]).toEqual([0, 0]);
+});
