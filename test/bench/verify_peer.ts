@@ -4,11 +4,10 @@ import { goProgram } from "../support/go_program.ts";
 import { apiEnvironment, startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
-import { createRecord, type FigureRecord } from "./results/record.ts";
 import { report } from "./results/report.ts";
-import { measureLoad } from "./verify/load.ts";
+import { figureOf, measureInTurns } from "./verify/in_turns.ts";
 import { startPeer } from "./verify/peer.ts";
-import { createVerifiers, prove, requestOf } from "./verify/proofs.ts";
+import { createVerifiers } from "./verify/proofs.ts";
 
 /**
  * Our decisions against those of another server, in turns in one run, each proof used once. `node
@@ -30,23 +29,15 @@ await withBenchDatabase({}, async ({ db, url, folder }) => {
     const env = await apiEnvironment(folder, url, verifiers.sealingKey);
     const peer = await startPeer(command, env, folder);
     const servers = { Deputize: api.port, "the peer": Number(env.PORT) };
-    const measureRound = async (record: FigureRecord): Promise<void> => {
-      for (const connections of CONNECTIONS) {
-        for (const [name, port] of Object.entries(servers)) {
-          const proofs = await prove(verifiers, PROOFS_A_ROUND);
-          const requests = proofs.map((proof) => requestOf(proof, "bundle"));
-          const seen = await measureLoad({ port, folder }, requests, connections);
-          const what = `${name}, ${connections} connections`;
-          record.add(what, "a second", seen.perSecond);
-          record.add(`${what}: p50`, "ms", seen.p50);
-          record.add(`${what}: p99`, "ms", seen.p99);
-        }
-      }
-    };
     try {
-      await measureRound(createRecord());
-      const record = createRecord();
-      for (let round = 0; round < ROUNDS; round += 1) await measureRound(record);
+      const record = await measureInTurns({
+        servers,
+        verifiers,
+        folder,
+        connections: CONNECTIONS,
+        rounds: ROUNDS,
+        proofsARound: PROOFS_A_ROUND,
+      });
       report({ figures: record.figures(), ratios: CONNECTIONS.flatMap(ratiosOf) });
     } finally {
       await peer.stop();
@@ -57,7 +48,7 @@ await withBenchDatabase({}, async ({ db, url, folder }) => {
 });
 
 function ratiosOf(connections: number): Ratio[] {
-  const [ours, theirs] = [`Deputize, ${connections} connections`, `the peer, ${connections} connections`];
+  const [ours, theirs] = [figureOf("Deputize", connections), figureOf("the peer", connections)];
   return [
     { name: `rate, ${connections} connections`, over: ours, under: theirs },
     { name: `p99, ${connections} connections`, over: `${ours}: p99`, under: `${theirs}: p99` },

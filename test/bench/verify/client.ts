@@ -36,8 +36,11 @@ type Kind = "allowed" | "refused" | "other";
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 const REFUSAL = Buffer.from("HTTP/1.1 503 ");
-/** How an answer says that a proof is good: ours, and one in the protocol's own form. */
-const ALLOWS = ['"decision":"allow"', '"valid":true'].map((text) => Buffer.from(text));
+/**
+ * How an answer says that a proof is good, ours and one in the protocol's own form, or that a challenge or a
+ * proof was made.
+ */
+const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));
 
 async function run({ port, connections, file, lengths, ms: atMost = Infinity }: Load): Promise<Seen> {
   const requests = cut(readFileSync(file), lengths);

@@ -52,13 +52,18 @@ function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
 /** A verify call as it goes over the wire, with the whole proof or a reference to it. */
 export function requestOf({ world, bundle }: Proven, form: "bundle" | "reference"): Buffer {
   const proof = form === "bundle" ? { proof_bundle: bundle } : { proof_ref: encodeProofRef(bundle) };
-  const body = JSON.stringify({ ...proof, required_scope: "data:read" });
+  return httpRequest("/v1/service/verify", world.apiKey, { ...proof, required_scope: "data:read" });
+}
+
+/** A call with an API key, as it goes over the wire. */
+export function httpRequest(path: string, apiKey: string, members: object): Buffer {
+  const body = JSON.stringify(members);
   const head = [
-    "POST /v1/service/verify HTTP/1.1",
+    `POST ${path} HTTP/1.1`,
     "host: 127.0.0.1",
     "content-type: application/json",
     `content-length: ${Buffer.byteLength(body)}`,
-    `x-service-api-key: ${world.apiKey}`,
+    `x-service-api-key: ${apiKey}`,
   ];
   return Buffer.from(`${head.join("\r\n")}\r\n\r\n${body}`);
 }

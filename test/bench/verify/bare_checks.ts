@@ -1,0 +1,71 @@
+import { createHash } from "node:crypto";
+import { pino } from "pino";
+import { systemClock } from "../../../src/clock.ts";
+import { openDatabase } from "../../../src/db/database.ts";
+import { createApp } from "../../../src/http/app.ts";
+import { startServer } from "../../../src/http/exchange/server.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
+import type { DecisionItem, DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import { createChallengeKeys } from "../../../src/proofs/present/challenge_keys.ts";
+import { createProofRefResolver } from "../../../src/proofs/present/proof_ref.ts";
+import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";
+import { createRefusals } from "../../../src/proofs/verify/refused_proofs.ts";
+import { createRootFinder } from "../../../src/proofs/verify/trusted_roots.ts";
+import { verifyRoute } from "../../../src/proofs/verify/verify_route.ts";
+import { createCertificateMemory } from "../../../src/protocol/verification/certificate_memory.ts";
+import { createSecretBox } from "../../../src/secret_box.ts";
+
+/**
+ * `verify` as the API has it, up to where the statement is sent: the answer is what the rules say. Nothing is
+ * spent, charged or kept. Gets an API's environment; for benches.
+ */
+const { DATABASE_URL: url = "", SEALING_KEY = "", PORT, BASE_URL = "" } = process.env;
+const clock = systemClock;
+const onError = () => {};
+const db = openDatabase({ url, name: "bare-checks", onError });
+const metrics = createMetrics({ processMetrics: true });
+const never = () => Promise.reject(new Error("bare checks know no operations"));
+
+const verify = verifyRoute({
+  keys: createChallengeKeys({ db, secretBox: createSecretBox(Buffer.from(SEALING_KEY, "base64")) }),
+  findRoot: createRootFinder(db),
+  resolveProofRef: createProofRefResolver(db),
+  findRecorded: never,
+  memory: createCertificateMemory(20_000),
+  decide: async (item) => outcomeOf(item),
+  takeTurn: never,
+  isAccepted: never,
+  refusals: createRefusals({ perMinute: 100_000, clock }),
+  repeats: { guard: never },
+  queue: createDecisionQueue(metrics),
+  metrics,
+  clock,
+});
+
+const app = createApp({
+  routes: [verify],
+  config: { BASE_URL, SERVICE_WORD: "service", SERVICE_WORD_ALIASES: [], TRUSTED_PROXIES: [] },
+  authenticators: {
+    findApiKey: createApiKeyFinder({ db, clock, url, onError }).find,
+    findSession: never,
+    isServiceAdministrator: () => false,
+    identifyOperator: never,
+    isLeader: never,
+  },
+  idempotency: { once: never, sweep: never, forgetSecrets: never },
+  rates: { take: never, giveBack: never },
+  activity: { run: never },
+  log: pino({ level: "silent" }),
+  clock,
+  metrics,
+});
+await startServer(app, { host: "127.0.0.1", port: Number(PORT) });
+
+function outcomeOf(item: DecisionItem): DecisionOutcome {
+  const granted = JSON.stringify(item.decision === "allow" ? item.grantedScope : []);
+  const said = `"decision":"${item.decision}","decision_reason":"${item.reason}","granted_scope":${granted}`;
+  const receipt = `${item.receiptHead}${said}${item.receiptTail}`;
+  const receiptHash = createHash("sha256").update(receipt).digest();
+  return { kind: "decided", decision: item.decision, reason: item.reason, receipt, receiptHash };
+}
