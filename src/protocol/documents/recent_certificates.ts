@@ -26,16 +26,19 @@ export type RecentCertificates = JsonMemo & {
 /** A certificate as a value of nobody else's, its canonical text, and how it stood in a document. */
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
+/** What a value takes in memory, be it a number, a text, a list or an object, beside the bytes of texts. */
+const VALUE_BYTES = 80;
+
 /**
- * Forgets the least recently used beyond `maxBytes`: those of a certificate's canonical text count twice, and
- * once those that it was written as. All are copies, so that what is kept does not keep the document it was
- * in.
+ * Forgets the least recently used beyond `maxBytes`, of what they take in memory: the canonical text, the
+ * bytes that it was written as, the text of the values in it, and the values, of which there may be one for
+ * every two or three bytes. All are copies, so that what is kept does not keep the document it was in.
  */
 export function createRecentCertificates(maxBytes: number): RecentCertificates {
   const byStart = new Map<string, WrittenCertificate>();
   const bySignature = new LRUCache<string, Kept>({
     maxSize: maxBytes,
-    sizeCalculation: ({ canonical, written }) => 2 * canonical.length + (written?.bytes.length ?? 0),
+    sizeCalculation: sizeOf,
     dispose({ written }) {
       if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
@@ -77,7 +80,12 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (known !== undefined) return known;
       const kept = bySignature.get(asked.signature.ed25519);
       if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
-      if (kept.written === undefined && sourceOf(asked) !== undefined) keep(asked, kept.canonical);
+      if (kept.written !== undefined) {
+        // Another that begins alike may have taken its place, or taken it and been forgotten.
+        byStart.set(kept.written.start, kept.written);
+      } else if (sourceOf(asked) !== undefined) {
+        keep(asked, kept.canonical);
+      }
       knowUnchangeable(asked, kept.canonical);
       return kept.canonical;
     },
@@ -86,6 +94,18 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (text !== undefined) keep(good, Buffer.from(text, "utf8"));
     },
   };
+}
+
+/** What was read of a document is there twice: as the parser gave it, and decoded. */
+function sizeOf({ value, canonical, written }: Kept): number {
+  const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
+  const bytes = canonical.length + text.length * times;
+  return bytes + VALUE_BYTES * times * countValues(value);
+}
+
+function countValues(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce((count: number, member) => count + countValues(member), 1);
 }
 
 function canonicalText(certificate: DelegationCert): string | undefined {

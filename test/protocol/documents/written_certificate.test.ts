@@ -222,9 +222,39 @@ describe("what is kept of them", () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
-    for (const certificate of decodeProofBundle(second, recent).delegations) recent.add(certificate);
+    for (const each of decodeProofBundle(second, recent).delegations) recent.add(each);
     expect([first, second].map((document) => recent.find(document).length)).toEqual([0, 2]);
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
+  });
+
+  test("is found again as soon as it is used, after another that began alike took its place", async () => {
+    const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
+    const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
+    const certificateMemory = createCertificateMemory();
+    for (const document of [first, second, first]) {
+      const bundle = decodeProofBundle(document, certificateMemory.recent);
+      expect(await code(bundle, { certificateMemory })).toBe("valid");
+    }
+    expect([first, second].map((each) => certificateMemory.recent?.find(each).length)).toEqual([2, 0]);
+  });
+
+  test("counts as what it takes, not only as its text", async () => {
+    const bundle = await prove();
+    const many = Array.from({ length: 30_000 }, () => "{}").join(",");
+    const wide = JSON.stringify(bundle).replace(
+      '[],"issued_at"',
+      `[{"type":"x","params":[${many}]}],"issued_at"`,
+    );
+    const padded = JSON.stringify(bundle).replace('[{"cert_id"', `[{${" ".repeat(100_000)}"cert_id"`);
+    for (const document of [wide, padded]) {
+      const found = [5, 60].map((times) => {
+        const recent = createRecentCertificates(times * document.length);
+        for (const each of decodeProofBundle(Buffer.from(document), recent).delegations) recent.add(each);
+        const again = decodeProofBundle(Buffer.from(document)).delegations[0] as DelegationCert;
+        return recent.bytesOf(again) !== undefined;
+      });
+      expect(found).toEqual([document === padded, true]);
+    }
   });
 
   test("serves a bundle in a call's body, in base64 and in its header", async () => {
