@@ -17,14 +17,20 @@ export type RecentCertificates = JsonMemo & {
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
-   * Keeps a certificate whose signature is good. A certificate with a further member that has no canonical
-   * form is skipped.
+   * Keeps a certificate whose signature is good. One that is very long is skipped, and one with a further
+   * member that has no canonical form.
    */
   add(certificate: DelegationCert): void;
 };
 
 /** A certificate as a value of nobody else's, its canonical text, and how it stood in a document. */
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
+
+/**
+ * Three times what most certificates have. To take one in costs several times what reading it does: of one of
+ * 120 kB with as many values as fit, a tenth of a second.
+ */
+const LONGEST_KEPT = 32 * 1024;
 
 /** What a value takes in memory, be it a number, a text, a list or an object, beside the bytes of texts. */
 const VALUE_BYTES = 80;
@@ -52,8 +58,14 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
     if (certificate.isKept(value)) byIdentity.set(value, canonical);
   }
 
+  function partOf(good: DelegationCert): Buffer | undefined {
+    const source = sourceOf(good);
+    return typeof source === "object" && source !== null ? parts.get(source) : undefined;
+  }
+
   function keep(good: DelegationCert, canonical: Buffer): void {
-    const written = readWritten(sourceOf(good), parts);
+    const part = partOf(good);
+    const written = part && readWritten(part);
     // Whoever changed a certificate after it was decoded had another one found good than the one written.
     const kept: Kept =
       written !== undefined && isDeepStrictEqual(written.value, good)
@@ -83,15 +95,16 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (kept.written !== undefined) {
         // Another that begins alike may have taken its place, or taken it and been forgotten.
         byStart.set(kept.written.start, kept.written);
-      } else if (sourceOf(asked) !== undefined) {
+      } else if ((partOf(asked)?.length ?? Number.POSITIVE_INFINITY) <= LONGEST_KEPT) {
         keep(asked, kept.canonical);
       }
       knowUnchangeable(asked, kept.canonical);
       return kept.canonical;
     },
     add(good) {
+      if ((partOf(good)?.length ?? 0) > LONGEST_KEPT) return;
       const text = canonicalText(good);
-      if (text !== undefined) keep(good, Buffer.from(text, "utf8"));
+      if (text !== undefined && text.length <= LONGEST_KEPT) keep(good, Buffer.from(text, "utf8"));
     },
   };
 }

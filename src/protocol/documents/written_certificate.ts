@@ -27,13 +27,8 @@ const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
-/** Reads the certificate behind a decoded value once more, from a copy of what was noted of its part. */
-export function readWritten(
-  source: JsonValue | undefined,
-  parts: Pick<WeakMap<JsonValue & object, Buffer>, "get">,
-): WrittenCertificate | undefined {
-  const part = typeof source === "object" && source !== null ? parts.get(source) : undefined;
-  if (part === undefined) return undefined;
+/** Reads a certificate once more, from a copy of its part of a document. */
+export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
   // It was within the limits of its document, which may have been wider than those of a bundle.
   const read = asObject(parseJson(bytes, { bytes: bytes.length, depth: Number.POSITIVE_INFINITY }));
