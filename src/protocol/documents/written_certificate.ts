@@ -8,7 +8,7 @@ import { certificate, type DelegationCert } from "./certificate.ts";
 /** A certificate, never to be changed, as it stood in a document. */
 export type WrittenCertificate = {
   value: DelegationCert;
-  /** What the parser gives for it, which is decoded as `value`: wherever else it stands, it is read as ever. */
+  /** What the parser gives for it: wherever that is not decoded as a certificate, it is like any other. */
   source: JsonObject;
   bytes: Buffer;
   /** The first of the bytes, by which it is looked for: `cert_id` is among them where it comes first. */
@@ -39,7 +39,7 @@ export function readWritten(part: Buffer): WrittenCertificate {
   return { value, source: read, bytes, start, depth: depthOf(read), subjectKey };
 }
 
-/** A key is an object of two texts that hold no brace. An extension may have a member of that name before it. */
+/** A key is an object of two texts without a brace. An extension may have a member of that name. */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = behind(bytes, SUBJECT_KEY);
   const to = bytes.indexOf(BRACE, from) + 1;

@@ -20,7 +20,7 @@ const TABLES = {
   spent_challenges: "challenge",
 };
 
-/** What an account's certificates are: as they were approved, revoked, under a ceiling, and none of its own. */
+/** Of an account's certificates: as approved, revoked, under two ceilings, and one that there is not. */
 const STATES = ["good", "revoked", "narrow", "closed", "missing"] as const;
 
 const kinds = fc.record({

@@ -14,7 +14,7 @@ import type { ApiKeyCaller } from "../../../src/route.ts";
 import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";
 
-/** A certificate whose parts the parser and the decoder give another form: a fraction, and altitudes that go. */
+/** What decoding changes, as some write it: a fraction that is whole, and altitudes that say nothing. */
 const CHANGED_BY_DECODING: Constraint[] = [
   { type: "geo_bbox", min_lat: 1, min_lon: 1, max_lat: 2, max_lon: 2 },
   { type: "max_speed_mps", max_mps: 5 },
