@@ -17,8 +17,8 @@ export type RecentCertificates = JsonMemo & {
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
-   * Keeps a certificate whose signature is good. A certificate with a further member that has no canonical
-   * form is skipped.
+   * Keeps a certificate whose signature is good. One that is very long is skipped, and one with a further
+   * member that has no canonical form.
    */
   add(certificate: DelegationCert): void;
 };
@@ -27,15 +27,24 @@ export type RecentCertificates = JsonMemo & {
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
 /**
- * Forgets the least recently used beyond `maxBytes`: those of a certificate's canonical text count twice, and
- * once those that it was written as. All are copies, so that what is kept does not keep the document it was
- * in.
+ * Three times what most certificates have. To take one in costs several times what reading it does: of one of
+ * 120 kB with as many values as fit, a tenth of a second.
+ */
+const LONGEST_KEPT = 32 * 1024;
+
+/** What a value takes in memory, be it a number, a text, a list or an object, beside the bytes of texts. */
+const VALUE_BYTES = 80;
+
+/**
+ * Forgets the least recently used beyond `maxBytes`, of what they take in memory: the canonical text, the
+ * bytes that it was written as, the text of the values in it, and the values, of which there may be one for
+ * every two or three bytes. All are copies, so that what is kept does not keep the document it was in.
  */
 export function createRecentCertificates(maxBytes: number): RecentCertificates {
   const byStart = new Map<string, WrittenCertificate>();
   const bySignature = new LRUCache<string, Kept>({
     maxSize: maxBytes,
-    sizeCalculation: ({ canonical, written }) => 2 * canonical.length + (written?.bytes.length ?? 0),
+    sizeCalculation: sizeOf,
     dispose({ written }) {
       if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
@@ -49,8 +58,14 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
     if (certificate.isKept(value)) byIdentity.set(value, canonical);
   }
 
+  function partOf(good: DelegationCert): Buffer | undefined {
+    const source = sourceOf(good);
+    return typeof source === "object" && source !== null ? parts.get(source) : undefined;
+  }
+
   function keep(good: DelegationCert, canonical: Buffer): void {
-    const written = readWritten(sourceOf(good), parts);
+    const part = partOf(good);
+    const written = part && readWritten(part);
     // Whoever changed a certificate after it was decoded had another one found good than the one written.
     const kept: Kept =
       written !== undefined && isDeepStrictEqual(written.value, good)
@@ -77,15 +92,33 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (known !== undefined) return known;
       const kept = bySignature.get(asked.signature.ed25519);
       if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
-      if (kept.written === undefined && sourceOf(asked) !== undefined) keep(asked, kept.canonical);
+      if (kept.written !== undefined) {
+        // Another that begins alike may have taken its place, or taken it and been forgotten.
+        byStart.set(kept.written.start, kept.written);
+      } else if ((partOf(asked)?.length ?? Number.POSITIVE_INFINITY) <= LONGEST_KEPT) {
+        keep(asked, kept.canonical);
+      }
       knowUnchangeable(asked, kept.canonical);
       return kept.canonical;
     },
     add(good) {
+      if ((partOf(good)?.length ?? 0) > LONGEST_KEPT) return;
       const text = canonicalText(good);
-      if (text !== undefined) keep(good, Buffer.from(text, "utf8"));
+      if (text !== undefined && text.length <= LONGEST_KEPT) keep(good, Buffer.from(text, "utf8"));
     },
   };
+}
+
+/** What was read of a document is there twice: as the parser gave it, and decoded. */
+function sizeOf({ value, canonical, written }: Kept): number {
+  const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
+  const bytes = canonical.length + text.length * times;
+  return bytes + VALUE_BYTES * times * countValues(value);
+}
+
+function countValues(value: unknown): number {
+  if (typeof value !== "object" || value === null) return 1;
+  return Object.values(value).reduce((count: number, member) => count + countValues(member), 1);
 }
 
 function canonicalText(certificate: DelegationCert): string | undefined {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { asObject } from "../encoding/fields.ts";
 import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "../encoding/json.ts";
 import { publicKey } from "../keys/fields.ts";
 import type { HybridPublicKey } from "../keys/hybrid.ts";
@@ -7,6 +8,8 @@ import { certificate, type DelegationCert } from "./certificate.ts";
 /** A certificate, never to be changed, as it stood in a document. */
 export type WrittenCertificate = {
   value: DelegationCert;
+  /** What the parser gives for it: wherever that is not decoded as a certificate, it is like any other. */
+  source: JsonObject;
   bytes: Buffer;
   /** The first of the bytes, by which it is looked for: `cert_id` is among them where it comes first. */
   start: string;
@@ -24,28 +27,37 @@ const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
-/** Reads the certificate behind a decoded value once more, from a copy of what was noted of its part. */
-export function readWritten(
-  source: JsonValue | undefined,
-  parts: Pick<WeakMap<JsonValue & object, Buffer>, "get">,
-): WrittenCertificate | undefined {
-  const part = typeof source === "object" && source !== null ? parts.get(source) : undefined;
-  if (part === undefined) return undefined;
+/** Reads a certificate once more, from a copy of its part of a document. */
+export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
-  const read = parseJson(bytes);
-  const value = certificate.keep(certificate(read));
-  publicKey.keep(value.subject_pub_key);
+  // It was within the limits of its document, which may have been wider than those of a bundle.
+  const read = asObject(parseJson(bytes, { bytes: bytes.length, depth: Number.POSITIVE_INFINITY }));
+  const value = certificate.keep(certificate(read), read);
+  publicKey.keep(value.subject_pub_key, keyOf(read));
   const start = bytes.toString("latin1", 0, START_BYTES);
-  return { value, bytes, start, depth: depthOf(read), subjectKey: keyWithin(bytes, value.subject_pub_key) };
+  const subjectKey = keyWithin(bytes, value.subject_pub_key);
+  return { value, source: read, bytes, start, depth: depthOf(read), subjectKey };
 }
 
-/** A key is an object of two texts that hold no brace. */
+/** A key is an object of two texts without a brace. An extension may have a member of that name. */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = behind(bytes, SUBJECT_KEY);
   const to = bytes.indexOf(BRACE, from) + 1;
   if (to === 0) return undefined;
   const text = bytes.toString("utf8", from, to);
-  return isDeepStrictEqual(JSON.parse(text), key) ? { from, to } : undefined;
+  return isDeepStrictEqual(jsonOf(text), key) ? { from, to } : undefined;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function keyOf({ subject_pub_key: key }: JsonObject): JsonObject {
+  return asObject(key as JsonValue);
 }
 
 /**
@@ -65,8 +77,8 @@ export function findWritten(
     const known = written(document.toString("latin1", start, start + START_BYTES));
     if (known === undefined || !standsAt(document, start, known.bytes)) break;
     if (found.length === 0) found.push(...agentKey(document, start, known));
-    const { bytes, depth } = known;
-    found.push({ start, end: start + bytes.length, value: known.value as unknown as JsonObject, depth });
+    const { bytes, source, depth } = known;
+    found.push({ start, end: start + bytes.length, value: source, depth });
     at = pastSpace(document, start + bytes.length);
   } while (document[at] === COMMA);
   return found;
@@ -77,7 +89,7 @@ function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): P
   if (leaf.subjectKey === undefined || start >= before) return [];
   const bytes = leaf.bytes.subarray(leaf.subjectKey.from, leaf.subjectKey.to);
   if (!standsAt(document, start, bytes)) return [];
-  return [{ start, end: start + bytes.length, value: leaf.value.subject_pub_key, depth: KEY_DEPTH }];
+  return [{ start, end: start + bytes.length, value: keyOf(leaf.source), depth: KEY_DEPTH }];
 }
 
 /** Where the value of the first member with that name begins; the end of the document where there is none. */
@@ -103,5 +115,5 @@ function isSpace(byte: number | undefined): boolean {
 
 function depthOf(value: unknown): number {
   if (typeof value !== "object" || value === null) return 0;
-  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+  return 1 + Object.values(value).reduce((depth: number, member) => Math.max(depth, depthOf(member)), 0);
 }

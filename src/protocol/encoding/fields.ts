@@ -41,22 +41,28 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
   };
 }
 
-/** A decoder that knows again what it gave, where somebody kept that. */
+/** A decoder that knows again what it decoded, where somebody kept that. */
 export type KeepingDecoder<T> = Decoder<T> & {
-  /** Makes a value that this decoder gave unchangeable, with all that is in it: it is decoded as itself. */
-  keep(value: T): T;
+  /**
+   * Makes a value that this decoder gave unchangeable, with all that is in it, and so `source`: whenever that
+   * very object is decoded, it is this value.
+   */
+  keep(value: T, source?: JsonObject): T;
   /** Whether a value was kept. */
   isKept(value: T): boolean;
 };
 
-/** As `decode`, but for values that were kept. */
+/** As `decode`, but for what kept values were decoded from. */
 export function keeping<T extends object>(decode: Decoder<T>): KeepingDecoder<T> {
   const kept = new WeakSet<object>();
-  const decoder = (value: JsonValue) =>
-    typeof value === "object" && value !== null && kept.has(value) ? (value as T) : decode(value);
+  const bySource = new WeakMap<object, T>();
+  const known = (value: JsonValue) =>
+    typeof value === "object" && value !== null ? bySource.get(value) : undefined;
+  const decoder = (value: JsonValue) => known(value) ?? decode(value);
   return Object.assign(decoder, {
-    keep(value: T) {
+    keep(value: T, source?: JsonObject) {
       kept.add(freeze(value));
+      if (source !== undefined) bySource.set(freeze(source), value);
       return value;
     },
     isKept: (value: T) => kept.has(value),

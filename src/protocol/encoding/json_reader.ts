@@ -85,7 +85,7 @@ export class JsonReader {
 
   #readObject(): JsonObject {
     const object: JsonObject = {};
-    const start = this.#at;
+    const [start, taken] = [this.#at, this.#taken];
     this.#open();
     if (this.#closes("}")) return object;
     do {
@@ -100,7 +100,9 @@ export class JsonReader {
       this.#skipSpace();
     } while (this.#accepts(","));
     if (!this.#closes("}")) throw this.#unexpected();
-    if (this.#isAscii && this.#at - start >= LONG_VALUE) {
+    // With a known value in it, this is not the part of the document that it was written as.
+    const isWhole = this.#taken === taken;
+    if (this.#isAscii && isWhole && this.#at - start >= LONG_VALUE) {
       this.#memo?.note(object, this.#bytes.subarray(start, this.#at));
     }
     return object;

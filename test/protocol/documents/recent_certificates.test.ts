@@ -114,7 +114,7 @@ describe("a certificate that is kept", () => {
       ["a", "b", "c"].map((cert_id) => leafOf({ cert_id })),
     )) as [DelegationCert, DelegationCert, DelegationCert];
     const { length } = canonicalJson(first);
-    const recent = createRecentCertificates(2 * 2 * length);
+    const recent = createRecentCertificates(2.5 * 2 * length);
     for (const certificate of [first, second, third]) recent.add(certificate);
     const kept = [first, second, third].map((certificate) => recent.bytesOf(certificate) !== undefined);
     expect(kept).toEqual([false, true, true]);

@@ -1,7 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { type DelegationCert, decodeDelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import {
+  certificate,
+  type DelegationCert,
+  decodeDelegationCert,
+} from "../../../src/protocol/documents/certificate.ts";
 import { decodeProofBundle, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
 import {
   createRecentCertificates,
@@ -30,7 +34,7 @@ const SPELLINGS: ((bundle: ProofBundle) => string)[] = [
 /** Certificates that were read from this document, and whose signatures were found good. */
 function recentAfter(document: Uint8Array): RecentCertificates {
   const recent = createRecentCertificates(AMPLE);
-  for (const certificate of decodeProofBundle(document, recent).delegations) recent.add(certificate);
+  for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
   return recent;
 }
 
@@ -74,11 +78,8 @@ describe("certificates that stand in a document", () => {
       ]);
       const again = decodeProofBundle(document, recent);
       expect(again).toEqual(bundle);
-      expect(again.delegations.map((each) => found.some(({ value }) => Object.is(value, each)))).toEqual([
-        true,
-        true,
-        true,
-      ]);
+      const decoded = found.slice(-3).map(({ value }) => certificate(value));
+      expect(again.delegations.every((each, place) => each === decoded[place])).toBe(true);
       expect(Object.is(again.agent_pub_key, again.delegations[0]?.subject_pub_key)).toBe(n < 2);
     }
   });
@@ -212,7 +213,7 @@ describe("what is kept of them", () => {
     const [{ length }] = documents as [Uint8Array];
     const recent = createRecentCertificates(4 * length);
     for (const document of documents) {
-      for (const certificate of decodeProofBundle(document, recent).delegations) recent.add(certificate);
+      for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
     }
     expect(documents.map((document) => recent.find(Buffer.from(document)).length)).toEqual([0, 2, 2]);
   });
@@ -221,9 +222,54 @@ describe("what is kept of them", () => {
     const bundles = await Promise.all([1, 2].map(async (n) => prove([{ expires_at: 1_900_000_000 + n }])));
     const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
     const recent = recentAfter(first);
-    for (const certificate of decodeProofBundle(second, recent).delegations) recent.add(certificate);
+    for (const each of decodeProofBundle(second, recent).delegations) recent.add(each);
     expect([first, second].map((document) => recent.find(document).length)).toEqual([0, 2]);
     expect(decodeProofBundle(first, recent)).toEqual(bundles[0]);
+  });
+
+  test("is found again as soon as it is used, after another that began alike took its place", async () => {
+    const bundles = await Promise.all([1, 2].map((n) => prove([{ expires_at: 1_900_000_000 + n }])));
+    const [first, second] = bundles.map((bundle) => Buffer.from(encode(bundle))) as [Buffer, Buffer];
+    const certificateMemory = createCertificateMemory();
+    for (const document of [first, second, first]) {
+      const bundle = decodeProofBundle(document, certificateMemory.recent);
+      expect(await code(bundle, { certificateMemory })).toBe("valid");
+    }
+    expect([first, second].map((each) => certificateMemory.recent?.find(each).length)).toEqual([2, 0]);
+  });
+
+  test("is none that is very long, as text or as it was written", async () => {
+    const params = "x".repeat(24_000);
+    const long = JSON.stringify(await prove([{ constraints: [{ type: "x", params }] }]));
+    const padded = JSON.stringify(await prove()).replace('[{"cert_id"', `[{${" ".repeat(24_000)}"cert_id"`);
+    for (const document of [long, padded]) {
+      const certificateMemory = createCertificateMemory();
+      const answers = [undefined, certificateMemory, certificateMemory].map(async (memory) =>
+        code(decodeProofBundle(Buffer.from(document), memory?.recent), { certificateMemory: memory }),
+      );
+      expect(new Set(await Promise.all(answers)).size).toBe(1);
+      const [leaf] = decodeProofBundle(Buffer.from(document)).delegations as [DelegationCert];
+      expect(certificateMemory.recent?.bytesOf(leaf)).toBeUndefined();
+    }
+  });
+
+  test("counts as what it takes, not only as its text", async () => {
+    const bundle = await prove();
+    const many = Array.from({ length: 7_000 }, () => "{}").join(",");
+    const wide = JSON.stringify(bundle).replace(
+      '[],"issued_at"',
+      `[{"type":"x","params":[${many}]}],"issued_at"`,
+    );
+    const padded = JSON.stringify(bundle).replace('[{"cert_id"', `[{${" ".repeat(15_000)}"cert_id"`);
+    for (const document of [wide, padded]) {
+      const found = [5, 100].map((times) => {
+        const recent = createRecentCertificates(times * document.length);
+        for (const each of decodeProofBundle(Buffer.from(document), recent).delegations) recent.add(each);
+        const again = decodeProofBundle(Buffer.from(document)).delegations[0] as DelegationCert;
+        return recent.bytesOf(again) !== undefined;
+      });
+      expect(found).toEqual([document === padded, true]);
+    }
   });
 
   test("serves a bundle in a call's body, in base64 and in its header", async () => {
