@@ -8,6 +8,7 @@ import type { Logger } from "./log.ts";
 import { recheckDomains } from "./organizations/domains/recheck_domains.ts";
 import type { VerifyDomainDeps } from "./organizations/domains/verify_domain.ts";
 import { sweepInvitations } from "./organizations/sweep.ts";
+import { mendDefaultPartitions } from "./proofs/decide/default_rows.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
 import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
 import { prunePresented } from "./proofs/present/prune_presented.ts";
@@ -19,6 +20,8 @@ type UpkeepDeps = {
   db: Database;
   /** Where partitions are made: its statements give up waiting for a lock. */
   pool: Pool;
+  /** For work on whole months: its statements may take long. */
+  months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** How long a decided invocation is known. */
@@ -33,7 +36,7 @@ type UpkeepDeps = {
  * every minute. Resolves when the partitions that decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
-  const { db, pool, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
+  const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
   const stopping = new AbortController();
   await maintainPartitions(pool, clock.now());
   const loop = startLoop({
@@ -43,6 +46,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     longestPause: PAUSE_MS,
     async step() {
       await maintainPartitions(pool, clock.now());
+      await mendDefaultPartitions({ pool: months, now: clock.now(), log });
       await sweepAccounts({ db, clock });
       await sweepInvitations({ db, clock });
       await idempotency.sweep();
