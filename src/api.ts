@@ -187,6 +187,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     clock,
     idempotency,
     invocationDays,
+    retentionMonths: config.HISTORY_RETENTION_MONTHS,
     domains,
     log,
   });

@@ -1,5 +1,6 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
+import { dropOldMonths } from "./audit/archive/drop_months.ts";
 import type { Clock } from "./clock.ts";
 import type { Database } from "./db/database.ts";
 import { startLoop } from "./events/loop.ts";
@@ -26,6 +27,8 @@ type UpkeepDeps = {
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** How long a decided invocation is known. */
   invocationDays: number;
+  /** Whole months that the history is kept; undefined: permanently. */
+  retentionMonths: number | undefined;
   /** How domains are looked up. */
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
@@ -37,6 +40,7 @@ type UpkeepDeps = {
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
+  const { retentionMonths } = deps;
   const stopping = new AbortController();
   await maintainPartitions(pool, clock.now());
   const loop = startLoop({
@@ -51,6 +55,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       await sweepInvitations({ db, clock });
       await idempotency.sweep();
       await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
+      await dropOldMonths({ pool: months, now: clock.now(), retentionMonths, log });
       await recheckDomains({ ...domains, db, clock, log, signal: stopping.signal });
       return false;
     },
