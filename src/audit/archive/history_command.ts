@@ -1,6 +1,7 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
+import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
 import { noteArchive } from "./archives.ts";
 import { type CheckedArchive, checkArchive } from "./check_archive.ts";
@@ -22,7 +23,7 @@ export type HistoryCommands = {
   check(options: CheckOptions): Promise<number>;
 };
 
-/** Seconds after a month's end in which a row of it may still come: clocks differ, and calls take their time. */
+/** Seconds after a month's end in which a row of it may still come: clocks differ, calls take time. */
 const LATE_SECONDS = 3_600;
 
 /**
@@ -117,9 +118,11 @@ function linesOf({ month, folder, hash, manifest, receipts, repeated }: Report):
 
 /** What the driver, or the system of files, says: neither has a value of a row, or a password, in it. */
 function unusable(error: unknown): string {
-  const { syscall, code, message } = error as NodeJS.ErrnoException;
+  const { syscall, code } = error as NodeJS.ErrnoException;
   const isFile = ["open", "mkdir", "rename", "write", "fsync", "read", "unlink", "rm"].includes(
     syscall ?? "",
   );
-  return isFile ? `the folder could not be used (${code})` : `the database could not be used (${message})`;
+  return isFile
+    ? `the folder could not be used (${code})`
+    : `the database could not be used (${outageReason(error)})`;
 }

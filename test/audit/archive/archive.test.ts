@@ -3,6 +3,7 @@ import { appendFile, chmod, readdir, readFile, rm, stat, truncate, writeFile } f
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { archivedTables, MANIFEST } from "../../../src/audit/archive/form.ts";
+import { createHistoryCommands } from "../../../src/audit/archive/history_command.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import { insertRecords, type Records } from "../../proofs/records.ts";
 import { archiveWorld, type Ended, forge, manifestIn, rowsOf } from "./archive_world.ts";
@@ -76,6 +77,22 @@ test("a month is written with every row of it and no other, a file for each tabl
     last: "2026-01-31T23:59:59.999+00:00",
     sha256: hash("sha256", await readFile(join(folder, "audit_events.ndjson.gz")), "hex"),
   });
+});
+
+test("Postgres takes every row back as it was", async () => {
+  const folder = await world.archive("2026-01");
+  for (const { table, column, key, only = "true" } of archivedTables) {
+    const { rows } = await world.pool.query(
+      `select r.* from unnest($1::jsonb[]) line, jsonb_populate_record(null::${table}, line) r`,
+      [(await rowsOf(folder, table)).map((row) => JSON.stringify(row))],
+    );
+    const kept = await world.pool.query(
+      `select * from ${table} where ${column} >= $1 and ${column} < $2 and ${only} order by ${key.join()}`,
+      [january, february],
+    );
+    expect(rows).toEqual(kept.rows);
+    expect(rows.length).toBeGreaterThan(0);
+  }
 });
 
 test("archives have every column that the tables have", async () => {
@@ -207,6 +224,32 @@ test("a folder or a database that cannot be used is said without a secret", asyn
     await chmod(to, 0o500);
     expect(await archive("2026-01", to)).toMatchObject({ status: 2 });
   }
+});
+
+test("a role that reads the tables, and notes archives, is enough", async () => {
+  const role = `archivist_${hash("sha256", world.url(), "hex").slice(0, 12)}`;
+  await world.pool.query(
+    `create role ${role} login password 'secret-of-archivist';
+     grant select on audit_events, outcomes, ledger_postings, schema_migrations, history_archives to ${role}`,
+  );
+  const url = new URL(world.url());
+  [url.username, url.password] = [role, "secret-of-archivist"];
+  const said: string[] = [];
+  const err = { write: (text: string) => said.push(text) };
+  const commands = createHistoryCommands({
+    url: () => url.href,
+    clock: world.clock,
+    out: { write() {} },
+    err,
+  });
+  const to = await world.folder();
+  expect(await commands.archive({ month: "2026-01", to })).toBe(2);
+  expect(said).toEqual([
+    "deputize history: the database could not be used (permission denied for table history_archives)\n",
+  ]);
+  await world.pool.query(`grant insert on history_archives to ${role}`);
+  expect(await commands.archive({ month: "2026-01", to })).toBe(0);
+  await world.pool.query(`drop owned by ${role}; drop role ${role}`);
 });
 
 test("two runs concurrently leave one whole archive", async () => {

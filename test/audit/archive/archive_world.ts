@@ -21,6 +21,7 @@ export type Ended = { status: number; out: string; err: string };
 /** A database with months of decisions, a folder for archives, and the commands on both. */
 export type ArchiveWorld = DecisionWorld & {
   clock: SteeredClock;
+  url(): string;
   /** A new folder, gone with the test file. */
   folder(): Promise<string>;
   /** A decision with its receipt, as verify makes one. */
@@ -36,8 +37,8 @@ export type ArchiveWorld = DecisionWorld & {
 export function archiveWorld(): ArchiveWorld {
   const base = decisionWorld();
   const folders: string[] = [];
-  let url = "";
   const world = Object.assign(base, {
+    url: (): string => base.db.client.config.connection.connectionString,
     clock: steeredClock(new Date("2026-04-10T00:00:00.000Z")),
     async folder() {
       const made = await mkdtemp(join(tmpdir(), "deputize-history-"));
@@ -74,7 +75,7 @@ export function archiveWorld(): ArchiveWorld {
         },
       });
       const { clock } = world;
-      const deps = { url: () => url, clock, out: stream("out"), err: stream("err") };
+      const deps = { url: world.url, clock, out: stream("out"), err: stream("err") };
       return { status: await work(createHistoryCommands(deps)), ...said };
     },
     async archive(month: string) {
@@ -85,7 +86,6 @@ export function archiveWorld(): ArchiveWorld {
     },
   });
   beforeAll(async () => {
-    url = base.db.client.config.connection.connectionString;
     for (const month of [0, 1, 2]) await maintainPartitions(base.pool, new Date(Date.UTC(2026, month, 15)));
   });
   afterAll(async () => {
