@@ -1,4 +1,5 @@
 import type { Pool, PoolClient } from "pg";
+import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
 import { type Month, monthly, monthOf, readPartitions } from "../../db/months.ts";
 import type { Logger } from "../../log.ts";
 
@@ -79,7 +80,8 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
     return kept;
   } catch (error) {
     await client.query("rollback").catch(() => {});
-    throw error;
+    if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+    return "its tables are in use by a long transaction, such as a backup";
   }
 }
 
