@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { appendFile, chmod, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { appendFile, chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { archivedTables, MANIFEST } from "../../../src/audit/archive/form.ts";
@@ -201,6 +201,20 @@ test("what a killed run left has no manifest, is not an archive, and is finished
   expect(await archive("2026-01", to)).toMatchObject({ status: 0 });
   expect(await readFile(join(folder, MANIFEST))).toEqual(whole);
   expect(await readdir(folder)).toHaveLength(4);
+});
+
+test("there is a manifest only once every file has its name", async () => {
+  const to = await world.folder();
+  const folder = join(to, "2026-01");
+  const last = archivedTables.at(-1)?.file ?? "";
+  await mkdir(join(folder, last, "in the way"), { recursive: true });
+  expect(await archive("2026-01", to)).toMatchObject({
+    status: 2,
+    err: expect.stringMatching(/^deputize history: the folder could not be used \((EISDIR|ENOTEMPTY)\)\n$/),
+  });
+  expect(await readdir(folder)).not.toContain(MANIFEST);
+  await rm(join(folder, last), { recursive: true });
+  expect(await archive("2026-01", to)).toMatchObject({ status: 0 });
 });
 
 test("nothing is noted of an archive that is not whole when it is read back", async () => {
