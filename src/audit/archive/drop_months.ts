@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
+import { LOCK_NOT_AVAILABLE, outageReason, sqlState } from "../../db/errors.ts";
 import { type Month, monthly, monthOf, readPartitions } from "../../db/months.ts";
 import type { Logger } from "../../log.ts";
 
@@ -80,8 +80,8 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
     return kept;
   } catch (error) {
     await client.query("rollback").catch(() => {});
-    if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
-    return "its tables are in use by a long transaction, such as a backup";
+    if (sqlState(error) === LOCK_NOT_AVAILABLE) return "its tables are in use, as by a backup";
+    return `it could not be dropped: ${outageReason(error)}`;
   }
 }
 

@@ -179,6 +179,16 @@ test("nobody who reads or writes waits long, and a month that is in use goes lat
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
 });
 
+test("what depends on a month keeps it, is named, and keeps nothing else of the upkeep from its turn", async () => {
+  await world.archive("2026-01");
+  await world.pool.query("create view of_january as select * from audit_events_2026_01");
+  expect(await drop()).toEqual(kept(/^it could not be dropped: .*other objects depend on it/));
+  expect(await months()).toEqual(ALL);
+  expect(await world.db("history_archives").whereNotNull("dropped_at")).toEqual([]);
+  await world.pool.query("drop view of_january");
+  expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
+});
+
 describe("after a month was dropped", () => {
   const ask = async (route: object, request: object) => {
     const { handle } = route as { handle(request: object): Promise<{ body: unknown }> };
