@@ -81,6 +81,8 @@ type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics;
 const STATEMENT_MS = 10_000;
 /** The server ends a statement itself, unless it has vanished. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
+/** A month of the history may be counted for minutes. */
+const MONTHS_SILENCE_MS = 30 * 60_000;
 
 /** Composes the API from its parts and listens. Needs a migrated database; the vault may be started later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
@@ -91,6 +93,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
   const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
   const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
+  const months = openPool({ url, onError, name: "deputize-months", max: 1, silenceMs: MONTHS_SILENCE_MS });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
   const isServiceAdministrator = createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS);
@@ -179,7 +182,17 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
 
   const invocationDays = config.INVOCATION_DAYS;
   const domains = { lookupTxt, word: config.SERVICE_WORD };
-  const upkeep = await startUpkeep({ db, pool: patient, clock, idempotency, invocationDays, domains, log });
+  const upkeep = await startUpkeep({
+    db,
+    pool: patient,
+    months,
+    clock,
+    idempotency,
+    invocationDays,
+    retentionMonths: config.HISTORY_RETENTION_MONTHS,
+    domains,
+    log,
+  });
   const vaultSync = keepVaultSynced(shared);
   const place = {
     baseUrl: config.BASE_URL,
@@ -213,7 +226,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
       await vault.close();
       await clusters.close();
       mailer.close();
-      await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end()]);
+      await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end(), months.end()]);
     },
   };
 }

@@ -105,6 +105,8 @@ const apiSchema = common.extend({
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
   /** Days that the decision on an operation is known, and given again to a repeated call. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
+  /** Whole months that the history is kept once they are archived; without it permanently. */
+  HISTORY_RETENTION_MONTHS: z.coerce.number().int().min(1).max(1_200).optional(),
   /**
    * The most that an account may ever delegate, recorded in the vault with its root key when that is made.
    */

@@ -132,6 +132,28 @@ credits
     process.exitCode = await (await openCredits()).list(options);
   });
 
+const history = program.command("history").description("Archive months of the history, and check archives");
+const openHistory = async () => (await import("./roles.ts")).openHistory();
+
+history
+  .command("archive")
+  .description("Write a month that is over into files, read them back, and note it as archived")
+  .requiredOption("--month <month>", "which one, in UTC, such as 2026-01")
+  .requiredOption("--to <folder>", "where its folder is made")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openHistory()).archive(options);
+  });
+
+history
+  .command("check")
+  .description("Read an archive, without a database; exit status 1 when it is not whole")
+  .requiredOption("--from <folder>", "the folder of a month")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openHistory()).check(options);
+  });
+
 const events = program.command("events").description("Look at events, and send them again");
 const openEvents = async () => (await import("./roles.ts")).openEvents();
 const JSON_OPTION = ["--json", "print one JSON object"] as const;

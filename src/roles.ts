@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { CreditsCommands } from "./accounts/ledger/credits_command.ts";
+import type { HistoryCommands } from "./audit/archive/history_command.ts";
 import { systemClock } from "./clock.ts";
 import {
   type RoleConfig,
@@ -161,6 +162,13 @@ export async function openCredits(): Promise<CreditsCommands> {
   const { DATABASE_URL: url } = readDatabaseConfig();
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
+}
+
+/** The commands of `deputize history`; only those on the database need its setting. */
+export async function openHistory(): Promise<HistoryCommands> {
+  const { createHistoryCommands } = await import("./audit/archive/history_command.ts");
+  const url = () => readDatabaseConfig().DATABASE_URL;
+  return createHistoryCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
 /** The commands of `deputize events` on the database of the settings. */

@@ -1,5 +1,6 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
+import { dropOldMonths } from "./audit/archive/drop_months.ts";
 import type { Clock } from "./clock.ts";
 import type { Database } from "./db/database.ts";
 import { startLoop } from "./events/loop.ts";
@@ -8,6 +9,7 @@ import type { Logger } from "./log.ts";
 import { recheckDomains } from "./organizations/domains/recheck_domains.ts";
 import type { VerifyDomainDeps } from "./organizations/domains/verify_domain.ts";
 import { sweepInvitations } from "./organizations/sweep.ts";
+import { mendDefaultPartitions } from "./proofs/decide/default_rows.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
 import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
 import { prunePresented } from "./proofs/present/prune_presented.ts";
@@ -19,10 +21,14 @@ type UpkeepDeps = {
   db: Database;
   /** Where partitions are made: its statements give up waiting for a lock. */
   pool: Pool;
+  /** For work on whole months: its statements may take long. */
+  months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** How long a decided invocation is known. */
   invocationDays: number;
+  /** Whole months that the history is kept; undefined: permanently. */
+  retentionMonths: number | undefined;
   /** How domains are looked up. */
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
@@ -33,7 +39,8 @@ type UpkeepDeps = {
  * every minute. Resolves when the partitions that decisions are written to exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
-  const { db, pool, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
+  const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
+  const { retentionMonths } = deps;
   const stopping = new AbortController();
   await maintainPartitions(pool, clock.now());
   const loop = startLoop({
@@ -43,10 +50,12 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     longestPause: PAUSE_MS,
     async step() {
       await maintainPartitions(pool, clock.now());
+      await mendDefaultPartitions({ pool: months, now: clock.now(), log });
       await sweepAccounts({ db, clock });
       await sweepInvitations({ db, clock });
       await idempotency.sweep();
       await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
+      await dropOldMonths({ pool: months, now: clock.now(), retentionMonths, log });
       await recheckDomains({ ...domains, db, clock, log, signal: stopping.signal });
       return false;
     },

@@ -35,6 +35,14 @@ describe("SERVICE_ADMINISTRATORS", () => {
   });
 });
 
+test("HISTORY_RETENTION_MONTHS is a whole number of months up to a century; permanently without it", () => {
+  const read = (HISTORY_RETENTION_MONTHS?: string) =>
+    readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", HISTORY_RETENTION_MONTHS })
+      .HISTORY_RETENTION_MONTHS;
+  expect([read(), read(""), read("1"), read("1200")]).toEqual([undefined, undefined, 1, 1_200]);
+  for (const wrong of ["0", "1201", "1.5", "-1", "x"]) expect(() => read(wrong)).toThrow(ConfigError);
+});
+
 describe("BASE_URL", () => {
   test.each([
     "http://127.0.0.1:8080",

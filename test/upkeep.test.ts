@@ -43,7 +43,17 @@ beforeAll(async () => {
   });
   const domains = { lookupTxt: async () => "found" as const, word: "service" };
   const { pool, db } = world;
-  upkeep = await startUpkeep({ pool, db, clock, idempotency, invocationDays: 7, domains, log });
+  upkeep = await startUpkeep({
+    pool,
+    months: pool,
+    db,
+    clock,
+    idempotency,
+    invocationDays: 7,
+    retentionMonths: undefined,
+    domains,
+    log,
+  });
 });
 
 afterAll(() => upkeep.stop());

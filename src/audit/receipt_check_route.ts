@@ -6,6 +6,7 @@ import { isUuid, timeOfId } from "../ids.ts";
 import { canonicalBytes } from "../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { type Route, route } from "../route.ts";
+import { readHistoryBegin } from "./archive/archives.ts";
 
 const body = z.object({
   receipt: z
@@ -41,6 +42,7 @@ export function receiptCheckRoute({ db }: { db: Database }): Route {
     async handle({ body: { receipt } }) {
       const found = hashOf(receipt);
       const kept = await keptHash(db, receipt);
+      if (kept === undefined) await refuseDropped(db, receipt);
       const genuine = kept?.length === found.length && timingSafeEqual(kept, found);
       return { body: { genuine, receipt_hash: `sha256:${found.toString("hex")}` } };
     },
@@ -53,6 +55,18 @@ function hashOf(receipt: Record<string, unknown>): Buffer {
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new ApiError("invalid_request", `body.receipt: cannot be a receipt: ${error.message}`);
+  }
+}
+
+/** A receipt of a month that was dropped may be genuine: only its archive can say so. */
+async function refuseDropped(db: Database, { receipt_id: id }: Record<string, unknown>): Promise<void> {
+  const decidedAt = typeof id === "string" && isUuid(id) ? timeOfId(id) : undefined;
+  const begin = await readHistoryBegin(db);
+  if (decidedAt !== undefined && begin !== undefined && decidedAt < begin) {
+    throw new ApiError(
+      "invalid_request",
+      `body.receipt: the history is kept from ${begin.toISOString()} on: check it in the archive of its month`,
+    );
   }
 }
 

@@ -32,13 +32,21 @@ import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts"
 import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
 import { organizations } from "./migrations/0026_organizations.ts";
 import { consoleColumns } from "./migrations/0027_console.ts";
+import { historyMonths } from "./migrations/0028_history_months.ts";
+import { type GrowingBound, proveBounds } from "./prove_bounds.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**
- * One step of the schema: a numbered name, the indexes on tables that were there before it, which are built
- * first and without keeping anybody waiting, and the SQL that makes the rest in one transaction.
+ * One step of the schema: a numbered name, the indexes on tables that were there before it and the bounds of
+ * those that become partitions, which are built and proven first and without keeping anybody waiting, and the
+ * SQL that makes the rest in one transaction.
  */
-export type Migration = { name: string; sql: string; indexes?: readonly GrowingIndex[] };
+export type Migration = {
+  name: string;
+  sql: string;
+  indexes?: readonly GrowingIndex[];
+  bounds?: readonly GrowingBound[];
+};
 
 /** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
 export const migrations: readonly Migration[] = [
@@ -69,6 +77,7 @@ export const migrations: readonly Migration[] = [
   deadLettersAge,
   organizations,
   consoleColumns,
+  historyMonths,
 ];
 
 /** A version's migrations, and how long it waits for what keeps it from applying them. */
@@ -160,7 +169,9 @@ async function applyAll(
   const applied: string[] = [];
   for (let more = state.kind === "behind"; more; ) {
     const known = await appliedMigrations(database);
-    await patiently(() => buildIndexes(alone, nextOf(wanted, known)?.indexes ?? [], times), heldByOthers);
+    const next = nextOf(wanted, known);
+    await patiently(() => buildIndexes(alone, next?.indexes ?? [], times), heldByOthers);
+    await patiently(() => proveBounds(alone, next?.bounds ?? [], times), heldByOthers);
     const [, names] = await patiently(
       () => database.migrate.up(settings) as Promise<[number, string[]]>,
       heldByOthers,

@@ -30,6 +30,17 @@ export type InvocationRow = {
   error_reason: string | null;
 };
 
+/** A month that was archived. */
+export type HistoryArchiveRow = {
+  starts_at: Date;
+  ends_at: Date;
+  manifest_hash: Buffer;
+  /** As text when it is written. */
+  row_counts: Record<string, number> | string;
+  archived_at: Date;
+  dropped_at: Date | null;
+};
+
 export type OutcomeRow = {
   account_id: string;
   decided_at: Date;
@@ -38,4 +49,13 @@ export type OutcomeRow = {
   detail: string | null;
   occurred_at: Date;
   recorded_at: Date;
+};
+
+/** The tables of these rows. */
+export type ProofTables = {
+  challenge_keys: ChallengeKeyRow;
+  audit_events: AuditEventRow;
+  invocations: InvocationRow;
+  outcomes: OutcomeRow;
+  history_archives: HistoryArchiveRow;
 };

@@ -15,7 +15,7 @@ import type {
   OrganizationInvitationRow,
   OrganizationMemberRow,
 } from "./organization_tables.ts";
-import type { AuditEventRow, ChallengeKeyRow, InvocationRow, OutcomeRow } from "./proof_tables.ts";
+import type { ProofTables } from "./proof_tables.ts";
 
 export type * from "./event_tables.ts";
 export type * from "./organization_tables.ts";
@@ -257,7 +257,7 @@ export type RevocationListRow = {
 };
 
 declare module "knex/types/tables.js" {
-  interface Tables extends EventTables {
+  interface Tables extends EventTables, ProofTables {
     accounts: AccountRow;
     organization_members: OrganizationMemberRow;
     organization_invitations: OrganizationInvitationRow;
@@ -286,9 +286,5 @@ declare module "knex/types/tables.js" {
     delegation_requests: DelegationRequestRow;
     certificates: CertificateRow;
     revocation_lists: RevocationListRow;
-    challenge_keys: ChallengeKeyRow;
-    audit_events: AuditEventRow;
-    invocations: InvocationRow;
-    outcomes: OutcomeRow;
   }
 }

@@ -181,6 +181,11 @@ const REFUSED: [string, Values, string][] = [
 const MISTYPED: [string, Values, RegExp][] = [
   ["an unknown section", production({ databse: {} }), /databse/],
   ["an unknown value", production({ api: { replcas: 3 } }), /replcas/],
+  [
+    "a retention of more than a century",
+    production({ api: { historyRetentionMonths: 1_201 } }),
+    /historyRetentionMonths/,
+  ],
   ["a number as a setting", production({ api: { settings: { INVOCATION_DAYS: 60 } } }), /INVOCATION_DAYS/],
   [
     "a label that the chart selects by",

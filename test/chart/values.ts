@@ -124,6 +124,7 @@ export const VALUES: Record<string, Values> = {
       serviceWordAliases: ["ratify"],
       serviceAdministrators: ["ada@example.test", "grace@example.test"],
       supportContact: "help@example.test",
+      historyRetentionMonths: 24,
       webhookAllowedCidrs: ["10.60.0.0/16"],
       settings: { INVOCATION_DAYS: "60", SIGN_IN_URL: "https://deputize.example.test/sign-in" },
       drainSeconds: 10,

@@ -143,6 +143,9 @@ DRAIN_SECONDS: {{ .Values.api.drainSeconds | int64 | quote }}
 TRUSTED_PROXIES: {{ join "," .Values.api.trustedProxies | quote }}
 MAIL_FROM: {{ .Values.smtp.from | quote }}
 SUPPORT_CONTACT: {{ .Values.api.supportContact | quote }}
+{{- with .Values.api.historyRetentionMonths | int64 }}
+HISTORY_RETENTION_MONTHS: {{ . | quote }}
+{{- end }}
 VAULT_URL: {{ include "deputize.keyvaultUrl" . | quote }}
 {{- if include "deputize.servesOperators" . }}
 CLUSTERS_FILE: /run/secrets/deputize/clusters/clusters.yaml

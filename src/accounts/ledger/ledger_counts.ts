@@ -1,11 +1,15 @@
 import type { Database } from "../../db/database.ts";
 import { type LedgerCount, nothingOf } from "./ledger_difference.ts";
 
+/** The moment at which the history begins. */
+const BEGIN = `(select coalesce(max(ends_at), '-infinity') from history_archives where dropped_at is not null)`;
+
 /*
  * - `posted`: the sum of an account's postings. A recorded grant cannot lose its posting, which it refers to,
  *   so only the other direction is compared.
  * - `moments`: a charge is posted at the moment of its decision, so both are counted by it: an invented
- *   charge cannot hide behind a missing one.
+ *   charge cannot hide behind a missing one. Months that were dropped from the history have charges alone,
+ *   and are left out.
  */
 const compared = (accounts: string, time: (column: string) => string) => `
 with posted as (
@@ -24,10 +28,11 @@ with posted as (
     select account_id, at, sum(charge) as charges, sum(decision) as decisions
     from (
       select account_id, posted_at as at, 1 as charge, 0 as decision from ledger_postings
-      where kind = 'verification' and ${accounts} and ${time("posted_at")}
+      where kind = 'verification' and ${accounts} and ${time("posted_at")} and posted_at >= ${BEGIN}
       union all
       select account_id, occurred_at, 0, 1 from audit_events
       where decision in ('allow', 'deny') and verifier_account_id is null and ${accounts} and ${time("occurred_at")}
+        and occurred_at >= ${BEGIN}
     ) as events group by account_id, at
   ) as counted group by account_id
 ), compared as materialized (

@@ -1,6 +1,7 @@
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
 import { addSeconds } from "../../clock.ts";
 import { CHECK_VIOLATION, sqlState } from "../../db/errors.ts";
+import { monthly, monthOf, partitionName, readPartitions } from "../../db/months.ts";
 
 const HOUR = 3_600;
 /** Partitions of spent challenges made ahead of time. */
@@ -8,8 +9,6 @@ const HOURS_AHEAD = 3;
 /** A challenge is refused by its own expiry long before its row goes. */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
-/** Kept by month, permanently. */
-const HISTORY = ["audit_events", "outcomes"];
 
 /**
  * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over.
@@ -21,8 +20,8 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   try {
     await client.query("begin");
     await client.query("select pg_advisory_xact_lock(hashtext('deputize.partitions'))");
-    const wanted = [...challengeHours(now), ...HISTORY.flatMap((parent) => monthsOf(parent, now))];
-    for (const [parent, name, from, to] of wanted) {
+    const months = await missingMonths(client, now);
+    for (const [parent, name, from, to] of [...challengeHours(now), ...months]) {
       await client.query("savepoint one");
       try {
         await client.query(
@@ -62,17 +61,24 @@ function challengeHours(now: Date): Partition[] {
   });
 }
 
-function monthsOf(parent: string, now: Date): Partition[] {
-  return Array.from({ length: MONTHS_AHEAD + 1 }, (_, n) => {
-    const from = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n));
-    const to = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + n + 1));
-    return [
-      parent,
-      `${parent}_${from.toISOString().slice(0, 7).replace("-", "_")}`,
-      from.toISOString(),
-      to.toISOString(),
-    ] as const;
-  });
+/** This month and those ahead, of each table, where no partition holds them yet. */
+async function missingMonths(client: Pick<PoolClient, "query">, now: Date): Promise<Partition[]> {
+  const missing: Partition[] = [];
+  for (const { table } of Object.values(monthly)) {
+    const partitions = await readPartitions(client, table);
+    for (let ahead = 0; ahead <= MONTHS_AHEAD; ahead += 1) {
+      const month = monthOf(now, ahead);
+      if (
+        partitions.some(
+          ({ from, to }) => from !== null && to !== null && from <= month.from && to > month.from,
+        )
+      ) {
+        continue;
+      }
+      missing.push([table, partitionName(table, month), month.from.toISOString(), month.to.toISOString()]);
+    }
+  }
+  return missing;
 }
 
 function hourName(from: Date): string {

@@ -2,6 +2,7 @@ import type { Pool } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { openPool } from "../../../src/db/database.ts";
+import { monthOf, partitionName, readPartitions } from "../../../src/db/months.ts";
 import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
 import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
 
@@ -52,6 +53,17 @@ test("makes this hour's and the next hours' partitions, and this and next month'
   ]);
   expect(await partitionsOf("outcomes")).toEqual(["outcomes_2026_12", "outcomes_2027_01", "outcomes_other"]);
   expect(await spend(now)).toBe("spent_challenges_2026_12_31_23");
+});
+
+test("makes months of postings from where the former table ends, and none beside it", async () => {
+  const end = monthOf(new Date(), 2);
+  await maintainPartitions(pool, addSeconds(end.from, -1));
+  const [before, ...others] = await readPartitions(pool, "ledger_postings");
+  expect(before).toEqual({ name: "ledger_postings_before", from: -Infinity, to: end.from });
+  expect(others).toEqual([
+    { name: partitionName("ledger_postings", end), from: end.from, to: end.to },
+    { name: "ledger_postings_other", from: null, to: null },
+  ]);
 });
 
 test("runs again, and from several processes at once, without harm", async () => {

@@ -1,0 +1,128 @@
+import { addSeconds, type Clock } from "../../clock.ts";
+import { StartError } from "../../config.ts";
+import { type Database, openDatabase } from "../../db/database.ts";
+import { outageReason } from "../../db/errors.ts";
+import { type Month, parseMonth } from "../../db/months.ts";
+import { noteArchive } from "./archives.ts";
+import { type CheckedArchive, checkArchive } from "./check_archive.ts";
+import { HistoryError } from "./form.ts";
+import { writeArchive } from "./write_archive.ts";
+
+/** Options of `deputize history`, as they were typed. */
+export type ArchiveOptions = { month: string; to: string; json?: boolean };
+export type CheckOptions = { from: string; json?: boolean };
+
+type Stream = { write(text: string): unknown };
+
+/** What the commands are made with: where the database is, and where they print. */
+export type HistoryCommandsDeps = { url(): string; clock: Clock; out: Stream; err: Stream };
+
+/** The commands of `deputize history`. */
+export type HistoryCommands = {
+  archive(options: ArchiveOptions): Promise<number>;
+  check(options: CheckOptions): Promise<number>;
+};
+
+/** Seconds after a month's end in which a row of it may still come: clocks differ, calls take time. */
+const LATE_SECONDS = 3_600;
+
+/**
+ * Commands that print what they did or found; whatever went wrong is one line on the error stream. They give
+ * the exit status: 0 when it was done and is whole, 1 when it was refused or something is not whole, 2 when
+ * the database or the folder could not be used. What was interrupted is done by the same command again.
+ */
+export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
+  return {
+    archive: (options) => run(deps, options, () => archive(deps, options)),
+    check: (options) =>
+      run(deps, options, async () => ({ ...(await checkArchive(options.from)), folder: options.from })),
+  };
+}
+
+type Report = CheckedArchive & { folder: string; repeated?: boolean };
+
+/** `deputize history archive`: writes a month, reads it back, and keeps that it was archived. */
+async function archive({ url, clock }: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
+  const month = parseMonth(options.month);
+  if (month === undefined) throw new HistoryError("--month is not a month such as 2026-01");
+  refuseEarly(month, clock.now());
+  const db = openDatabase({
+    url: url(),
+    name: "deputize-history",
+    max: 1,
+    idleTransactionMs: 0,
+    onError: () => {},
+  });
+  try {
+    return await archiveMonth(db, { month, to: options.to }, clock);
+  } finally {
+    await db.destroy();
+  }
+}
+
+function refuseEarly(month: Month, now: Date): void {
+  const over = addSeconds(month.to, LATE_SECONDS);
+  if (now < over) {
+    throw new HistoryError(`${month.name} may still get rows: archive it at ${over.toISOString()} or later`);
+  }
+}
+
+async function archiveMonth(
+  db: Database,
+  wanted: { month: Month; to: string },
+  clock: Clock,
+): Promise<Report> {
+  const { folder, repeated } = await writeArchive(db, wanted);
+  const checked = await checkArchive(folder);
+  await noteArchive(db, checked, clock.now());
+  return { ...checked, folder, repeated };
+}
+
+async function run(
+  { out, err }: HistoryCommandsDeps,
+  { json: asJson }: { json?: boolean },
+  command: () => Promise<Report>,
+): Promise<number> {
+  try {
+    const report = await command();
+    out.write(asJson ? `${JSON.stringify(jsonOf(report))}\n` : `${linesOf(report).join("\n")}\n`);
+    return 0;
+  } catch (error) {
+    if (error instanceof StartError) throw error;
+    const refused = error instanceof HistoryError;
+    err.write(`deputize history: ${refused ? error.message : unusable(error)}\n`);
+    return refused ? 1 : 2;
+  }
+}
+
+function jsonOf({ month, folder, hash, manifest, receipts, repeated }: Report) {
+  return {
+    month: month.name,
+    folder,
+    manifest: `sha256:${hash.toString("hex")}`,
+    ...(repeated === undefined ? {} : { repeated }),
+    receipts,
+    files: manifest.files,
+  };
+}
+
+function linesOf({ month, folder, hash, manifest, receipts, repeated }: Report): string[] {
+  const done = { true: "Was archived before, and is whole", false: "Archived", undefined: "Whole" } as const;
+  return [
+    `${done[`${repeated}`]}: ${month.name} in ${folder}`,
+    ...manifest.files.map(({ table, rows, bytes }) => `${table.padEnd(16)} ${rows} rows in ${bytes} bytes`),
+    `Receipts         ${receipts}, each with its hash`,
+    `Manifest         sha256:${hash.toString("hex")}`,
+  ];
+}
+
+/** What the driver, or the system of files, says: neither has a value of a row, or a password, in it. */
+function unusable(error: unknown): string {
+  const { syscall, code } = error as NodeJS.ErrnoException;
+  const isFile = ["open", "mkdir", "rename", "write", "fsync", "read", "unlink", "rm"].includes(
+    syscall ?? "",
+  );
+  return isFile
+    ? `the folder could not be used (${code})`
+    : `the database could not be used (${outageReason(error)})`;
+}
