@@ -6,7 +6,7 @@ import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusa
  * 64 are one batch of decisions; more at a time did not raise the rate when it was measured. A caller hears
  * after a second at the latest that there are too many.
  */
-const BOUNDS: FairQueueBounds = { places: 64, share: 16, waitMs: 1_000, most: 2_048, longMs: 500 };
+const BOUNDS: FairQueueBounds = { places: 64, share: 8, waitMs: 1_000, most: 4_096, longMs: 500 };
 
 const REFUSALS: readonly QueueRefusal[] = ["late", "full"];
 
