@@ -6,6 +6,7 @@ import {
   decodeDelegationCert,
 } from "../../protocol/documents/certificate.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { structureBytes } from "../../protocol/documents/value_size.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../../protocol/encoding/constants.ts";
 
@@ -95,13 +96,16 @@ function certIdOf(bytes: Uint8Array): string {
  */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
-/** About 25 kB each, together with what is remembered of them elsewhere. */
-const REMEMBERED_CERTIFICATES = 2_000;
+/** Usually of 1,600 certificates, together with what is remembered of them elsewhere. */
+const REMEMBERED_BYTES = 50_000_000;
+/** A certificate's texts are in memory as they were decoded, as canonical JSON, and as bytes of that. */
+const TEXTS = 3;
 
 /** Remembers certificates, which never change once issued; whether one is revoked is not read here. */
 export function createProofRefResolver(db: Database): ResolveProofRef {
   const certificates = new LRUCache<string, DelegationCert>({
-    max: REMEMBERED_CERTIFICATES,
+    maxSize: REMEMBERED_BYTES,
+    sizeCalculation: (kept) => TEXTS * JSON.stringify(kept).length + structureBytes(kept),
     fetchMethod: async (certId) => {
       const row = await db("certificates").select("cert_json").where({ cert_id: certId }).first();
       return row && certificate.keep(decodeDelegationCert(Buffer.from(row.cert_json, "utf8")));

@@ -3,6 +3,7 @@ import { LRUCache } from "lru-cache";
 import { ProtocolError } from "../encoding/errors.ts";
 import type { JsonMemo, JsonValue } from "../encoding/json.ts";
 import { certificate, certificateText, type DelegationCert, sourceOf } from "./certificate.ts";
+import { structureBytes } from "./value_size.ts";
 import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
@@ -31,9 +32,6 @@ type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertifi
  * 120 kB with as many values as fit, a tenth of a second.
  */
 const LONGEST_KEPT = 32 * 1024;
-
-/** What a value takes in memory, be it a number, a text, a list or an object, beside the bytes of texts. */
-const VALUE_BYTES = 80;
 
 /**
  * Forgets the least recently used beyond `maxBytes`, of what they take in memory: the canonical text, the
@@ -113,12 +111,7 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
 function sizeOf({ value, canonical, written }: Kept): number {
   const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
   const bytes = canonical.length + text.length * times;
-  return bytes + VALUE_BYTES * times * countValues(value);
-}
-
-function countValues(value: unknown): number {
-  if (typeof value !== "object" || value === null) return 1;
-  return Object.values(value).reduce((count: number, member) => count + countValues(member), 1);
+  return bytes + times * structureBytes(value);
 }
 
 function canonicalText(certificate: DelegationCert): string | undefined {

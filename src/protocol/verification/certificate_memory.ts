@@ -20,7 +20,7 @@ const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
 
 /**
  * A memory that forgets the least recently used beyond `max` certificates, about 200 bytes each. Beside that
- * it keeps the most recently used whole, within `recentBytes`: usually 1,550 of them.
+ * it keeps the most recently used whole, within `recentBytes`: usually 1,400 of them.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,

@@ -67,7 +67,8 @@ async function checkOnce(
     if (fault !== undefined) return fault;
     if (key !== undefined) memory?.add(key);
   }
-  memory?.recent?.add(certificate);
+  const isUnchanged = () => key === memoryKey(delegationSignBytes(certificate), certificate.signature);
+  if (memory?.recent !== undefined && isUnchanged()) memory.recent.add(certificate);
   return undefined;
 }
 

@@ -1,13 +1,18 @@
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import type { Database } from "../../../src/db/database.ts";
 import {
+  createProofRefResolver,
   decodeProofRef,
   encodeProofRef,
   MAX_PROOF_REF_LENGTH,
+  type ProofRef,
 } from "../../../src/proofs/present/proof_ref.ts";
+import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import type { DelegationCert } from "../../../src/protocol/documents/certificate.ts";
 import { bundleHash, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { AGENT, certify, ROOT } from "../../support/chains.ts";
 import { type Application, errorOf, proofApi } from "../application.ts";
 
 const world = proofApi();
@@ -28,6 +33,31 @@ function bundle(depth: number, withContext: boolean): ProofBundle {
     ...(withContext ? { session_context: base64(32) } : {}),
   };
 }
+
+describe("certificates that are named", () => {
+  test.each([
+    ["usual ones are read once", 0, 20],
+    ["those that take much memory are forgotten", 9_000, 40],
+  ])("%s", async (_, objects, reads) => {
+    const own = await certify(ROOT, AGENT, {
+      constraints: [
+        {
+          type: "custom",
+          params: Array.from({ length: objects }, (_, n) => ({ [`k${n}`]: 0 })),
+        } as Constraint,
+      ],
+    });
+    const first = vi.fn(async () => ({ cert_json: JSON.stringify(own) }));
+    const db = () => ({ select: () => ({ where: () => ({ first }) }) });
+    const resolve = createProofRefResolver(db as unknown as Database);
+    const refs = Array.from(
+      { length: 20 },
+      () => decodeProofRef(encodeProofRef(bundle(1, false))) as ProofRef,
+    );
+    for (const ref of [...refs, ...refs]) expect((await resolve(ref))?.delegations).toEqual([own]);
+    expect(first).toHaveBeenCalledTimes(reads);
+  });
+});
 
 describe("the text of a reference", () => {
   test.each([

@@ -178,6 +178,20 @@ describe("a verification", () => {
     expect(await code(again, { certificateMemory })).toBe("bad_signature");
   });
 
+  test("believes no certificate that was changed while its signature was checked", async () => {
+    const memory = createCertificateMemory();
+    const bundle = await prove();
+    const [leaf] = bundle.delegations as [DelegationCert];
+    const has = () => {
+      leaf.scope.push("files:read");
+      return false;
+    };
+    await code(bundle, { certificateMemory: { ...memory, has } });
+    expect(leaf.scope).toEqual(["meeting:attend", "files:read"]);
+    expect(memory.recent?.bytesOf(leaf)).toBeUndefined();
+    expect(await code(bundle, { certificateMemory: memory })).toBe("bad_signature");
+  });
+
   test("knows no certificate with one other byte in its signature", async () => {
     const certificateMemory = createCertificateMemory();
     const document = encode(await prove());
@@ -211,7 +225,7 @@ describe("what is kept of them", () => {
       ["a", "b", "c"].map(async (cert_id) => encode(await prove([{ cert_id }]))),
     );
     const [{ length }] = documents as [Uint8Array];
-    const recent = createRecentCertificates(4 * length);
+    const recent = createRecentCertificates(5 * length);
     for (const document of documents) {
       for (const each of decodeProofBundle(document, recent).delegations) recent.add(each);
     }
