@@ -1,7 +1,7 @@
 import { startApiProcess } from "./api_process.ts";
 import { type BenchDatabase, withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
-import { createRecord, type FigureRecord } from "./results/record.ts";
+import { type FigureRecord, recordRounds } from "./results/record.ts";
 import { report } from "./results/report.ts";
 import { type Measured, prepareLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
@@ -29,9 +29,7 @@ await withBenchDatabase({}, async (database) => {
   const api = await startApiProcess(database.folder, database.url, verifiers.sealingKey, NO_BOUNDS);
   const place = { database, verifiers, port: api.port };
   try {
-    await measureRound(place, createRecord());
-    const record = createRecord();
-    for (let round = 0; round < ROUNDS; round += 1) await measureRound(place, record);
+    const record = await recordRounds(ROUNDS, (each) => measureRound(place, each));
     report({ figures: record.figures(), ratios: ratios() });
   } finally {
     await api.stop();

@@ -8,7 +8,7 @@ import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { type Agent, openAgents } from "./memory/agents.ts";
 import type { Ratio } from "./results/figures.ts";
-import { createRecord, type FigureRecord } from "./results/record.ts";
+import { type FigureRecord, recordRounds } from "./results/record.ts";
 import { report } from "./results/report.ts";
 import { startBenchVault } from "./vault/place.ts";
 import { measureLoad } from "./verify/load.ts";
@@ -62,9 +62,7 @@ await withBenchDatabase({}, async ({ db, url, folder, postgres }) => {
     }
 
     try {
-      await measureRound(createRecord());
-      const record = createRecord();
-      for (let round = 0; round < ROUNDS; round += 1) await measureRound(record);
+      const record = await recordRounds(ROUNDS, measureRound);
       report({ figures: record.figures(), ratios: ratios() });
     } finally {
       await api.stop();

@@ -4,7 +4,7 @@ import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Ratio } from "./results/figures.ts";
-import { createRecord, type FigureRecord } from "./results/record.ts";
+import { type FigureRecord, recordRounds } from "./results/record.ts";
 import { report } from "./results/report.ts";
 import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, type Proven, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
@@ -34,9 +34,7 @@ await withBenchDatabase({}, async ({ db, url, folder, postgresPid }) => {
   const api = await startApiProcess(folder, url, verifiers.sealingKey);
   const place = { verifiers, api, folder, postgresPid };
   try {
-    await measureRound(place, createRecord());
-    const record = createRecord();
-    for (let round = 0; round < ROUNDS; round += 1) await measureRound(place, record);
+    const record = await recordRounds(ROUNDS, (each) => measureRound(place, each));
     report({ figures: record.figures(), ratios: ratios() });
   } finally {
     await api.stop();

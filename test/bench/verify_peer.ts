@@ -1,13 +1,10 @@
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { goProgram } from "../support/go_program.ts";
-import { apiEnvironment, startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
 import { report } from "./results/report.ts";
-import { figureOf, measureInTurns } from "./verify/in_turns.ts";
-import { startPeer } from "./verify/peer.ts";
-import { createVerifiers } from "./verify/proofs.ts";
+import { figureOf, measureAgainst } from "./verify/in_turns.ts";
 
 /**
  * Our decisions against those of another server, in turns in one run, each proof used once. `node
@@ -22,29 +19,16 @@ const CONNECTIONS = [16, 64];
 
 const command = await peerCommand();
 
-await withBenchDatabase({}, async ({ db, url, folder }) => {
-  const verifiers = await createVerifiers(db);
-  const api = await startApiProcess(folder, url, verifiers.sealingKey);
-  try {
-    const env = await apiEnvironment(folder, url, verifiers.sealingKey);
-    const peer = await startPeer(command, env, folder);
-    const servers = { Deputize: api.port, "the peer": Number(env.PORT) };
-    try {
-      const record = await measureInTurns({
-        servers,
-        verifiers,
-        folder,
-        connections: CONNECTIONS,
-        rounds: ROUNDS,
-        proofsARound: PROOFS_A_ROUND,
-      });
-      report({ figures: record.figures(), ratios: CONNECTIONS.flatMap(ratiosOf) });
-    } finally {
-      await peer.stop();
-    }
-  } finally {
-    await api.stop();
-  }
+await withBenchDatabase({}, async (database) => {
+  const record = await measureAgainst(database, {
+    command,
+    ours: "Deputize",
+    theirs: "the peer",
+    connections: CONNECTIONS,
+    rounds: ROUNDS,
+    proofsARound: PROOFS_A_ROUND,
+  });
+  report({ figures: record.figures(), ratios: CONNECTIONS.flatMap(ratiosOf) });
 });
 
 function ratiosOf(connections: number): Ratio[] {

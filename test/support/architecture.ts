@@ -124,9 +124,16 @@ export function violations(files: readonly SourceFile[]): string[] {
   ];
 }
 
-/** Names at the project's top that do not belong there. What `npm pack` leaves there for its user may. */
+/** Where `npm run bench` leaves what it found. */
+const BENCH_RESULTS = "bench-results";
+
+/**
+ * Names at the project's top that do not belong there. What `npm pack` and `npm run bench` leave there for
+ * their user may.
+ */
 export function strangersAtTop(names: readonly string[]): string[] {
-  return names.filter((name) => !TOP.has(name) && !name.startsWith(".") && !name.endsWith(".tgz"));
+  const isLeft = (name: string) => name.endsWith(".tgz") || name === BENCH_RESULTS;
+  return names.filter((name) => !TOP.has(name) && !name.startsWith(".") && !isLeft(name));
 }
 
 function aboutText({ path, text }: SourceFile): string[] {

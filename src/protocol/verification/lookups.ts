@@ -57,18 +57,16 @@ async function checkOnce(
   if (memory?.recent?.bytesOf(certificate) !== undefined) return undefined;
   const signed = delegationSignBytes(certificate);
   const key = memory && memoryKey(signed, certificate.signature);
-  if (key === undefined || !memory?.has(key)) {
-    const fault = await signatureViolation(
-      certificate.issuer_pub_key,
-      signed,
-      certificate.signature,
-      backend,
-    );
-    if (fault !== undefined) return fault;
-    if (key !== undefined) memory?.add(key);
+  if (key !== undefined && memory?.has(key)) {
+    memory.recent?.add(certificate);
+    return undefined;
   }
-  const isUnchanged = () => key === memoryKey(delegationSignBytes(certificate), certificate.signature);
-  if (memory?.recent !== undefined && isUnchanged()) memory.recent.add(certificate);
+  const fault = await signatureViolation(certificate.issuer_pub_key, signed, certificate.signature, backend);
+  if (fault !== undefined || key === undefined) return fault;
+  memory?.add(key);
+  // Whoever holds the certificate may have changed it meanwhile.
+  const isUnchanged = key === memoryKey(delegationSignBytes(certificate), certificate.signature);
+  if (isUnchanged) memory?.recent?.add(certificate);
   return undefined;
 }
 

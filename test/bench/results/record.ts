@@ -21,6 +21,17 @@ export function createRecord(): FigureRecord {
   };
 }
 
+/** What so many rounds add to a record, after one to warm up that is not kept. */
+export async function recordRounds(
+  rounds: number,
+  measureRound: (record: FigureRecord) => Promise<void>,
+): Promise<FigureRecord> {
+  await measureRound(createRecord());
+  const record = createRecord();
+  for (let round = 0; round < rounds; round += 1) await measureRound(record);
+  return record;
+}
+
 /** Values in as many parts of equal length, in their order; what is left over goes into none. */
 export function inParts(values: readonly number[], parts: number): number[][] {
   const length = Math.floor(values.length / parts);

@@ -24,7 +24,7 @@ const { DATABASE_URL: url = "", SEALING_KEY = "", PORT, BASE_URL = "" } = proces
 const clock = systemClock;
 const onError = () => {};
 const db = openDatabase({ url, name: "bare-checks", onError });
-const metrics = createMetrics({ processMetrics: true });
+const metrics = createMetrics();
 const never = () => Promise.reject(new Error("bare checks know no operations"));
 
 const verify = verifyRoute({

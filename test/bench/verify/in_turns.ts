@@ -1,24 +1,49 @@
-import { createRecord, type FigureRecord } from "../results/record.ts";
+import { apiEnvironment, startApiProcess } from "../api_process.ts";
+import type { BenchDatabase } from "../database.ts";
+import { type FigureRecord, recordRounds } from "../results/record.ts";
 import { measureLoad } from "./load.ts";
-import { prove, requestOf, type Verifiers } from "./proofs.ts";
+import { startPeer } from "./peer.ts";
+import { createVerifiers, prove, requestOf, type Verifiers } from "./proofs.ts";
 
-/** Servers on one database, by the names that their figures get, and over how many connections. */
-export type Turns = {
-  servers: Record<string, number>;
-  verifiers: Verifiers;
-  folder: string;
+/** What our decisions are held against, and the names that the figures of both get. */
+export type Against = {
+  /** Starts the other server, as `startPeer` takes it. */
+  command: string;
+  ours: string;
+  theirs: string;
   connections: readonly number[];
   rounds: number;
   proofsARound: number;
 };
 
-/** Decisions of each server on whole bundles, in turns, after one round to warm up. */
-export async function measureInTurns(turns: Turns): Promise<FigureRecord> {
-  await measureRound(turns, createRecord());
-  const record = createRecord();
-  for (let round = 0; round < turns.rounds; round += 1) await measureRound(turns, record);
-  return record;
+/** Decisions on whole bundles, ours and those of another server on the same database, in turns. */
+export async function measureAgainst(
+  { db, url, folder }: BenchDatabase,
+  { command, ours, theirs, ...turns }: Against,
+): Promise<FigureRecord> {
+  const verifiers = await createVerifiers(db);
+  const api = await startApiProcess(folder, url, verifiers.sealingKey);
+  try {
+    const env = await apiEnvironment(folder, url, verifiers.sealingKey);
+    const peer = await startPeer(command, env, folder);
+    const servers = { [ours]: api.port, [theirs]: Number(env.PORT) };
+    try {
+      return await recordRounds(turns.rounds, (record) =>
+        measureRound({ servers, verifiers, folder, ...turns }, record),
+      );
+    } finally {
+      await peer.stop();
+    }
+  } finally {
+    await api.stop();
+  }
 }
+
+type Turns = Pick<Against, "connections" | "proofsARound"> & {
+  servers: Record<string, number>;
+  verifiers: Verifiers;
+  folder: string;
+};
 
 async function measureRound(
   { servers, verifiers, folder, connections, proofsARound }: Turns,

@@ -98,6 +98,17 @@ describe("places", () => {
     expect(begun).toEqual(["a", "b", "c"]);
   });
 
+  test("who stepped aside and ended has its share as before, and no more", async () => {
+    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: 1 });
+    start("a");
+    await sleep(0);
+    asides[0]?.();
+    await endNext();
+    start("b", "a", "a");
+    await sleep(0);
+    expect([begun, queue.waiting]).toEqual([["a", "b", "a"], 1]);
+  });
+
   test("a call that takes long holds its place no longer", async () => {
     const { queue, begun, start } = steeredQueue({ places: 1, share: 1, longMs: 60 });
     start("a", "b");
