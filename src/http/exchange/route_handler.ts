@@ -133,8 +133,12 @@ class IncomingCall implements AnyCall {
     this.params = params;
     this.requestId = requestId;
     this.#deps = deps;
-    this.header = (name) => readHeader(message, deps.names.headers(name));
-    this.cookie = (name) => deps.cookies.read(message.headers.cookie, name);
+    // The engine expects a function that is written where it is assigned to live long, and keeps it, with the
+    // call in its scope, until the heap is collected as a whole.
+    const header = (name: string) => readHeader(message, deps.names.headers(name));
+    const cookie = (name: CookieName) => deps.cookies.read(message.headers.cookie, name);
+    this.header = header;
+    this.cookie = cookie;
   }
 
   get ip(): string {

@@ -86,7 +86,6 @@ export async function startServer(
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
   let draining = false;
-  const open = new Set<ServerResponse>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -99,8 +98,6 @@ export async function startServer(
     },
     (request, response) => {
       if (draining) response.shouldKeepAlive = false;
-      open.add(response);
-      response.once("close", () => open.delete(response));
       unanswered.take(request, response, {
         serve() {
           const fault = requestLineViolation(request);
@@ -132,7 +129,7 @@ export async function startServer(
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   server.on("connect", (request, socket) => {
     socket.on("error", () => {});
-    const isAnswering = [...open].some((response) => response.socket === request.socket);
+    const isAnswering = unanswered.open(request.socket).some(({ socket: own }) => own === request.socket);
     if (!isAnswering) {
       socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is not a proxy")));
     }
@@ -140,9 +137,9 @@ export async function startServer(
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // What waits for its own answer would take this one for it.
-    const isAnswered = [...open].some(
-      ({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete),
-    );
+    const isAnswered = unanswered
+      .open(socket as Socket)
+      .some(({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete));
     if (isAnswered || !socket.writable || error.code === "ECONNRESET") {
       socket.destroy();
     } else {
@@ -154,7 +151,7 @@ export async function startServer(
   let stopped: Promise<void> | undefined;
   const drain = (): void => {
     draining = true;
-    for (const response of open) response.shouldKeepAlive = false;
+    for (const response of unanswered.open()) response.shouldKeepAlive = false;
   };
   const drainAndClose = async (graceMs: number): Promise<void> => {
     drain();

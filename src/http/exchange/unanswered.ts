@@ -14,19 +14,44 @@ export type Unanswered = {
    * refused, and nothing more is read; those that had been read with it are dropped.
    */
   take(request: IncomingMessage, response: ServerResponse, turn: Turn): void;
+  /** The responses that are not over, of one connection or of all. */
+  open(socket?: Socket): ServerResponse[];
 };
 
-/** At most `most` requests of a connection without an answer. */
+type Connection = {
+  open: ServerResponse[];
+  /** How each of those that are served is begun; the first one was. */
+  line: (() => void)[];
+  isEnded: boolean;
+};
+
+/**
+ * At most `most` requests of a connection without an answer.
+ *
+ * What is open is held by connection, and not in a set of all: a set that members come to and leave is made
+ * anew every few members, and what was in the one before stays until the heap is collected as a whole.
+ */
 export function createUnanswered(most: number): Unanswered {
-  const lines = new WeakMap<Socket, (() => void)[]>();
-  const ended = new WeakSet<Socket>();
+  const connections = new Map<Socket, Connection>();
+
+  function connectionOf(socket: Socket): Connection {
+    const known = connections.get(socket);
+    if (known !== undefined) return known;
+    const connection: Connection = { open: [], line: [], isEnded: false };
+    connections.set(socket, connection);
+    socket.once("close", () => connections.delete(socket));
+    return connection;
+  }
+
   return {
     take({ socket }, response, { serve, refuse }) {
-      if (ended.has(socket)) return;
-      const line = lines.get(socket) ?? [];
-      lines.set(socket, line);
+      const connection = connectionOf(socket);
+      const { open, line } = connection;
+      open.push(response);
+      response.once("close", () => open.splice(open.indexOf(response), 1));
+      if (connection.isEnded) return;
       if (line.length >= most) {
-        ended.add(socket);
+        connection.isEnded = true;
         socket.pause();
         // A body that is still read resumes its connection.
         socket.on("resume", () => socket.pause());
@@ -39,6 +64,10 @@ export function createUnanswered(most: number): Unanswered {
         if (!socket.destroyed) line[0]?.();
       });
       if (line.length === 1) serve();
+    },
+    open(socket) {
+      const asked = socket === undefined ? connections.values() : [connections.get(socket)];
+      return [...asked].flatMap((connection) => connection?.open ?? []);
     },
   };
 }

@@ -1,0 +1,69 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { pino } from "pino";
+import { z } from "zod";
+import { systemClock as clock } from "../../../src/clock.ts";
+import { createApp } from "../../../src/http/app.ts";
+import { startServer } from "../../../src/http/exchange/server.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { route } from "../../../src/route.ts";
+
+/** What each call sends; what is decoded of it takes 20 KiB more. */
+const BODY = Buffer.alloc(16_384, "a");
+const never = () => Promise.reject(new Error("nobody calls here"));
+
+const measured = route({
+  id: "measure",
+  method: "POST",
+  path: "/measured",
+  summary: "Measure a body",
+  access: "public",
+  body: z.any() as z.ZodType<Buffer>,
+  bodyForm: "raw",
+  answer: { status: 200, schema: z.object({ numbers: z.number() }), description: "Its length" },
+  errors: [],
+  handle: async ({ body }) => {
+    const numbers = Array.from(body.subarray(0, 600), (value, place) => ({ value, place }));
+    await new Promise((resolve) => setImmediate(resolve));
+    return { body: { numbers: numbers.length } };
+  },
+});
+
+const app = createApp({
+  routes: [measured],
+  config: {
+    BASE_URL: "http://127.0.0.1",
+    SERVICE_WORD: "service",
+    SERVICE_WORD_ALIASES: [],
+    TRUSTED_PROXIES: [],
+  },
+  authenticators: {
+    findApiKey: never,
+    findSession: never,
+    isServiceAdministrator: () => false,
+    identifyOperator: never,
+    isLeader: never,
+  },
+  idempotency: { once: never, sweep: never, forgetSecrets: never },
+  rates: { take: never, giveBack: never },
+  activity: { run: never },
+  log: pino({ level: "silent" }),
+  clock,
+  metrics: createMetrics(),
+});
+const { port } = await startServer(app, { host: "127.0.0.1", port: 0 });
+const sockets = Array.from({ length: 16 }, () => connect({ port, host: "127.0.0.1", noDelay: true }));
+const HEAD = Buffer.from(
+  `POST /measured HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\n\r\n`,
+);
+
+/** A call on each of the connections at the same time. */
+export default async function calls(): Promise<void> {
+  await Promise.all(sockets.map(call));
+}
+
+async function call(socket: Socket): Promise<void> {
+  socket.write(Buffer.concat([HEAD, BODY]));
+  const [answer] = (await once(socket, "data")) as [Buffer];
+  if (!answer.includes('{"numbers":600}')) throw new Error(answer.toString("utf8"));
+}
