@@ -8,6 +8,7 @@ import {
   verifyStreamedTurn,
 } from "../../src/protocol/extensions/streamed_turn.ts";
 import type { Verification } from "../../src/protocol/verification/verify.ts";
+import { listed } from "../support/answers.ts";
 import { NOW } from "../support/chains.ts";
 import type { Target } from "./loop.ts";
 import { decode, demand, signatureTexts } from "./oracles.ts";
@@ -34,7 +35,10 @@ export function turnTarget({ sessionToken, streamedTurn }: Genuine): Target {
       const answer = await verifyOnce(token, turn);
       const unsealed = await verifyOnce({ ...token, human_id: "someone" }, turn);
       demand(!unsealed.valid && !unsealed.genuine, "a turn holds under a token that nobody sealed");
-      demand(isDeepStrictEqual(await verifyOnce(token, turn), answer), "two verifications differ");
+      demand(
+        isDeepStrictEqual(listed(await verifyOnce(token, turn)), listed(answer)),
+        "two verifications differ",
+      );
       if (!answer.genuine) return answer.violation?.code ?? "valid without being genuine";
       demand(
         signed.has(signedPart(turn)) && signatureTexts(turn).every((text) => signatures.has(text)),

@@ -26,7 +26,7 @@ describe("a challenge store", () => {
     const store = memoryStore(bytes32(9));
     const result = await verifyBundle(await proof(), options({ challengeStore: store }));
     expect(result.violation?.code).toBe("unknown_challenge");
-    expect(result.checks.find(({ name }) => name === "signature")?.outcome).toBe("not_reached");
+    expect(result.checks().find(({ name }) => name === "signature")?.outcome).toBe("not_reached");
     expect(store.log).toEqual(["isKnown"]);
   });
 
@@ -114,9 +114,9 @@ describe("a challenge store", () => {
     expect(await code(bundle)).toBe("constraint_unknown");
     expect(await code(bundle, { challengeStore: memoryStore(bytes32(7)) })).toBe("expired");
     expect(await code(bundle, { challengeStore: "deferred" })).toBe("expired");
-    const names = (await verifyBundle(bundle, options({ challengeStore: "deferred" }))).checks.map(
-      ({ name }) => name,
-    );
+    const names = (await verifyBundle(bundle, options({ challengeStore: "deferred" })))
+      .checks()
+      .map(({ name }) => name);
     expect(names.indexOf("constraints")).toBeGreaterThan(names.indexOf("challenge_spent"));
   });
 

@@ -1,7 +1,11 @@
 import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
 import { type ConstraintContext, evaluateConstraints } from "../../src/protocol/constraints/evaluation.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import {
+  type Verification,
+  type VerifyOptions,
+  verifyBundle,
+} from "../../src/protocol/verification/verify.ts";
 import { NOW } from "./chains.ts";
 
 /** A midnight in UTC, when constraints are held unless a test says otherwise. Unix seconds. */
@@ -10,6 +14,11 @@ export const MIDNIGHT_UTC = NOW - (NOW % 86_400);
 /** Options of a verification at `NOW`. */
 export function options(changes: Partial<VerifyOptions> = {}): VerifyOptions {
   return { now: NOW, ...changes };
+}
+
+/** A verification with its checks listed, to be compared with another one. */
+export function listed({ checks, ...others }: Verification) {
+  return { ...others, checks: checks() };
 }
 
 /** The code that a bundle is refused with, or `valid`. */

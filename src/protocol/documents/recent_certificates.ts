@@ -84,7 +84,9 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
         if (written !== undefined) bySignature.get(written.value.signature.ed25519);
         return written;
       }),
-    note: (value, part) => void parts.set(value, part),
+    note(value, part) {
+      if ("subject_pub_key" in value) parts.set(value, part);
+    },
     bytesOf(asked) {
       const known = byIdentity.get(asked);
       if (known !== undefined) return known;

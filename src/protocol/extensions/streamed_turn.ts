@@ -111,7 +111,7 @@ function orderTurnSteps(evidence: Evidence, token: SessionToken, options: TurnOp
 
 function conclude(findings: Findings, token: SessionToken): Verification {
   const violation = findings.first();
-  const common = { checks: findings.checks(), genuine: findings.isSound(), consulted: [] };
+  const common = { checks: findings.checks, genuine: findings.isSound(), consulted: [] };
   if (violation === undefined) {
     const { human_id, agent_id, granted_scope } = token;
     return { valid: true, human_id, agent_id, granted_scope, identity_status: "authorized_agent", ...common };

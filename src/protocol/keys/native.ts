@@ -67,9 +67,15 @@ function privateKey(seed: Uint8Array, name: NativeName) {
 
 /** Rejects what the runtime throws, too. */
 async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
-  return new Promise((resolve, reject) =>
-    sign(null, bytes, key as KeyObject, (error, signature) => (error ? reject(error) : resolve(signature))),
-  );
+  return new Promise((resolve, reject) => sign(null, bytes, key as KeyObject, settling(resolve, reject)));
+}
+
+/**
+ * Settles a promise by a job's outcome. The runtime keeps a callback until the heap is collected as a whole,
+ * and with it all that is in scope where it is written: so that is here, and not where keys and bytes are.
+ */
+function settling<T>(resolve: (value: T) => void, reject: (error: Error) => void) {
+  return (error: Error | null, value: T): void => (error === null ? resolve(value) : reject(error));
 }
 
 async function generate(name: NativeName): Promise<{ seed: Uint8Array; publicKey: Uint8Array }> {
@@ -95,9 +101,7 @@ function verifyingKey(publicKey: Uint8Array, name: NativeName): VerifyingKey | u
   if (key === undefined) return undefined;
   return {
     verify: (bytes, signature) =>
-      new Promise((resolve, reject) =>
-        verify(null, bytes, key, signature, (error, verified) => (error ? reject(error) : resolve(verified))),
-      ),
+      new Promise((resolve, reject) => verify(null, bytes, key, signature, settling(resolve, reject))),
   };
 }
 

@@ -77,8 +77,8 @@ export type Verification = {
   error_reason?: string;
   /** The first rule that does not hold, in the order of §8. */
   violation?: Violation;
-  /** Every rule in order. */
-  checks: Check[];
+  /** Every rule in order. Listed only when asked for: most callers do not. */
+  checks(): Check[];
   /**
    * Whether the evidence is good as a whole: well-formed, linked, fresh, and every signature verified, the
    * challenge's included. A genuine proof spends its challenge even when it is denied; any other must not.

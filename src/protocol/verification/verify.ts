@@ -50,9 +50,7 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
       granted_scope,
       identity_status: "authorized_agent",
       ...common,
-      get checks() {
-        return findings.checks();
-      },
+      checks: findings.checks,
     };
   }
   return {
@@ -62,8 +60,6 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
     error_reason: reasonOf(violation),
     violation,
     ...common,
-    get checks() {
-      return findings.checks();
-    },
+    checks: findings.checks,
   };
 }

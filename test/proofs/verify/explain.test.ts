@@ -117,7 +117,7 @@ describe("a proof with several faults", () => {
       revocation: "deferred",
     });
     expect(genuine).toBe(true);
-    expect(failedIn(checks)).toEqual(failedIn(explainDecision(fault)));
+    expect(failedIn(checks())).toEqual(failedIn(explainDecision(fault)));
   });
 });
 

@@ -136,7 +136,7 @@ describe("a streamed turn", () => {
 
   test("costs no signature work under a token that does not hold", async () => {
     const { checks } = await answer(token({}, Buffer.alloc(32, 4)), await turn());
-    expect(checks.map(({ outcome }) => outcome)).toEqual(["failed", ...Array(7).fill("not_reached")]);
+    expect(checks().map(({ outcome }) => outcome)).toEqual(["failed", ...Array(7).fill("not_reached")]);
   });
 
   test.each([

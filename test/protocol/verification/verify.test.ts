@@ -21,7 +21,7 @@ describe("a good proof", () => {
       genuine: true,
     });
     expect(result).not.toHaveProperty("error_reason");
-    expect(new Set(result.checks.map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
+    expect(new Set(result.checks().map(({ outcome }) => outcome))).toEqual(new Set(["passed"]));
   });
 
   test("passes with the reference implementation too", async () => {
@@ -66,7 +66,7 @@ describe("the first violation in order", () => {
   test("is the answer, and the rules after it are told apart", async () => {
     const bundle = await prove([{}, { expires_at: NOW - 1 }]);
     const result = await verifyBundle(bundle, options({ required_scope: "files:read" }));
-    const outcomes = Object.fromEntries(result.checks.map(({ name, outcome }) => [name, outcome]));
+    const outcomes = Object.fromEntries(result.checks().map(({ name, outcome }) => [name, outcome]));
     expect(result.violation).toMatchObject({ code: "expired", certificate: 1 });
     expect(outcomes).toEqual({
       structure: "passed",

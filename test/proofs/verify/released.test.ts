@@ -1,0 +1,11 @@
+import { expect, test } from "vitest";
+import { longLived } from "../../support/long_lived/long_lived.ts";
+
+const PROOFS = 16;
+
+/** A call holds some 50 kB until it is decided. */
+test("a proof that was verified is not held any longer", async () => {
+  const { heap, buffers } = await longLived(new URL("sixteen_proofs.ts", import.meta.url), 150);
+  expect(heap / PROOFS).toBeLessThan(2_000);
+  expect(buffers / PROOFS).toBeLessThan(500);
+});
