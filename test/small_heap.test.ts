@@ -1,0 +1,36 @@
+import { execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+
+const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
+/** Each start of the program says in which process, and with what options. */
+const TELL = "data:text/javascript,console.error(JSON.stringify([process.pid,...process.execArgv]))";
+
+async function startsOf(options: readonly string[], nodeOptions = ""): Promise<string[][]> {
+  const env = { PATH: process.env.PATH, NODE_OPTIONS: nodeOptions };
+  const args = ["--import", TELL, ...options, MAIN, "credits", "show", "--help"];
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { env });
+  expect(stdout).toContain("Usage: deputize credits show");
+  return stderr
+    .trim()
+    .split("\n")
+    .map((line) => (JSON.parse(line) as unknown[]).map(String));
+}
+
+test("a program starts itself again in its own process, with little room for garbage", async () => {
+  const [first, second, ...others] = await startsOf(["--disable-sigusr1"]);
+  expect(others).toEqual([]);
+  expect(second?.[0]).toBe(first?.[0]);
+  const options = ["--max-semi-space-size=8", "--heap-growing-percent=100"];
+  expect(second).toEqual(expect.arrayContaining([...options, "--disable-sigusr1"]));
+});
+
+test.each([
+  ["its options", ["--max-semi-space-size=16"], ""],
+  ["NODE_OPTIONS", [], "--max-semi-space-size=16"],
+] as const)("a size that %s give is left alone", async (_, options, nodeOptions) => {
+  const starts = await startsOf(options, nodeOptions);
+  expect(starts).toHaveLength(1);
+  expect(starts.flat()).not.toContain("--max-semi-space-size=8");
+});
