@@ -14,7 +14,7 @@ export const NO_INSPECTOR = "--disable-sigusr1";
 export const NODE_OPTIONS: readonly string[] = [
   NO_INSPECTOR,
   "--max-semi-space-size=8",
-  "--heap-growing-percent=100",
+  "--heap-growing-percent=40",
 ];
 
 const SHELL = "/bin/sh";

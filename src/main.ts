@@ -4,8 +4,8 @@ import { StartError, WRONG_SETTING } from "./config.ts";
 
 /** MB of new objects before they are looked through; with the 32 of Node, 64 are taken for them. */
 const NEW_OBJECTS = "--max-semi-space-size";
-/** The whole heap is collected when it has doubled, and not when it is four times as large. */
-const GROWTH = "--heap-growing-percent=100";
+/** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
+const GROWTH = "--heap-growing-percent=40";
 
 keepHeapSmall();
 
