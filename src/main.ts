@@ -1,6 +1,5 @@
 import { setFlagsFromString } from "node:v8";
-import { Command, Option } from "commander";
-import { StartError, WRONG_SETTING } from "./config.ts";
+import type { Command } from "commander";
 
 /** MB of new objects before they are looked through; with the 32 of Node, 64 are taken for them. */
 const NEW_OBJECTS = "--max-semi-space-size";
@@ -9,13 +8,19 @@ const GROWTH = "--heap-growing-percent=40";
 
 keepHeapSmall();
 
+// Not before: they would be loaded twice.
+const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
+  import("commander"),
+  import("./config.ts"),
+]);
+
 /**
  * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that
  * a role holds nothing of the others.
  */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 
-const program = new Command("deputize")
+const program = new commander.Command("deputize")
   .description("Lends an AI agent part of a person's authority: issues, keeps and checks delegations.")
   .showHelpAfterError("(deputize --help lists the roles)");
 
@@ -26,7 +31,9 @@ program
   .option("--once", "end after the tour")
   .option("--json", "print one JSON object per step")
   .option("--data <folder>", "where everything is kept", ".deputize")
-  .addOption(new Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"))
+  .addOption(
+    new commander.Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"),
+  )
   .option("--alias <word>", "answer under this word too, besides `service`; may be repeated", collected)
   .option("--kafka", "have a real Kafka carry events, which needs Java 17 or newer")
   .option("--credits <usd>", "US dollars that accounts start with, and that the tour's has at least")

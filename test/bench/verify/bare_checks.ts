@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
-import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
 import { openDatabase } from "../../../src/db/database.ts";
-import { createApp } from "../../../src/http/app.ts";
 import { startServer } from "../../../src/http/exchange/server.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
@@ -15,6 +13,7 @@ import { createRootFinder } from "../../../src/proofs/verify/trusted_roots.ts";
 import { verifyRoute } from "../../../src/proofs/verify/verify_route.ts";
 import { createCertificateMemory } from "../../../src/protocol/verification/certificate_memory.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
+import { createBareApp } from "../../support/bare_app.ts";
 
 /**
  * `verify` as the API has it, up to where the statement is sent: the answer is what the rules say. Nothing is
@@ -43,22 +42,11 @@ const verify = verifyRoute({
   clock,
 });
 
-const app = createApp({
+const app = createBareApp({
   routes: [verify],
-  config: { BASE_URL, SERVICE_WORD: "service", SERVICE_WORD_ALIASES: [], TRUSTED_PROXIES: [] },
-  authenticators: {
-    findApiKey: createApiKeyFinder({ db, clock, url, onError }).find,
-    findSession: never,
-    isServiceAdministrator: () => false,
-    identifyOperator: never,
-    isLeader: never,
-  },
-  idempotency: { once: never, sweep: never, forgetSecrets: never },
-  rates: { take: never, giveBack: never },
-  activity: { run: never },
-  log: pino({ level: "silent" }),
-  clock,
   metrics,
+  baseUrl: BASE_URL,
+  findApiKey: createApiKeyFinder({ db, clock, url, onError }).find,
 });
 await startServer(app, { host: "127.0.0.1", port: Number(PORT) });
 

@@ -1,16 +1,13 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { pino } from "pino";
 import { z } from "zod";
-import { systemClock as clock } from "../../../src/clock.ts";
-import { createApp } from "../../../src/http/app.ts";
 import { startServer } from "../../../src/http/exchange/server.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { route } from "../../../src/route.ts";
+import { createBareApp } from "../../support/bare_app.ts";
 
 /** What each call sends; what is decoded of it takes 20 KiB more. */
 const BODY = Buffer.alloc(16_384, "a");
-const never = () => Promise.reject(new Error("nobody calls here"));
 
 const measured = route({
   id: "measure",
@@ -29,28 +26,7 @@ const measured = route({
   },
 });
 
-const app = createApp({
-  routes: [measured],
-  config: {
-    BASE_URL: "http://127.0.0.1",
-    SERVICE_WORD: "service",
-    SERVICE_WORD_ALIASES: [],
-    TRUSTED_PROXIES: [],
-  },
-  authenticators: {
-    findApiKey: never,
-    findSession: never,
-    isServiceAdministrator: () => false,
-    identifyOperator: never,
-    isLeader: never,
-  },
-  idempotency: { once: never, sweep: never, forgetSecrets: never },
-  rates: { take: never, giveBack: never },
-  activity: { run: never },
-  log: pino({ level: "silent" }),
-  clock,
-  metrics: createMetrics(),
-});
+const app = createBareApp({ routes: [measured], metrics: createMetrics() });
 const { port } = await startServer(app, { host: "127.0.0.1", port: 0 });
 const sockets = Array.from({ length: 16 }, () => connect({ port, host: "127.0.0.1", noDelay: true }));
 const HEAD = Buffer.from(

@@ -1,20 +1,18 @@
-import { PerformanceObserver } from "node:perf_hooks";
+import { constants, PerformanceObserver } from "node:perf_hooks";
 import { getHeapSpaceStatistics } from "node:v8";
 import type { LongLived } from "./long_lived.ts";
 
 const WARM_UP = 300;
 const [, , module = "", times = "0"] = process.argv;
 const collect = globalThis.gc as NodeJS.GCFunction;
-const WHOLE = 4;
 
 const { default: work } = (await import(module)) as { default: () => Promise<unknown> };
 await repeat(WARM_UP);
 await collect({ type: "major", execution: "async" });
 let collected = 0;
 new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) {
-    if ((entry as { detail?: { kind: number } }).detail?.kind === WHOLE) collected += 1;
-  }
+  const kinds = list.getEntries().map((entry) => (entry as { detail?: { kind: number } }).detail?.kind);
+  collected += kinds.filter((kind) => kind === constants.NODE_PERFORMANCE_GC_MAJOR).length;
 }).observe({ entryTypes: ["gc"] });
 const before = held();
 await repeat(Number(times));

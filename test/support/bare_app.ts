@@ -1,0 +1,40 @@
+import type { RequestListener } from "node:http";
+import { pino } from "pino";
+import { systemClock as clock } from "../../src/clock.ts";
+import { createApp } from "../../src/http/app.ts";
+import type { Authenticators } from "../../src/http/request/authenticate.ts";
+import type { Metrics } from "../../src/metrics.ts";
+import type { Route } from "../../src/route.ts";
+
+const never = () => Promise.reject(new Error("nothing here asks for this"));
+
+/** Routes as the API serves them, for callers without or with an API key, and without anything beside. */
+export function createBareApp({
+  routes,
+  metrics,
+  baseUrl = "http://127.0.0.1",
+  findApiKey = never,
+}: {
+  routes: Route[];
+  metrics: Metrics;
+  baseUrl?: string;
+  findApiKey?: Authenticators["findApiKey"];
+}): RequestListener {
+  return createApp({
+    routes,
+    config: { BASE_URL: baseUrl, SERVICE_WORD: "service", SERVICE_WORD_ALIASES: [], TRUSTED_PROXIES: [] },
+    authenticators: {
+      findApiKey,
+      findSession: never,
+      isServiceAdministrator: () => false,
+      identifyOperator: never,
+      isLeader: never,
+    },
+    idempotency: { once: never, sweep: never, forgetSecrets: never },
+    rates: { take: never, giveBack: never },
+    activity: { run: never },
+    log: pino({ level: "silent" }),
+    clock,
+    metrics,
+  });
+}
