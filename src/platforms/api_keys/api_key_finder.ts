@@ -7,10 +7,16 @@ import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { listenForApiKeyChanges } from "./api_key_changes.ts";
 
 const REMEMBERED_SECONDS = 5;
+/** A key in use is read again this long before it is forgotten, so that no call has to wait for that. */
+const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
-type Remembered = { key: KnownKey; until: Date };
+/** From when on it is read again, and when it is forgotten. */
+type Times = { renewAt: Date; until: Date };
+type Remembered = Times & { key: KnownKey };
+/** One that is under way, and what was heard when it began; nothing when nobody listened then. */
+type LookUp = Times & { heard: number | undefined; key: Promise<KnownKey | undefined> };
 
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
@@ -27,8 +33,9 @@ export type ApiKeyFinder = {
 
 /**
  * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds,
- * only while changes are listened for; a change drops the key as soon as it is heard of. `url` opens the
- * connection that listens.
+ * only while changes are listened for; a change drops the key as soon as it is heard of. Calls with one key
+ * at the same time share a look-up, as long as they would be answered from memory had it ended already.
+ * `url` opens the connection that listens.
  */
 export function createApiKeyFinder(deps: {
   db: Database;
@@ -38,6 +45,7 @@ export function createApiKeyFinder(deps: {
 }): ApiKeyFinder {
   const { db, clock } = deps;
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
+  const lookUps = new Map<string, LookUp>();
   let listening = false;
   /** Grows with every change, so that a look-up which began before a change is not remembered after it. */
   let heard = 0;
@@ -64,13 +72,29 @@ export function createApiKeyFinder(deps: {
   async function knownKey(prefix: string): Promise<KnownKey | undefined> {
     const now = clock.now();
     const known = remembered.get(prefix);
-    if (known !== undefined && now < known.until) return known.key;
-    const heardBefore = listening ? heard : undefined;
-    const key = await readKey(db, prefix);
-    if (key !== undefined && listening && heardBefore === heard) {
-      remembered.set(prefix, { key, until: addSeconds(now, REMEMBERED_SECONDS) });
+    if (known === undefined || now >= known.until) return lookUp(prefix, now);
+    // What it finds is remembered; when it fails, the key is forgotten in its time.
+    if (now >= known.renewAt) lookUp(prefix, now).catch(() => {});
+    return known.key;
+  }
+
+  function lookUp(prefix: string, now: Date): Promise<KnownKey | undefined> {
+    const underWay = lookUps.get(prefix);
+    if (underWay !== undefined && underWay.heard === heard && now < underWay.until) return underWay.key;
+    const begun: LookUp = { ...timesFrom(now), heard: listening ? heard : undefined, key: read() };
+    lookUps.set(prefix, begun);
+    return begun.key;
+
+    async function read(): Promise<KnownKey | undefined> {
+      try {
+        const key = await readKey(db, prefix);
+        const { renewAt, until } = begun;
+        if (key !== undefined && begun.heard === heard) remembered.set(prefix, { renewAt, until, key });
+        return key;
+      } finally {
+        if (lookUps.get(prefix) === begun) lookUps.delete(prefix);
+      }
     }
-    return key;
   }
 
   return {
@@ -85,6 +109,11 @@ export function createApiKeyFinder(deps: {
     forget,
     close: () => changes.close(),
   };
+}
+
+function timesFrom(now: Date): Times {
+  const until = addSeconds(now, REMEMBERED_SECONDS);
+  return { renewAt: addSeconds(until, -RENEWED_BEFORE_SECONDS), until };
 }
 
 type KeyRow = {
