@@ -1,12 +1,17 @@
 import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 
-/** MB of new objects before they are looked through; with the 32 of Node, 64 are taken for them. */
-const NEW_OBJECTS = "--max-semi-space-size";
+/** How a process is started, unless somebody has chosen otherwise. */
+const OPTIONS = {
+  /** MB of new objects before they are looked through; with the 32 of Node, 64 are taken for them. */
+  "--max-semi-space-size": 8,
+  /** Threads that collect garbage and compile. More of them take the processor from what calls wait for. */
+  "--v8-pool-size": 1,
+};
 /** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
 const GROWTH = "--heap-growing-percent=40";
 
-keepHeapSmall();
+keepToItself();
 
 // Not before: they would be loaded twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
@@ -248,15 +253,17 @@ try {
   }
 }
 
-/** Starts this program again in its own place with a small heap, unless somebody has chosen its size. */
-function keepHeapSmall(): void {
+/** Starts this program again in its own place with those of the options above that nobody has given. */
+function keepToItself(): void {
   const { execArgv, execPath, argv, execve, env } = process;
-  const isChosen = [...execArgv, env.NODE_OPTIONS ?? ""].some((option) => option.includes(NEW_OBJECTS));
-  if (isChosen || execve === undefined) {
+  const given = [...execArgv, env.NODE_OPTIONS ?? ""];
+  const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
+  if (missing.length === 0 || execve === undefined) {
     setFlagsFromString(GROWTH);
     return;
   }
-  execve(execPath, [execPath, `${NEW_OBJECTS}=8`, GROWTH, ...execArgv, ...argv.slice(1)]);
+  const options = missing.map(([name, value]) => `${name}=${value}`);
+  execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)]);
 }
 
 /** Whether a command's module is of those that develop, which the image does not have. */

@@ -18,19 +18,25 @@ async function startsOf(options: readonly string[], nodeOptions = ""): Promise<s
     .map((line) => (JSON.parse(line) as unknown[]).map(String));
 }
 
-test("a program starts itself again in its own process, with little room for garbage", async () => {
+test("a program starts itself again in its own process, with little room for garbage and one thread for it", async () => {
   const [first, second, ...others] = await startsOf(["--disable-sigusr1"]);
   expect(others).toEqual([]);
   expect(second?.[0]).toBe(first?.[0]);
-  const options = ["--max-semi-space-size=8", "--heap-growing-percent=40"];
+  const options = ["--max-semi-space-size=8", "--v8-pool-size=1", "--heap-growing-percent=40"];
   expect(second).toEqual(expect.arrayContaining([...options, "--disable-sigusr1"]));
 });
 
 test.each([
-  ["its options", ["--max-semi-space-size=16"], ""],
-  ["NODE_OPTIONS", [], "--max-semi-space-size=16"],
-] as const)("a size that %s give is left alone", async (_, options, nodeOptions) => {
+  ["its options", ["--max-semi-space-size=16", "--v8-pool-size=2"], ""],
+  ["NODE_OPTIONS", [], "--max-semi-space-size=16 --v8-pool-size=2"],
+] as const)("what %s give is left alone", async (_, options, nodeOptions) => {
   const starts = await startsOf(options, nodeOptions);
   expect(starts).toHaveLength(1);
   expect(starts.flat()).not.toContain("--max-semi-space-size=8");
+});
+
+test("what is not given is added to what is", async () => {
+  const [, second] = await startsOf([], "--max-semi-space-size=16");
+  expect(second).toContain("--v8-pool-size=1");
+  expect(second).not.toContain("--max-semi-space-size=8");
 });
