@@ -35,6 +35,10 @@ export type FairQueue = {
 };
 
 const TICK_MS = 25;
+/** Calls that waited for too long are refused so many at a time: others do not wait for all of that. */
+const MOST_AT_A_TIME = 8;
+/** Milliseconds between two times. */
+const PAUSE_MS = 2;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
 type Place = { accountId: string; since: number };
@@ -95,19 +99,29 @@ export function createFairQueue(
       if (now - place.since < bounds.longMs) break;
       giveUp(place);
     }
-    for (const [accountId, queue] of queues) {
-      const inTime = queue.findIndex(({ since }) => now - since < bounds.waitMs);
-      drop(accountId, queue.splice(0, inTime === -1 ? queue.length : inTime), "late");
-    }
+    const refused = refuseLate(now);
     startWaiting();
     isTicking = false;
-    keepTicking();
+    keepTicking(refused < MOST_AT_A_TIME ? TICK_MS : PAUSE_MS);
   }
 
-  function keepTicking(): void {
+  /** How many were refused. */
+  function refuseLate(now: number): number {
+    let refused = 0;
+    for (const [accountId, queue] of queues) {
+      const most = queue.slice(0, MOST_AT_A_TIME - refused);
+      const late = most.filter(({ since }) => now - since >= bounds.waitMs);
+      queue.splice(0, late.length);
+      drop(accountId, late, "late");
+      refused += late.length;
+    }
+    return refused;
+  }
+
+  function keepTicking(ms = TICK_MS): void {
     if (isTicking || waiting === 0) return;
     isTicking = true;
-    setTimeout(tick, TICK_MS);
+    setTimeout(tick, ms);
   }
 
   function drop(accountId: string, dropped: readonly Waiting[], refusal: QueueRefusal): void {

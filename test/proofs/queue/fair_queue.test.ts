@@ -129,6 +129,20 @@ describe("a call that cannot be worked on", () => {
     expect([begun, refusals, queue.waiting]).toEqual([["a"], ["late", "late"], 0]);
   });
 
+  test("is refused with a few others at a time, so that calls with a place go on", async () => {
+    const { queue, refusals, calls } = steeredQueue({ places: 1, share: 1, waitMs: 30 });
+    const refused = Promise.all(calls(...Array.from({ length: 100 }, () => "a")).slice(1));
+    let [seen, most] = [0, 0];
+    while (queue.waiting > 0) {
+      await new Promise(setImmediate);
+      most = Math.max(most, refusals.length - seen);
+      seen = refusals.length;
+    }
+    await refused;
+    expect(refusals).toHaveLength(99);
+    expect(most).toBeLessThanOrEqual(8);
+  });
+
   test("is refused at once when as many wait as may, and its account has the most of them", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: 1, most: 3 });
     start("a", "a", "a", "b");
@@ -157,7 +171,14 @@ describe("a call that cannot be worked on", () => {
 test("nothing is lost or left behind under calls of many accounts that end, fail and step aside", async () => {
   const places = 5;
   let [most, running] = [0, 0];
-  const queue = createFairQueue({ places, share: 2, waitMs: LONG_MS, most: 10_000, longMs: LONG_MS });
+  const queue = createFairQueue({
+    places,
+    share: 2,
+
+    waitMs: LONG_MS,
+    most: 10_000,
+    longMs: LONG_MS,
+  });
   const one = (n: number) =>
     queue.run(`account ${n % 7}`, async (stepAside) => {
       running += 1;
