@@ -33,7 +33,11 @@ type RunningRole = {
 /** Serves the HTTP API until a signal ends it. */
 export async function runApi(): Promise<void> {
   const config = readApiConfig();
-  const { startApi } = await import("./api.ts");
+  const [{ startApi }, { havePoolGiveWay }] = await Promise.all([
+    import("./api.ts"),
+    import("./proofs/queue/pool_threads.ts"),
+  ]);
+  await havePoolGiveWay();
   await run("api", config, async ({ log, metrics }) =>
     startApi({ config, clock: systemClock, log, metrics, version: await readVersion() }),
   );

@@ -6,6 +6,7 @@ import { must, type Visitor } from "../specification/visitor.ts";
 import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 import { roundBudget } from "../support/round_budget.ts";
+import { nicenessOfThreads } from "../support/threads.ts";
 import { openShop } from "./shop.ts";
 
 /**
@@ -76,6 +77,11 @@ async function race(name: string, rounds: number, raced: Map<string, number>): P
     }
   }
 }
+
+test("an API process answers calls before it checks the next signatures", () => {
+  const pool = nicenessOfThreads(second.pid as number).filter(({ name }) => name === "libuv-worker");
+  expect(new Set(pool.map(({ niceness }) => niceness))).toEqual(new Set([10]));
+});
 
 test(`under load on two API processes no allow is seen after a revocation has answered, in up to ${ROUNDS} rounds`, {
   timeout: 3_600_000,
