@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -54,4 +55,15 @@ export async function startApiProcess(
     spawned: () => {},
   });
   return { port: Number(env.PORT), pid: running.pid, stop: () => running.stop() };
+}
+
+/** The options of Node that a running process of this machine was started with. */
+export function nodeOptionsOf(pid: number): string {
+  const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+  return args
+    .slice(
+      0,
+      args.findIndex((arg) => !arg.startsWith("--")),
+    )
+    .join(" ");
 }

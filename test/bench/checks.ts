@@ -17,7 +17,7 @@ await withBenchDatabase({}, async (database) => {
   // Rows of the history are handed on then, which is what an event of a decision costs.
   await database.pool.query("update event_way set way = 'kafka'");
   const record = await measureAgainst(database, {
-    command: `exec '${process.execPath}' '${BARE_CHECKS}'`,
+    command: `exec '${process.execPath}' $API_NODE_OPTIONS '${BARE_CHECKS}'`,
     ours: "kept",
     theirs: "bare",
     connections: CONNECTIONS,

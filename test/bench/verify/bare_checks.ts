@@ -8,6 +8,7 @@ import type { DecisionItem, DecisionOutcome } from "../../../src/proofs/decide/d
 import { createChallengeKeys } from "../../../src/proofs/present/challenge_keys.ts";
 import { createProofRefResolver } from "../../../src/proofs/present/proof_ref.ts";
 import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";
+import { havePoolGiveWay } from "../../../src/proofs/queue/pool_threads.ts";
 import { createRefusals } from "../../../src/proofs/verify/refused_proofs.ts";
 import { createRootFinder } from "../../../src/proofs/verify/trusted_roots.ts";
 import { verifyRoute } from "../../../src/proofs/verify/verify_route.ts";
@@ -48,6 +49,7 @@ const app = createBareApp({
   baseUrl: BASE_URL,
   findApiKey: createApiKeyFinder({ db, clock, url, onError }).find,
 });
+await havePoolGiveWay();
 await startServer(app, { host: "127.0.0.1", port: Number(PORT) });
 
 function outcomeOf(item: DecisionItem): DecisionOutcome {

@@ -1,4 +1,4 @@
-import { apiEnvironment, startApiProcess } from "../api_process.ts";
+import { apiEnvironment, nodeOptionsOf, startApiProcess } from "../api_process.ts";
 import type { BenchDatabase } from "../database.ts";
 import { type FigureRecord, recordRounds } from "../results/record.ts";
 import { measureLoad } from "./load.ts";
@@ -7,7 +7,7 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./proofs.ts";
 
 /** What our decisions are held against, and the names that the figures of both get. */
 export type Against = {
-  /** Starts the other server, as `startPeer` takes it. */
+  /** Starts the other server, as `startPeer` takes it. `API_NODE_OPTIONS` has what the API's Node was given. */
   command: string;
   ours: string;
   theirs: string;
@@ -25,7 +25,8 @@ export async function measureAgainst(
   const api = await startApiProcess(folder, url, verifiers.sealingKey);
   try {
     const env = await apiEnvironment(folder, url, verifiers.sealingKey);
-    const peer = await startPeer(command, env, folder);
+    const given = { API_NODE_OPTIONS: nodeOptionsOf(api.pid) };
+    const peer = await startPeer(command, { ...env, ...given }, folder);
     const servers = { [ours]: api.port, [theirs]: Number(env.PORT) };
     try {
       return await recordRounds(turns.rounds, (record) =>
