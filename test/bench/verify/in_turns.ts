@@ -7,7 +7,7 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./proofs.ts";
 
 /** What our decisions are held against, and the names that the figures of both get. */
 export type Against = {
-  /** Starts the other server, as `startPeer` takes it. `API_NODE_OPTIONS` has the options of the API's Node. */
+  /** Starts the other server, as `startPeer` takes it. `API_NODE_OPTIONS` has the options of our Node. */
   command: string;
   ours: string;
   theirs: string;

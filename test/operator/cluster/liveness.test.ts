@@ -1,5 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, test } from "vitest";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setImmediate as immediate } from "node:timers/promises";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { createLiveness, type Liveness } from "../../../src/operator/cluster/liveness.ts";
 
 const LIMITS = { silentMs: 1_000, answeredMs: 1_000, lagMs: 100 };
@@ -45,11 +46,14 @@ describe("an operator in a cluster is alive", () => {
   });
 
   test("not after its event loop was blocked", async () => {
-    liveness = createLiveness(() => [], LIMITS);
-    await sleep(150);
+    const delay = monitorEventLoopDelay({ resolution: 100 });
+    liveness = createLiveness(() => [], LIMITS, delay);
+    await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0));
     const end = performance.now() + 800;
     while (performance.now() < end);
-    await sleep(1);
+    // Timers run between two immediates, so that the loop has taken its sample.
+    await immediate();
+    await immediate();
     expect(liveness.isAlive()).toBe(false);
   });
 });
