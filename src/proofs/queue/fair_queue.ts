@@ -24,9 +24,9 @@ export type StepAside = () => void;
 /** Has calls wait for each other, accounts by turns. */
 export type FairQueue = {
   /**
-   * What `work` gives, which begins once there is a place. Throws `unavailable`, with `Retry-After`, when it
-   * was not begun within `waitMs`, or when `most` wait. The account with the most waiting gives up its newest
-   * for a call of an account with fewer.
+   * What `work` gives, which begins once there is a place. Throws `unavailable`, with `Retry-After`, when
+   * there was none within `waitMs`, a little later when many are late, or when `most` wait. The account with
+   * the most waiting gives up its newest for a call of an account with fewer.
    */
   run<T>(accountId: string, work: (stepAside: StepAside) => Promise<T>): Promise<T>;
   /** Calls that have a place. */
@@ -35,10 +35,15 @@ export type FairQueue = {
 };
 
 const TICK_MS = 25;
-/** Calls that waited for too long are refused so many at a time: others do not wait for all of that. */
-const MOST_AT_A_TIME = 8;
+/**
+ * Calls that waited for too long are refused so many at a time, which others wait for: the most when there
+ * are so many late ones that it would take too long otherwise.
+ */
+const AT_A_TIME = { least: 8, most: 64 };
 /** Milliseconds between two times. */
 const PAUSE_MS = 2;
+/** In which as many are refused as are late. */
+const SPREAD_MS = 250;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
 type Place = { accountId: string; since: number };
@@ -59,6 +64,7 @@ export function createFairQueue(
   const recent = createRecentAccounts();
   let waiting = 0;
   let isTicking = false;
+  let tickedAt = performance.now();
 
   function take(accountId: string): Place {
     const place = { accountId, since: performance.now() };
@@ -80,16 +86,23 @@ export function createFairQueue(
     return (held.get(accountId) ?? 0) < bounds.share || recent.isAlone(accountId);
   }
 
+  /** How many of a queue are late: its first ones. Whoever sent them may have gone, so none is begun. */
+  function lateIn(queue: readonly Waiting[], now: number): number {
+    const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
+    return first === -1 ? queue.length : first;
+  }
+
   /** Whose turn it was comes last, and is met again as long as there are places. */
-  function startWaiting(): void {
+  function startWaiting(now = performance.now()): void {
     for (const [accountId, queue] of queues) {
       if (places.size >= bounds.places) return;
       if (!hasPlaceFor(accountId)) continue;
+      const [next] = queue.splice(lateIn(queue, now), 1);
+      if (next === undefined) continue;
       queues.delete(accountId);
-      const next = queue.shift();
       if (queue.length > 0) queues.set(accountId, queue);
       waiting -= 1;
-      next?.start();
+      next.start();
     }
   }
 
@@ -99,23 +112,27 @@ export function createFairQueue(
       if (now - place.since < bounds.longMs) break;
       giveUp(place);
     }
-    const refused = refuseLate(now);
-    startWaiting();
+    const isDone = refuseLate(now, Math.min(TICK_MS, now - tickedAt));
+    tickedAt = now;
+    startWaiting(now);
     isTicking = false;
-    keepTicking(refused < MOST_AT_A_TIME ? TICK_MS : PAUSE_MS);
+    keepTicking(isDone ? TICK_MS : PAUSE_MS);
   }
 
-  /** How many were refused. */
-  function refuseLate(now: number): number {
+  /** Refuses of each account the same part of those that are late. Whether these were all. */
+  function refuseLate(now: number, passedMs: number): boolean {
+    const late = [...queues].map(([accountId, queue]) => ({ accountId, queue, count: lateIn(queue, now) }));
+    const all = late.reduce((sum, { count }) => sum + count, 0);
+    const wanted = Math.max(AT_A_TIME.least, Math.ceil((all * passedMs) / SPREAD_MS));
+    const part = Math.min(1, Math.min(AT_A_TIME.most, wanted) / all);
     let refused = 0;
-    for (const [accountId, queue] of queues) {
-      const most = queue.slice(0, MOST_AT_A_TIME - refused);
-      const late = most.filter(({ since }) => now - since >= bounds.waitMs);
-      queue.splice(0, late.length);
-      drop(accountId, late, "late");
-      refused += late.length;
+    for (const { accountId, queue, count } of late) {
+      if (refused >= AT_A_TIME.most) break;
+      const own = Math.ceil(count * part);
+      drop(accountId, queue.splice(0, own), "late");
+      refused += own;
     }
-    return refused;
+    return refused === all;
   }
 
   function keepTicking(ms = TICK_MS): void {

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { ApiError } from "../../../src/errors.ts";
 import {
   createFairQueue,
@@ -131,7 +131,7 @@ describe("a call that cannot be worked on", () => {
 
   test("is refused with a few others at a time, so that calls with a place go on", async () => {
     const { queue, refusals, calls } = steeredQueue({ places: 1, share: 1, waitMs: 30 });
-    const refused = Promise.all(calls(...Array.from({ length: 100 }, () => "a")).slice(1));
+    const refused = Promise.all(calls(...Array.from({ length: 60 }, () => "a")).slice(1));
     let [seen, most] = [0, 0];
     while (queue.waiting > 0) {
       await new Promise(setImmediate);
@@ -139,8 +139,59 @@ describe("a call that cannot be worked on", () => {
       seen = refusals.length;
     }
     await refused;
-    expect(refusals).toHaveLength(99);
+    expect(refusals).toHaveLength(59);
     expect(most).toBeLessThanOrEqual(8);
+  });
+
+  describe("with a clock of the test's", () => {
+    beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "performance"] }));
+    afterEach(() => void vi.useRealTimers());
+
+    test("is not begun any more once it has waited, though a place is free before it is refused", async () => {
+      const { queue, begun, refusals, calls, endNext } = steeredQueue({
+        places: 1,
+        share: 1,
+        waitMs: 1_010,
+      });
+      const [, late] = calls("a", "a");
+      await vi.advanceTimersByTimeAsync(1_015);
+      const [after] = calls("a");
+      await endNext();
+      await endNext();
+      expect([await after, begun, refusals, queue.waiting]).toEqual(["a done", ["a", "a"], [], 1]);
+      await vi.advanceTimersByTimeAsync(10);
+      expect([await late, refusals]).toEqual(["unavailable 1", ["late"]]);
+    });
+
+    /** Refuses all but the first call of these accounts; how long it took, and the most in 2 milliseconds. */
+    async function refuseAll(accounts: readonly string[]) {
+      const { queue, refusals, start } = steeredQueue({ places: 1, share: 1, waitMs: 1_000, most: 4_096 });
+      start(...accounts);
+      await vi.advanceTimersByTimeAsync(999);
+      expect(refusals).toEqual([]);
+      let [ms, most] = [999, 0];
+      for (; queue.waiting > 0; ms += 2) {
+        const before = refusals.length;
+        await vi.advanceTimersByTimeAsync(2);
+        most = Math.max(most, refusals.length - before);
+      }
+      return { ms, most };
+    }
+
+    test("is refused among thousands within two thirds of a second, 64 of them at a time at most", async () => {
+      const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, () => "a"));
+      expect(ms).toBeLessThan(1_667);
+      expect([most > 8, most <= 64]).toEqual([true, true]);
+    });
+
+    test("does not wait for the refusals of an account with more", async () => {
+      const { queue, calls, start } = steeredQueue({ places: 1, share: 1, waitMs: 1_000, most: 4_096 });
+      start(...Array.from({ length: 4_000 }, () => "a"));
+      const [other] = calls("b");
+      await vi.advanceTimersByTimeAsync(1_030);
+      expect(await other).toBe("unavailable 1");
+      expect(queue.waiting).toBeGreaterThan(3_000);
+    });
   });
 
   test("is refused at once when as many wait as may, and its account has the most of them", async () => {
@@ -174,7 +225,6 @@ test("nothing is lost or left behind under calls of many accounts that end, fail
   const queue = createFairQueue({
     places,
     share: 2,
-
     waitMs: LONG_MS,
     most: 10_000,
     longMs: LONG_MS,
