@@ -10,13 +10,19 @@ const REMEMBERED_SECONDS = 5;
 /** A key in use is read again this long before it is forgotten, so that no call has to wait for that. */
 const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
+/** For how long after its beginning calls join a look-up: one that hangs is not everybody's. */
+const JOINED_SECONDS = 0.25;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
 /** From when on it is read again, and when it is forgotten. */
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
 /** One that is under way, and what was heard when it began; nothing when nobody listened then. */
-type LookUp = Times & { heard: number | undefined; key: Promise<KnownKey | undefined> };
+type LookUp = Times & {
+  joinedUntil: Date;
+  heard: number | undefined;
+  key: Promise<KnownKey | undefined>;
+};
 
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
@@ -34,7 +40,8 @@ export type ApiKeyFinder = {
 /**
  * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds,
  * only while changes are listened for; a change drops the key as soon as it is heard of. Calls with one key
- * at the same time share a look-up, as long as they would be answered from memory had it ended already.
+ * at the same time share a look-up. When that fails, or a change is heard before it ends, who joined looks
+ * the key up once more.
  * `url` opens the connection that listens.
  */
 export function createApiKeyFinder(deps: {
@@ -74,16 +81,30 @@ export function createApiKeyFinder(deps: {
     const known = remembered.get(prefix);
     if (known === undefined || now >= known.until) return lookUp(prefix, now);
     // What it finds is remembered; when it fails, the key is forgotten in its time.
-    if (now >= known.renewAt) lookUp(prefix, now).catch(() => {});
+    if (now >= known.renewAt && !lookUps.has(prefix)) begin(prefix, now).key.catch(() => {});
     return known.key;
   }
 
-  function lookUp(prefix: string, now: Date): Promise<KnownKey | undefined> {
+  async function lookUp(prefix: string, now: Date, isAgain = false): Promise<KnownKey | undefined> {
     const underWay = lookUps.get(prefix);
-    if (underWay !== undefined && underWay.heard === heard && now < underWay.until) return underWay.key;
-    const begun: LookUp = { ...timesFrom(now), heard: listening ? heard : undefined, key: read() };
+    if (underWay === undefined || underWay.heard !== heard || now >= underWay.joinedUntil) {
+      return begin(prefix, now).key;
+    }
+    if (isAgain) return underWay.key;
+    const [joined] = await Promise.allSettled([underWay.key]);
+    if (joined.status === "fulfilled" && underWay.heard === heard) return joined.value;
+    return lookUp(prefix, clock.now(), true);
+  }
+
+  function begin(prefix: string, now: Date): LookUp {
+    const begun: LookUp = {
+      ...timesFrom(now),
+      joinedUntil: addSeconds(now, JOINED_SECONDS),
+      heard: listening ? heard : undefined,
+      key: read(),
+    };
     lookUps.set(prefix, begun);
-    return begun.key;
+    return begun;
 
     async function read(): Promise<KnownKey | undefined> {
       try {

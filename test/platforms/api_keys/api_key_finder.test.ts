@@ -183,7 +183,8 @@ describe("remembering keys", () => {
     const forged = finder.find(`${apiKey.slice(0, 13)}${newApiKey().apiKey.slice(13)}`);
     await held.reached();
     held.release();
-    expect(new Set((await Promise.all(calls)).map((caller) => caller?.keyPrefix)).size).toBe(1);
+    const prefixes = (await Promise.all(calls)).map((caller) => caller?.keyPrefix);
+    expect(new Set(prefixes)).toEqual(new Set([apiKey.slice(0, 12)]));
     expect(await forged).toBeUndefined();
     expect(held.lookups()).toBe(before + 1);
   });
@@ -198,14 +199,48 @@ describe("remembering keys", () => {
     const early = finder.find(platform.apiKey);
     await held.reached();
     await rotate(platform, 0);
-    await sleep(300);
+    finder.forget([]);
     const late = finder.find(platform.apiKey);
     held.release();
     expect(await early).toBeDefined();
     expect(await late).toBeUndefined();
   });
 
-  test("a call does not share a look-up that takes longer than a key is remembered", async () => {
+  test("a call looks again when a change was heard while it shared a look-up", async () => {
+    const platform = await newPlatform();
+    const held = holdingDatabase();
+    const finder = createFinder(held.db);
+    await remembers(finder, held.lookups, platform.apiKey);
+    api.clock.advance(6);
+    held.hold();
+    const early = finder.find(platform.apiKey);
+    await held.reached();
+    await rotate(platform, 0);
+    const joined = finder.find(platform.apiKey);
+    finder.forget([]);
+    held.release();
+    expect(await early).toBeDefined();
+    expect(await joined).toBeUndefined();
+  });
+
+  test("a call that shared a look-up which failed looks once more, with all others that did", async () => {
+    const { apiKey } = await newPlatform();
+    const held = holdingDatabase();
+    const finder = createFinder(held.db);
+    await remembers(finder, held.lookups, apiKey);
+    api.clock.advance(6);
+    const before = held.lookups();
+    held.hold();
+    const [first, ...joined] = Array.from({ length: 20 }, () => finder.find(apiKey));
+    await held.reached();
+    held.release(new Error("the connection is lost"));
+    await expect(first).rejects.toThrow("the connection is lost");
+    const callers = await Promise.all(joined);
+    expect(callers.every((caller) => caller?.keyPrefix === apiKey.slice(0, 12))).toBe(true);
+    expect(held.lookups()).toBe(before + 2);
+  });
+
+  test("a call does not share a look-up that has taken a quarter of a second", async () => {
     const { apiKey } = await newPlatform();
     const held = holdingDatabase();
     const finder = createFinder(held.db);
@@ -214,7 +249,7 @@ describe("remembering keys", () => {
     held.hold();
     const before = held.lookups();
     const calls = [finder.find(apiKey)];
-    api.clock.advance(4.999);
+    api.clock.advance(0.249);
     calls.push(finder.find(apiKey));
     expect(held.lookups()).toBe(before + 1);
     api.clock.advance(0.001);
@@ -222,6 +257,26 @@ describe("remembering keys", () => {
     expect(held.lookups()).toBe(before + 2);
     held.release();
     await Promise.all(calls);
+  });
+
+  test("a key that cannot be read again is remembered until its end, and a failure never", async () => {
+    const { apiKey } = await newPlatform();
+    const held = holdingDatabase();
+    const finder = createFinder(held.db);
+    await remembers(finder, held.lookups, apiKey);
+    api.clock.advance(6);
+    await finder.find(apiKey);
+    held.hold();
+    api.clock.advance(4.9);
+    expect(await finder.find(apiKey)).toBeDefined();
+    await held.reached();
+    held.release(new Error("the connection is lost"));
+    await sleep(10);
+    const before = held.lookups();
+    api.clock.advance(0.1);
+    expect(await finder.find(apiKey)).toBeDefined();
+    expect(held.lookups()).toBe(before + 1);
+    expect(await remembersNow(finder, held.lookups, apiKey)).toBe(true);
   });
 
   test("compares the secret also of a remembered key", async () => {
@@ -340,8 +395,10 @@ function holdingDatabase() {
       reached = Promise.withResolvers();
     },
     reached: () => reached.promise,
-    release() {
-      gate?.resolve();
+    /** Answers, or fails with an error. */
+    release(error?: Error) {
+      if (error === undefined) gate?.resolve();
+      else gate?.reject(error);
       gate = undefined;
     },
   };
