@@ -47,9 +47,10 @@ describe("an operator in a cluster is alive", () => {
 
   test("not after its event loop was blocked", async () => {
     const delay = monitorEventLoopDelay({ resolution: 100 });
-    liveness = createLiveness(() => [], LIMITS, delay);
+    // A loop that does nothing shows the resolution, 100 ms.
+    liveness = createLiveness(() => [], { ...LIMITS, lagMs: 400 }, delay);
     await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0));
-    const end = performance.now() + 800;
+    const end = performance.now() + 2_000;
     while (performance.now() < end);
     // Timers run between two immediates, so that the loop has taken its sample.
     await immediate();
