@@ -256,7 +256,8 @@ try {
 /** Starts this program again in its own place with those of the options above that nobody has given. */
 function keepToItself(): void {
   const { execArgv, execPath, argv, execve, env } = process;
-  const given = [...execArgv, env.NODE_OPTIONS ?? ""];
+  // The engine takes its options with underscores, too.
+  const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
   const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
   if (missing.length === 0 || execve === undefined) {
     setFlagsFromString(GROWTH);

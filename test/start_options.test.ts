@@ -29,6 +29,7 @@ test("a program starts itself again in its own process, with little room for gar
 test.each([
   ["its options", ["--max-semi-space-size=16", "--v8-pool-size=2"], ""],
   ["NODE_OPTIONS", [], "--max-semi-space-size=16 --v8-pool-size=2"],
+  ["options with underscores", ["--v8_pool_size=2"], "--max_semi_space_size=16"],
 ] as const)("what %s give is left alone", async (_, options, nodeOptions) => {
   const starts = await startsOf(options, nodeOptions);
   expect(starts).toHaveLength(1);

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { getPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -7,21 +8,34 @@ import type { nicenessOfThreads } from "../../support/threads.ts";
 const MODULE = fileURLToPath(new URL("../../../src/proofs/queue/pool_threads.ts", import.meta.url));
 const THREADS = fileURLToPath(new URL("../../support/threads.ts", import.meta.url));
 
-test("the pool's threads give way to the main thread, and no other thread does", async () => {
+/** Of the threads of a process whose pool was told to give way: of the pool's, and of all others. */
+async function nicenessBy(...command: string[]) {
   const script = `
     const { havePoolGiveWay } = await import(${JSON.stringify(MODULE)});
     const { nicenessOfThreads } = await import(${JSON.stringify(THREADS)});
-    const before = nicenessOfThreads(process.pid);
     await havePoolGiveWay();
-    console.log(JSON.stringify([before, nicenessOfThreads(process.pid)]));`;
-  const args = ["--input-type=module", "--eval", script];
+    await (await import("node:fs/promises")).stat("/");
+    console.log(JSON.stringify(nicenessOfThreads(process.pid)));`;
+  const [file = "", ...args] = [...command, process.execPath, "--input-type=module", "--eval", script];
   const env = { ...process.env, UV_THREADPOOL_SIZE: "3" };
-  const { stdout } = await promisify(execFile)(process.execPath, args, { env });
-  const [before, after] = JSON.parse(stdout) as ReturnType<typeof nicenessOfThreads>[];
-  expect(before?.every(({ niceness }) => niceness === 0)).toBe(true);
-  const pool = after?.filter(({ name }) => name === "libuv-worker");
-  expect(pool?.map(({ niceness }) => niceness)).toEqual([10, 10, 10]);
-  const others = after?.filter(({ name }) => name !== "libuv-worker");
-  expect(others?.length).toBeGreaterThan(0);
-  expect(others?.every(({ niceness }) => niceness === 0)).toBe(true);
+  const { stdout } = await promisify(execFile)(file, args, { env });
+  const threads = JSON.parse(stdout) as ReturnType<typeof nicenessOfThreads>;
+  const of = (isPool: boolean) =>
+    threads.filter(({ name }) => (name === "libuv-worker") === isPool).map(({ niceness }) => niceness);
+  return { pool: of(true), others: new Set(of(false)) };
+}
+
+test("the pool's threads give way to the main thread, and no other thread does", async () => {
+  const own = getPriority();
+  const nicer = Math.min(19, own + 10);
+  expect(await nicenessBy()).toEqual({ pool: [nicer, nicer, nicer], others: new Set([own]) });
+});
+
+test("they give way as far as the system has it, where the whole process gives way", async () => {
+  expect(await nicenessBy("nice", "-n", "15")).toMatchObject({ pool: [19, 19, 19] });
+});
+
+test("they keep their place on one core, which they share with the main thread", async () => {
+  const own = getPriority();
+  expect(await nicenessBy("taskset", "-c", "0")).toEqual({ pool: [own, own, own], others: new Set([own]) });
 });
