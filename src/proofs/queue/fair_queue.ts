@@ -43,7 +43,7 @@ const AT_A_TIME = { least: 8, most: 64 };
 /** Milliseconds between two times. */
 const PAUSE_MS = 2;
 /** In which as many are refused as are late. */
-const SPREAD_MS = 250;
+const SPREAD_MS = 100;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
 type Place = { accountId: string; since: number };
