@@ -50,6 +50,15 @@ async function warmFinder(key: string): Promise<{ finder: ApiKeyFinder; lookups:
   return { finder, lookups };
 }
 
+/** A finder that listens and knew `key`, which it has to read again, with the database that it reads. */
+async function finderThatForgot(key: string) {
+  const held = holdingDatabase();
+  const finder = createFinder(held.db);
+  await remembers(finder, held.lookups, key);
+  api.clock.advance(6);
+  return { finder, held };
+}
+
 /** Waits until a look-up is answered from memory. */
 async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
   await expect.poll(() => remembersNow(finder, lookups, key), { timeout: 20_000, interval: 20 }).toBe(true);
@@ -154,10 +163,7 @@ describe("remembering keys", () => {
 
   test("reads a key in use again before it is forgotten, and has no call wait for that", async () => {
     const { apiKey } = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(apiKey);
     await finder.find(apiKey);
     const before = held.lookups();
     held.hold();
@@ -173,10 +179,7 @@ describe("remembering keys", () => {
 
   test("asks once for calls that come at the same time", async () => {
     const { apiKey } = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(apiKey);
     const before = held.lookups();
     held.hold();
     const calls = Array.from({ length: 100 }, () => finder.find(apiKey));
@@ -191,10 +194,7 @@ describe("remembering keys", () => {
 
   test("a call does not share a look-up that began before a change that was heard", async () => {
     const platform = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, platform.apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(platform.apiKey);
     held.hold();
     const early = finder.find(platform.apiKey);
     await held.reached();
@@ -208,10 +208,7 @@ describe("remembering keys", () => {
 
   test("a call looks again when a change was heard while it shared a look-up", async () => {
     const platform = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, platform.apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(platform.apiKey);
     held.hold();
     const early = finder.find(platform.apiKey);
     await held.reached();
@@ -225,10 +222,7 @@ describe("remembering keys", () => {
 
   test("a call that shared a look-up which failed looks once more, with all others that did", async () => {
     const { apiKey } = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(apiKey);
     const before = held.lookups();
     held.hold();
     const [first, ...joined] = Array.from({ length: 20 }, () => finder.find(apiKey));
@@ -242,10 +236,7 @@ describe("remembering keys", () => {
 
   test("a call does not share a look-up that has taken a quarter of a second", async () => {
     const { apiKey } = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(apiKey);
     held.hold();
     const before = held.lookups();
     const calls = [finder.find(apiKey)];
@@ -261,10 +252,7 @@ describe("remembering keys", () => {
 
   test("a key that cannot be read again is remembered until its end, and a failure never", async () => {
     const { apiKey } = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, apiKey);
-    api.clock.advance(6);
+    const { finder, held } = await finderThatForgot(apiKey);
     await finder.find(apiKey);
     held.hold();
     api.clock.advance(4.9);
@@ -305,10 +293,7 @@ describe("remembering keys", () => {
 
   test("does not remember what was read before a change that was heard meanwhile", async () => {
     const platform = await newPlatform();
-    const held = holdingDatabase();
-    const finder = createFinder(held.db);
-    await remembers(finder, held.lookups, platform.apiKey);
-    api.clock.advance(10);
+    const { finder, held } = await finderThatForgot(platform.apiKey);
     held.hold();
     const slow = finder.find(platform.apiKey);
     await held.reached();

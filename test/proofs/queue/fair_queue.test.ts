@@ -178,11 +178,17 @@ describe("a call that cannot be worked on", () => {
       return { ms, most };
     }
 
-    test("is refused among thousands within two thirds of a second, 64 of them at a time at most", async () => {
-      const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, () => "a"));
-      expect(ms).toBeLessThan(1_667);
-      expect([most > 8, most <= 64]).toEqual([true, true]);
-    });
+    test.each([
+      ["one account", () => "a"],
+      ["an account each", (_: unknown, n: number) => `account ${n}`],
+    ])(
+      "is refused among thousands of %s within two thirds of a second, 64 at a time",
+      async (_, accountOf) => {
+        const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
+        expect(ms).toBeLessThan(1_667);
+        expect([most > 8, most <= 64]).toEqual([true, true]);
+      },
+    );
 
     test("does not wait for the refusals of an account with more", async () => {
       const { queue, calls, start } = steeredQueue({ places: 1, share: 1, waitMs: 1_000, most: 4_096 });

@@ -8,7 +8,10 @@ import type { nicenessOfThreads } from "../../support/threads.ts";
 const MODULE = fileURLToPath(new URL("../../../src/proofs/queue/pool_threads.ts", import.meta.url));
 const THREADS = fileURLToPath(new URL("../../support/threads.ts", import.meta.url));
 
-/** Of the threads of a process whose pool was told to give way: of the pool's, and of all others. */
+/**
+ * Of the threads of a process whose pool was told to give way: of the pool's, which are begun by its first
+ * work, and of all others.
+ */
 async function nicenessBy(...command: string[]) {
   const script = `
     const { havePoolGiveWay } = await import(${JSON.stringify(MODULE)});
