@@ -212,8 +212,8 @@ describe("remembering keys", () => {
     held.hold();
     const early = finder.find(platform.apiKey);
     await held.reached();
-    await rotate(platform, 0);
     const joined = finder.find(platform.apiKey);
+    await rotate(platform, 0);
     finder.forget([]);
     held.release();
     expect(await early).toBeDefined();
