@@ -8,6 +8,8 @@ const OPTIONS = {
   /** Threads that collect garbage and compile. More of them take the processor from what calls wait for. */
   "--v8-pool-size": 1,
 };
+/** Parts of the system's heap. Each of them keeps for itself what is freed, and one a thread are many. */
+const ARENAS = { MALLOC_ARENA_MAX: "2" };
 /** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
 const GROWTH = "--heap-growing-percent=40";
 
@@ -253,18 +255,19 @@ try {
   }
 }
 
-/** Starts this program again in its own place with those of the options above that nobody has given. */
+/** Starts this program again in its own place with what of the above nobody has given. */
 function keepToItself(): void {
   const { execArgv, execPath, argv, execve, env } = process;
   // The engine takes its options with underscores, too.
   const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
   const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
-  if (missing.length === 0 || execve === undefined) {
+  const isGiven = missing.length === 0 && env.MALLOC_ARENA_MAX !== undefined;
+  if (isGiven || execve === undefined) {
     setFlagsFromString(GROWTH);
     return;
   }
   const options = missing.map(([name, value]) => `${name}=${value}`);
-  execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)]);
+  execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], { ...ARENAS, ...env });
 }
 
 /** Whether a command's module is of those that develop, which the image does not have. */

@@ -4,11 +4,16 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 
 const MAIN = fileURLToPath(new URL("../src/main.ts", import.meta.url));
-/** Each start of the program says in which process, and with what options. */
-const TELL = "data:text/javascript,console.error(JSON.stringify([process.pid,...process.execArgv]))";
+/** Each start of the program says in which process, with what arenas, and with what options. */
+const TELL =
+  "data:text/javascript," +
+  "console.error(JSON.stringify([process.pid,process.env.MALLOC_ARENA_MAX,...process.execArgv]))";
 
-async function startsOf(options: readonly string[], nodeOptions = ""): Promise<string[][]> {
-  const env = { PATH: process.env.PATH, NODE_OPTIONS: nodeOptions };
+async function startsOf(
+  options: readonly string[],
+  environment: Record<string, string> = {},
+): Promise<string[][]> {
+  const env = { PATH: process.env.PATH, ...environment };
   const args = ["--import", TELL, ...options, MAIN, "credits", "show", "--help"];
   const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { env });
   expect(stdout).toContain("Usage: deputize credits show");
@@ -24,6 +29,7 @@ test("a program starts itself again in its own process, with little room for gar
   expect(second?.[0]).toBe(first?.[0]);
   const options = ["--max-semi-space-size=8", "--v8-pool-size=1", "--heap-growing-percent=40"];
   expect(second).toEqual(expect.arrayContaining([...options, "--disable-sigusr1"]));
+  expect(second?.[1]).toBe("2");
 });
 
 test.each([
@@ -31,13 +37,23 @@ test.each([
   ["NODE_OPTIONS", [], "--max-semi-space-size=16 --v8-pool-size=2"],
   ["options with underscores", ["--v8_pool_size=2"], "--max_semi_space_size=16"],
 ] as const)("what %s give is left alone", async (_, options, nodeOptions) => {
-  const starts = await startsOf(options, nodeOptions);
+  const starts = await startsOf(options, { NODE_OPTIONS: nodeOptions, MALLOC_ARENA_MAX: "8" });
   expect(starts).toHaveLength(1);
   expect(starts.flat()).not.toContain("--max-semi-space-size=8");
 });
 
 test("what is not given is added to what is", async () => {
-  const [, second] = await startsOf([], "--max-semi-space-size=16");
+  const [, second] = await startsOf([], { NODE_OPTIONS: "--max-semi-space-size=16", MALLOC_ARENA_MAX: "8" });
   expect(second).toContain("--v8-pool-size=1");
   expect(second).not.toContain("--max-semi-space-size=8");
+  expect(second?.[1]).toBe("8");
+});
+
+test("a program that was given all options but the arenas gets these", async () => {
+  const options = ["--max-semi-space-size=16", "--v8-pool-size=2"];
+  const [first, second, ...others] = await startsOf(options);
+  expect(others).toEqual([]);
+  expect(first?.[1]).toBe("null");
+  expect(second?.[1]).toBe("2");
+  expect(second).toEqual(expect.arrayContaining(options));
 });
