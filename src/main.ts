@@ -8,7 +8,7 @@ const OPTIONS = {
   /** Threads that collect garbage and compile. More of them take the processor from what calls wait for. */
   "--v8-pool-size": 1,
 };
-/** Parts of the system's heap. Each of them keeps for itself what is freed, and one a thread are many. */
+/** Parts of the system's heap: it would make one for each thread, which keeps what was freed in it. */
 const ARENAS = { MALLOC_ARENA_MAX: "2" };
 /** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
 const GROWTH = "--heap-growing-percent=40";

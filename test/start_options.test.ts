@@ -23,7 +23,7 @@ async function startsOf(
     .map((line) => (JSON.parse(line) as unknown[]).map(String));
 }
 
-test("a program starts itself again in its own process, with little room for garbage and one thread for it", async () => {
+test("a program starts itself again in its own process, with little room for garbage, one thread for it and two arenas", async () => {
   const [first, second, ...others] = await startsOf(["--disable-sigusr1"]);
   expect(others).toEqual([]);
   expect(second?.[0]).toBe(first?.[0]);
@@ -49,7 +49,7 @@ test("what is not given is added to what is", async () => {
   expect(second?.[1]).toBe("8");
 });
 
-test("a program that was given all options but the arenas gets these", async () => {
+test("a program that was given all options, but not how many arenas, gets two", async () => {
   const options = ["--max-semi-space-size=16", "--v8-pool-size=2"];
   const [first, second, ...others] = await startsOf(options);
   expect(others).toEqual([]);
