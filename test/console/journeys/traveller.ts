@@ -46,7 +46,7 @@ export function createTraveller({ url, window, email, look, mails }: Made): Trav
       if (scripts) expect([title, await violations(page)]).toEqual([title, []]);
       const wide = await page.evaluate<number>("document.documentElement.scrollWidth");
       expect([title, wide]).toEqual([title, look.width]);
-      expect([title, complaints]).toEqual([title, []]);
+      expect(complaints, `${title}: ${complaints.join("; ")}`).toEqual([]);
     },
     async go(entry) {
       const menu = page.getByRole("button", { name: "Menu", exact: true });
