@@ -12,9 +12,10 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proo
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
-const FLOOD = 1_000;
+/** Connections of the account that floods: as many as wait their turn, and so many that some are refused. */
+const FLOODS = [64, 1_000];
 /** Connections of the account that is flooded beside. */
-const QUIET = [4, 16];
+const QUIET = [1, 4, 16];
 const MS = 4_000;
 /** Proofs for a second at most, so that no client runs out of them. */
 const PER_SECOND = 2_500;
@@ -46,14 +47,19 @@ async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   for (const connections of QUIET) {
     const alone = await clientOf(place, 1, { connections, name: "quiet" });
     addSeen(record, aloneOf(connections), await alone.run());
-    const flood = await clientOf(place, 0, { connections: FLOOD, name: "flood", ms: MS + 1_000 });
-    const beside = await clientOf(place, 1, { connections, name: "quiet" });
-    const flooding = flood.run();
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    addSeen(record, besideOf(connections), await beside.run());
-    addSeen(record, `${besideOf(connections)}: the flood`, await flooding);
+    for (const flood of FLOODS) await measureBeside(place, record, connections, flood);
   }
   record.add(BOUND, "ms", LONGEST_MS);
+}
+
+async function measureBeside(place: Place, record: FigureRecord, connections: number, flood: number) {
+  const name = besideOf(connections, flood);
+  const flooding = await clientOf(place, 0, { connections: flood, name: "flood", ms: MS + 1_000 });
+  const beside = await clientOf(place, 1, { connections, name: "quiet" });
+  const flooded = flooding.run();
+  await new Promise((resolve) => setTimeout(resolve, 500));
+  addSeen(record, name, await beside.run());
+  addSeen(record, `${name}: the flood`, await flooded);
 }
 
 /** A client of one of the accounts, with proofs for all of its time. */
@@ -86,16 +92,18 @@ function aloneOf(connections: number): string {
   return `${connections} connections, nobody beside`;
 }
 
-function besideOf(connections: number): string {
-  return `${connections} connections beside a flood`;
+function besideOf(connections: number, flood: number): string {
+  return `${connections} connections beside ${flood}`;
 }
 
 function ratios(): Ratio[] {
   return [
-    ...QUIET.map((connections): Ratio => {
-      const [over, under] = [`${besideOf(connections)}: p99`, `${aloneOf(connections)}: p99`];
-      return { name: `${over} / alone`, over, under, aim: { atMost: 2 } };
-    }),
+    ...QUIET.flatMap((connections) =>
+      FLOODS.map((flood): Ratio => {
+        const [over, under] = [`${besideOf(connections, flood)}: p99`, `${aloneOf(connections)}: p99`];
+        return { name: `${over} / alone`, over, under, aim: { atMost: 2 } };
+      }),
+    ),
     ...CONNECTIONS.map((connections): Ratio => {
       const over = `${crowdOf(connections)}: longest answer`;
       return { name: `${over} / ${BOUND}`, over, under: BOUND, aim: { atMost: 1 } };

@@ -6,7 +6,13 @@ import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusa
  * 64 are one batch of decisions; more at a time did not raise the rate when it was measured. A caller hears
  * after a second that there are too many, among thousands of them a little later.
  */
-const BOUNDS: FairQueueBounds = { places: 64, share: 8, waitMs: 1_000, most: 4_096, longMs: 500 };
+const BOUNDS: FairQueueBounds = {
+  places: 64,
+  share: { least: 4, most: 8 },
+  waitMs: 1_000,
+  most: 4_096,
+  longMs: 500,
+};
 
 const REFUSALS: readonly QueueRefusal[] = ["late", "full"];
 

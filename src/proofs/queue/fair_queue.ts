@@ -5,8 +5,11 @@ import { createRecentAccounts } from "./recent_accounts.ts";
 export type FairQueueBounds = {
   /** Calls that are worked on at a time. */
   places: number;
-  /** Of them those of one account, while others call too. */
-  share: number;
+  /**
+   * Of them those of one account while others call too: as many as the other one with the most has calls, but
+   * no fewer than `least` and no more than `most`.
+   */
+  share: { least: number; most: number };
   /** How long a call waits for a place. */
   waitMs: number;
   /** Calls that wait at a time. */
@@ -44,6 +47,10 @@ const AT_A_TIME = { least: 8, most: 64 };
 const PAUSE_MS = 2;
 /** In which as many are refused as are late. */
 const SPREAD_MS = 100;
+/** For so long, and twice as long at most, others keep an account from taking all places. */
+const CALLED_MS = 1_000;
+/** The same of its having no more than they have: how few calls they had, a while ago, is no measure. */
+const BUSY_MS = 100;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
 type Place = { accountId: string; since: number };
@@ -61,7 +68,8 @@ export function createFairQueue(
   /** In the order in which they were taken. */
   const places = new Set<Place>();
   const held = new Map<string, number>();
-  const recent = createRecentAccounts();
+  const called = createRecentAccounts(CALLED_MS);
+  const busy = createRecentAccounts(BUSY_MS);
   let waiting = 0;
   let isTicking = false;
   let tickedAt = performance.now();
@@ -70,7 +78,14 @@ export function createFairQueue(
     const place = { accountId, since: performance.now() };
     places.add(place);
     held.set(accountId, (held.get(accountId) ?? 0) + 1);
+    noteCalls(accountId);
     return place;
+  }
+
+  function noteCalls(accountId: string): void {
+    const calls = (held.get(accountId) ?? 0) + (queues.get(accountId)?.length ?? 0);
+    called.note(accountId, calls);
+    busy.note(accountId, calls);
   }
 
   /** Nothing for a place that was given up before. */
@@ -82,8 +97,14 @@ export function createFairQueue(
   }
 
   function hasPlaceFor(accountId: string): boolean {
-    if (places.size >= bounds.places) return false;
-    return (held.get(accountId) ?? 0) < bounds.share || recent.isAlone(accountId);
+    return places.size < bounds.places && (held.get(accountId) ?? 0) < placesOf(accountId);
+  }
+
+  function placesOf(accountId: string): number {
+    const { least, most } = bounds.share;
+    if (called.mostOfOthers(accountId) === 0) return bounds.places;
+    const others = busy.mostOfOthers(accountId);
+    return others === 0 ? most : Math.min(most, Math.max(least, others));
   }
 
   /** How many of a queue are late: its first ones. Whoever sent them may have gone, so none is begun. */
@@ -174,6 +195,7 @@ export function createFairQueue(
         start: () => resolve(take(accountId)),
         refuse: (refusal) => reject(refused(refusal)),
       });
+      noteCalls(accountId);
     });
   }
 
@@ -185,7 +207,6 @@ export function createFairQueue(
       return waiting;
     },
     async run(accountId, work) {
-      recent.note(accountId);
       const isFree = !queues.has(accountId) && hasPlaceFor(accountId);
       const place = isFree ? take(accountId) : await waitForPlace(accountId);
       const leave = () => {

@@ -1,33 +1,46 @@
-const ROUND_MS = 1_000;
-
-/** Which accounts called in the last second or two. */
+/** Which accounts called a short while ago, and with how many calls at a time. */
 export type RecentAccounts = {
-  note(accountId: string): void;
-  /** Whether no other account has called. */
-  isAlone(accountId: string): boolean;
+  /** An account has so many calls now, at work or waiting: one at least. */
+  note(accountId: string, calls: number): void;
+  /** The most calls that one other account had at a time; 0 when no other has called. */
+  mostOfOthers(accountId: string): number;
 };
 
-/** Nobody has called yet. */
-export function createRecentAccounts(now: () => number = () => performance.now()): RecentAccounts {
-  let [before, current] = [new Set<string>(), new Set<string>()];
-  let until = now() + ROUND_MS;
+type Noted = { accountId: string; calls: number };
+/** Who had the most calls at a time and who of the others had, which is all that is ever asked for. */
+type Round = Noted[];
+
+/** Nobody has called yet. What is noted counts for `roundMs` milliseconds, and for twice as long at most. */
+export function createRecentAccounts(
+  roundMs: number,
+  now: () => number = () => performance.now(),
+): RecentAccounts {
+  let [before, current]: [Round, Round] = [[], []];
+  let until = now() + roundMs;
 
   function turn(): void {
     const time = now();
     if (time < until) return;
-    before = time < until + ROUND_MS ? current : new Set();
-    current = new Set();
-    until = time + ROUND_MS;
+    before = time < until + roundMs ? current : [];
+    current = [];
+    until = time + roundMs;
+  }
+
+  function mostIn([first, second]: Round, accountId: string): number {
+    return (first?.accountId === accountId ? second?.calls : first?.calls) ?? 0;
   }
 
   return {
-    note(accountId) {
+    note(accountId, calls) {
       turn();
-      current.add(accountId);
+      const known = current.find((noted) => noted.accountId === accountId);
+      if (known === undefined) current.push({ accountId, calls });
+      else known.calls = Math.max(known.calls, calls);
+      current.sort((a, b) => b.calls - a.calls).splice(2);
     },
-    isAlone(accountId) {
+    mostOfOthers(accountId) {
       turn();
-      return [before, current].every((seen) => seen.size === 0 || (seen.size === 1 && seen.has(accountId)));
+      return Math.max(mostIn(before, accountId), mostIn(current, accountId));
     },
   };
 }

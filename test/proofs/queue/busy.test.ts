@@ -2,7 +2,13 @@ import { describe, expect, test } from "vitest";
 import { createFairQueue } from "../../../src/proofs/queue/fair_queue.ts";
 import { type Application, proofApi } from "../application.ts";
 
-const queue = createFairQueue({ places: 2, share: 1, waitMs: 100, most: 100, longMs: 60_000 });
+const queue = createFairQueue({
+  places: 2,
+  share: { least: 1, most: 1 },
+  waitMs: 100,
+  most: 100,
+  longMs: 60_000,
+});
 const world = proofApi({ queue });
 
 /** Takes all places with calls of nobody's, until they are given back. */

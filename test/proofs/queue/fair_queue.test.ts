@@ -9,11 +9,14 @@ import {
 
 const LONG_MS = 60_000;
 
+/** A share that is the same whatever others do. */
+const just = (calls: number) => ({ least: calls, most: calls });
+
 /** A queue whose calls end when they are told to. `begun`: their accounts, as they were begun. */
 function steeredQueue(bounds: Partial<FairQueueBounds>) {
   const refusals: string[] = [];
   const queue = createFairQueue(
-    { places: 2, share: 2, waitMs: LONG_MS, most: 100, longMs: LONG_MS, ...bounds },
+    { places: 2, share: just(2), waitMs: LONG_MS, most: 100, longMs: LONG_MS, ...bounds },
     (refusal) => refusals.push(refusal),
   );
   const begun: string[] = [];
@@ -53,14 +56,14 @@ describe("places", () => {
   });
 
   test("are given to accounts by turns, however many calls one of them has waiting", async () => {
-    const { begun, start, endNext } = steeredQueue({ places: 1, share: 1 });
+    const { begun, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "a", "a", "a", "b", "b", "c");
     for (let n = 0; n < 7; n += 1) await endNext();
     expect(begun.join(" ")).toBe("a a b c a b a");
   });
 
   test("one account has its share of them while others call, and all while nobody else does", async () => {
-    const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: 2 });
+    const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: just(2) });
     start("a", "a", "a", "a", "a");
     await sleep(0);
     expect([queue.running, queue.waiting]).toEqual([4, 1]);
@@ -75,8 +78,31 @@ describe("places", () => {
     expect(begun.join("")).toBe("aaaabbab");
   });
 
+  test.each([
+    [1, 2],
+    [3, 3],
+    [9, 4],
+  ])(
+    "beside an account with %i calls, one has %i: as many, from the least to the most",
+    async (others, own) => {
+      const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+      start(..."b".repeat(others), ..."a".repeat(9));
+      await sleep(0);
+      expect(begun.filter((account) => account === "a")).toHaveLength(own);
+    },
+  );
+
+  test("two accounts with many calls have the most each, and one with a few has what it asks for", async () => {
+    const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+    start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
+    await sleep(0);
+    for (let n = 0; n < 16; n += 1) await endNext();
+    expect(begun.slice(0, 20).join("")).toBe("a".repeat(20));
+    expect(begun.slice(20).sort().join("")).toBe("bbbbccc");
+  });
+
   test("a call that fails gives its place back", async () => {
-    const { queue, call, endNext } = steeredQueue({ places: 1, share: 1 });
+    const { queue, call, endNext } = steeredQueue({ places: 1, share: just(1) });
     await expect(queue.run("a", () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     const next = call("a");
     await endNext();
@@ -85,7 +111,7 @@ describe("places", () => {
   });
 
   test("who steps aside frees a place, once", async () => {
-    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: 1 });
+    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "b", "c");
     await sleep(0);
     asides[0]?.();
@@ -99,7 +125,7 @@ describe("places", () => {
   });
 
   test("who stepped aside and ended has its share as before, and no more", async () => {
-    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: 1 });
+    const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: just(1) });
     start("a");
     await sleep(0);
     asides[0]?.();
@@ -110,7 +136,7 @@ describe("places", () => {
   });
 
   test("a call that takes long holds its place no longer", async () => {
-    const { queue, begun, start } = steeredQueue({ places: 1, share: 1, longMs: 60 });
+    const { queue, begun, start } = steeredQueue({ places: 1, share: just(1), longMs: 60 });
     start("a", "b");
     await sleep(0);
     expect(begun).toEqual(["a"]);
@@ -121,7 +147,7 @@ describe("places", () => {
 
 describe("a call that cannot be worked on", () => {
   test("is refused once it has waited, and was not begun", async () => {
-    const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: 1, waitMs: 50 });
+    const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 50 });
     const since = performance.now();
     const [, second, third] = calls("a", "a", "b");
     expect([await second, await third]).toEqual(["unavailable 1", "unavailable 1"]);
@@ -130,7 +156,7 @@ describe("a call that cannot be worked on", () => {
   });
 
   test("is refused with a few others at a time, so that calls with a place go on", async () => {
-    const { queue, refusals, calls } = steeredQueue({ places: 1, share: 1, waitMs: 30 });
+    const { queue, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 30 });
     const refused = Promise.all(calls(...Array.from({ length: 30 }, () => "a")).slice(1));
     let [seen, most] = [0, 0];
     while (queue.waiting > 0) {
@@ -150,7 +176,7 @@ describe("a call that cannot be worked on", () => {
     test("is not begun any more once it has waited, though a place is free before it is refused", async () => {
       const { queue, begun, refusals, calls, endNext } = steeredQueue({
         places: 1,
-        share: 1,
+        share: just(1),
         waitMs: 1_010,
       });
       const [, late] = calls("a", "a");
@@ -163,9 +189,27 @@ describe("a call that cannot be worked on", () => {
       expect([await late, refusals]).toEqual(["unavailable 1", ["late"]]);
     });
 
+    test.each([
+      ["just now", 0, 2],
+      ["a fifth of a second ago", 201, 4],
+      ["two seconds ago", 2_001, 9],
+    ])("%s another account called: an account has %i places", async (_, ms, own) => {
+      const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+      start("b");
+      await endNext();
+      await vi.advanceTimersByTimeAsync(ms);
+      start(..."a".repeat(9));
+      expect([queue.running, queue.waiting]).toEqual([own, 9 - own]);
+    });
+
     /** Refuses all but the first call of these accounts; how long it took, and the most in 2 milliseconds. */
     async function refuseAll(accounts: readonly string[]) {
-      const { queue, refusals, start } = steeredQueue({ places: 1, share: 1, waitMs: 1_000, most: 4_096 });
+      const { queue, refusals, start } = steeredQueue({
+        places: 1,
+        share: just(1),
+        waitMs: 1_000,
+        most: 4_096,
+      });
       start(...accounts);
       await vi.advanceTimersByTimeAsync(999);
       expect(refusals).toEqual([]);
@@ -191,7 +235,7 @@ describe("a call that cannot be worked on", () => {
     );
 
     test("does not wait for the refusals of an account with more", async () => {
-      const { queue, calls, start } = steeredQueue({ places: 1, share: 1, waitMs: 1_000, most: 4_096 });
+      const { queue, calls, start } = steeredQueue({ places: 1, share: just(1), waitMs: 1_000, most: 4_096 });
       start(...Array.from({ length: 4_000 }, () => "a"));
       const [other] = calls("b");
       await vi.advanceTimersByTimeAsync(1_030);
@@ -201,14 +245,14 @@ describe("a call that cannot be worked on", () => {
   });
 
   test("is refused at once when as many wait as may, and its account has the most of them", async () => {
-    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: 1, most: 3 });
+    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("a", "a", "a", "b");
     expect(await call("a")).toBe("unavailable 1");
     expect([refusals, queue.waiting]).toEqual([["full"], 3]);
   });
 
   test("is refused for one of an account with fewer: the newest of the account with the most", async () => {
-    const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: 1, most: 3 });
+    const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: just(1), most: 3 });
     const [, , , newest] = calls("a", "a", "a", "a");
     const other = call("b");
     expect(await newest).toBe("unavailable 1");
@@ -218,7 +262,7 @@ describe("a call that cannot be worked on", () => {
   });
 
   test("is not made room for when that would only change who has the most", async () => {
-    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: 1, most: 3 });
+    const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("x", "a", "a", "b");
     expect(await call("b")).toBe("unavailable 1");
     expect([refusals, queue.waiting]).toEqual([["full"], 3]);
@@ -230,7 +274,7 @@ test("nothing is lost or left behind under calls of many accounts that end, fail
   let [most, running] = [0, 0];
   const queue = createFairQueue({
     places,
-    share: 2,
+    share: just(2),
     waitMs: LONG_MS,
     most: 10_000,
     longMs: LONG_MS,

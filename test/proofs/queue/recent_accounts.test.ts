@@ -1,62 +1,94 @@
 import { expect, test } from "vitest";
 import { createRecentAccounts } from "../../../src/proofs/queue/recent_accounts.ts";
 
-/** Accounts that call at these milliseconds, and whether "a" is alone at the last of them. */
-function isAloneAfter(calls: [ms: number, account: string][], at: number): boolean {
+const ROUND_MS = 1_000;
+
+/** Accounts that have so many calls at these milliseconds; then the most that another one than "a" had. */
+function mostAfter(noted: readonly [ms: number, account: string, calls: number][], at: number): number {
   let ms = 0;
-  const recent = createRecentAccounts(() => ms);
-  for (const [time, account] of calls) {
+  const recent = createRecentAccounts(ROUND_MS, () => ms);
+  for (const [time, account, calls] of noted) {
     ms = time;
-    recent.note(account);
+    recent.note(account, calls);
   }
   ms = at;
-  return recent.isAlone("a");
+  return recent.mostOfOthers("a");
 }
 
-test.each<[string, [number, string][], number, boolean]>([
-  ["while nobody calls", [], 0, true],
+test.each<[string, [number, string, number][], number, number]>([
+  ["while nobody calls", [], 0, 0],
   [
     "while it calls alone",
     [
-      [0, "a"],
-      [1_500, "a"],
-      [2_900, "a"],
+      [0, "a", 7],
+      [1_500, "a", 1],
+      [2_900, "a", 1],
     ],
     2_999,
-    true,
+    0,
   ],
   [
     "just after another one",
     [
-      [0, "a"],
-      [1, "b"],
+      [0, "a", 7],
+      [1, "b", 2],
     ],
     2,
-    false,
+    2,
+  ],
+  [
+    "while another one has fewer than before",
+    [
+      [0, "b", 5],
+      [10, "b", 1],
+    ],
+    20,
+    5,
+  ],
+  [
+    "while a third one has the most, and it has more than they have",
+    [
+      [0, "b", 3],
+      [0, "a", 9],
+      [1, "c", 4],
+      [2, "b", 2],
+    ],
+    3,
+    4,
+  ],
+  [
+    "while one had fewer than two others, and then the most",
+    [
+      [0, "b", 3],
+      [0, "c", 4],
+      [0, "d", 1],
+      [1, "d", 6],
+    ],
+    2,
+    6,
   ],
   [
     "a second after another one",
     [
-      [0, "a"],
-      [10, "b"],
-      [1_005, "a"],
+      [0, "a", 1],
+      [10, "b", 3],
+      [1_005, "a", 1],
     ],
     1_010,
-    false,
+    3,
   ],
   [
     "two seconds after another one",
     [
-      [0, "a"],
-      [999, "b"],
-      [1_000, "a"],
-      [2_000, "a"],
+      [0, "a", 1],
+      [999, "b", 3],
+      [1_000, "a", 1],
+      [2_000, "a", 1],
     ],
     2_999,
-    true,
+    0,
   ],
-  ["after a long rest of all", [[0, "b"]], 5_000, true],
-  ["when another one alone has called", [[0, "b"]], 1, false],
-])("an account is alone or not %s", (_, calls, at, expected) => {
-  expect(isAloneAfter(calls, at)).toBe(expected);
+  ["after a long rest of all", [[0, "b", 3]], 5_000, 0],
+])("how many calls another account has had at a time %s", (_, noted, at, expected) => {
+  expect(mostAfter(noted, at)).toBe(expected);
 });
