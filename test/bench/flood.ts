@@ -12,7 +12,7 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proo
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
-/** Connections of the account that floods: as many as wait their turn, and so many that some are refused. */
+/** Connections of the account that floods: so many that they wait, and so many that some are refused. */
 const FLOODS = [64, 1_000];
 /** Connections of the account that is flooded beside. */
 const QUIET = [1, 4, 16];

@@ -7,7 +7,7 @@ export type FairQueueBounds = {
   places: number;
   /**
    * Of them those of one account while others call too: as many as the other one with the most has calls, but
-   * no fewer than `least` and no more than `most`.
+   * no fewer than `least` and no more than `most`, which it is when they called, but not just now.
    */
   share: { least: number; most: number };
   /** How long a call waits for a place. */
@@ -47,9 +47,9 @@ const AT_A_TIME = { least: 8, most: 64 };
 const PAUSE_MS = 2;
 /** In which as many are refused as are late. */
 const SPREAD_MS = 100;
-/** For so long, and twice as long at most, others keep an account from taking all places. */
+/** So long after a call of others, and twice as long at most, an account does not take all places. */
 const CALLED_MS = 1_000;
-/** The same of its having no more than they have: how few calls they had, a while ago, is no measure. */
+/** So long, and twice as long at most, it matters how many they had: longer than their way back to us. */
 const BUSY_MS = 100;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };

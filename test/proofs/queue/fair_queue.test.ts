@@ -78,29 +78,6 @@ describe("places", () => {
     expect(begun.join("")).toBe("aaaabbab");
   });
 
-  test.each([
-    [1, 2],
-    [3, 3],
-    [9, 4],
-  ])(
-    "beside an account with %i calls, one has %i: as many, from the least to the most",
-    async (others, own) => {
-      const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
-      start(..."b".repeat(others), ..."a".repeat(9));
-      await sleep(0);
-      expect(begun.filter((account) => account === "a")).toHaveLength(own);
-    },
-  );
-
-  test("two accounts with many calls have the most each, and one with a few has what it asks for", async () => {
-    const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
-    start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
-    await sleep(0);
-    for (let n = 0; n < 16; n += 1) await endNext();
-    expect(begun.slice(0, 20).join("")).toBe("a".repeat(20));
-    expect(begun.slice(20).sort().join("")).toBe("bbbbccc");
-  });
-
   test("a call that fails gives its place back", async () => {
     const { queue, call, endNext } = steeredQueue({ places: 1, share: just(1) });
     await expect(queue.run("a", () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
@@ -142,6 +119,47 @@ describe("places", () => {
     expect(begun).toEqual(["a"]);
     await expect.poll(() => begun).toEqual(["a", "b"]);
     expect([queue.running, queue.waiting]).toEqual([1, 0]);
+  });
+});
+
+describe("places of an account beside others", () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+  afterEach(() => void vi.useRealTimers());
+
+  test.each([
+    [1, 2],
+    [3, 3],
+    [9, 4],
+  ])(
+    "beside an account with %i calls, one has %i: as many, from the least to the most",
+    async (others, own) => {
+      const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+      start(..."b".repeat(others), ..."a".repeat(9));
+      await sleep(0);
+      expect(begun.filter((account) => account === "a")).toHaveLength(own);
+    },
+  );
+
+  test("two accounts with many calls have the most each, and one with a few has what it asks for", async () => {
+    const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+    start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
+    await sleep(0);
+    for (let n = 0; n < 16; n += 1) await endNext();
+    expect(begun.slice(0, 20).join("")).toBe("a".repeat(20));
+    expect(begun.slice(20).sort().join("")).toBe("bbbbccc");
+  });
+
+  test.each([
+    ["just now", 0, 2],
+    ["a fifth of a second ago", 201, 4],
+    ["two seconds ago", 2_001, 9],
+  ])("%s another account called: an account has %i places", async (_, ms, own) => {
+    const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
+    start("b");
+    await endNext();
+    vi.advanceTimersByTime(ms);
+    start(..."a".repeat(9));
+    expect([queue.running, queue.waiting]).toEqual([own, 9 - own]);
   });
 });
 
@@ -187,19 +205,6 @@ describe("a call that cannot be worked on", () => {
       expect([await after, begun, refusals, queue.waiting]).toEqual(["a done", ["a", "a"], [], 1]);
       await vi.advanceTimersByTimeAsync(10);
       expect([await late, refusals]).toEqual(["unavailable 1", ["late"]]);
-    });
-
-    test.each([
-      ["just now", 0, 2],
-      ["a fifth of a second ago", 201, 4],
-      ["two seconds ago", 2_001, 9],
-    ])("%s another account called: an account has %i places", async (_, ms, own) => {
-      const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
-      start("b");
-      await endNext();
-      await vi.advanceTimersByTimeAsync(ms);
-      start(..."a".repeat(9));
-      expect([queue.running, queue.waiting]).toEqual([own, 9 - own]);
     });
 
     /** Refuses all but the first call of these accounts; how long it took, and the most in 2 milliseconds. */

@@ -1,0 +1,29 @@
+import { Registry } from "prom-client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
+afterEach(() => void vi.useRealTimers());
+
+test.each([
+  ["alone", 0, 64],
+  ["beside one call of another account", 1, 4],
+  ["beside six calls of another account", 6, 6],
+  ["beside 20 calls of another account", 20, 8],
+])("a process works on so many calls of one account: %s", async (_, others, own) => {
+  const queue = createDecisionQueue({ registry: new Registry() });
+  const { promise: end, resolve } = Promise.withResolvers<void>();
+  const theirs = Array.from({ length: others }, () => queue.run("other", () => end));
+  let begun = 0;
+  const ours = Array.from({ length: 100 }, () =>
+    queue.run("one", () => {
+      begun += 1;
+      return end;
+    }),
+  );
+  await new Promise(setImmediate);
+  expect(begun).toBe(own);
+  resolve();
+  await Promise.all([...theirs, ...ours]);
+  expect([queue.running, queue.waiting]).toEqual([0, 0]);
+});
