@@ -262,13 +262,10 @@ describe("an operation that was decided", () => {
     await other("invocations").insert(row);
     const answer = decide(app, await prove(app, operation), operation);
     await expect
-      .poll(
-        async () => {
-          const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
-          return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
-        },
-        { timeout: 10_000 },
-      )
+      .poll(async () => {
+        const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
+        return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
+      })
       .toBe(1);
     await other.commit();
     expect((await answer).body).toEqual({ ...first.body, replayed: true });

@@ -1,0 +1,156 @@
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import type { Database } from "../../../src/db/database.ts";
+import { type ApiKeyFinder, createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
+import {
+  type PlatformApi,
+  registerPlatform,
+  startPlatformApi,
+  type TestPlatform,
+} from "../../support/platform_world.ts";
+
+type Owner = Awaited<ReturnType<PlatformApi["person"]>>["client"];
+type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
+
+/** A database that counts the key look-ups it gets. */
+type CountingDatabase = { db: Database; lookups: () => number };
+
+/** One whose key look-ups read immediately and, while it holds them, answer only when released. */
+export type HoldingDatabase = CountingDatabase & {
+  hold(): void;
+  /** Until a look-up that is held has been read. */
+  reached(): Promise<void>;
+  /** Answers, or fails with an error. */
+  release(error?: Error): void;
+};
+
+/** The API of a test file, with finders of its keys; they end with their test. */
+export type FinderWorld = {
+  readonly api: PlatformApi;
+  /** What the finders said of their connections. */
+  readonly faults: Error[];
+  createFinder(db?: Database, url?: string): ApiKeyFinder;
+  /** A finder that listens, with `key` in its memory. */
+  warmFinder(key: string): Promise<{ finder: ApiKeyFinder; lookups: () => number }>;
+  /** A finder that listens and knew `key`, which it has to read again, with the database that it reads. */
+  finderThatForgot(key: string): Promise<{ finder: ApiKeyFinder; held: HoldingDatabase }>;
+  newPlatform(): Promise<OwnedPlatform>;
+};
+
+/** Declares the file's world: started before its tests, stopped after them. */
+export function useFinderWorld(): FinderWorld {
+  let api: PlatformApi;
+  const finders: ApiKeyFinder[] = [];
+  const faults: Error[] = [];
+  beforeAll(async () => {
+    api = await startPlatformApi();
+  });
+  afterEach(async () => {
+    await Promise.all(finders.splice(0).map((finder) => finder.close()));
+  });
+  afterAll(() => api?.stop());
+
+  function createFinder(db: Database = api.db, url: string = api.databaseUrl): ApiKeyFinder {
+    const finder = createApiKeyFinder({ db, clock: api.clock, url, onError: (error) => faults.push(error) });
+    finders.push(finder);
+    return finder;
+  }
+
+  return {
+    get api() {
+      return api;
+    },
+    faults,
+    createFinder,
+    async warmFinder(key) {
+      const { db, lookups } = countLookups(api.db);
+      const finder = createFinder(db);
+      await remembers(finder, lookups, key);
+      return { finder, lookups };
+    },
+    async finderThatForgot(key) {
+      const held = holdLookups(api.db);
+      const finder = createFinder(held.db);
+      await remembers(finder, held.lookups, key);
+      api.clock.advance(6);
+      return { finder, held };
+    },
+    async newPlatform() {
+      const person = await api.person();
+      const platform = await registerPlatform(person);
+      return { ...platform, accountId: person.accountId, owner: person.client };
+    },
+  };
+}
+
+/** Waits until a look-up is answered from memory. */
+export async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
+  await expect.poll(() => remembersNow(finder, lookups, key), { interval: 20 }).toBe(true);
+}
+
+/** Whether a look-up is answered from memory. */
+export async function remembersNow(
+  finder: ApiKeyFinder,
+  lookups: () => number,
+  key: string,
+): Promise<boolean> {
+  const before = lookups();
+  await finder.find(key);
+  return lookups() === before;
+}
+
+/** Gives a platform another key, and the one before so many seconds more. */
+export async function rotate(platform: OwnedPlatform, graceSeconds: number): Promise<string> {
+  const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
+  const answer = await platform.owner.post(path, { grace_seconds: graceSeconds });
+  expect(answer.status).toBe(200);
+  return String(answer.body.api_key);
+}
+
+const KEYS = "api_keys as k";
+
+/** Counts the key look-ups that a database gets. */
+export function countLookups(real: Database): CountingDatabase {
+  let lookups = 0;
+  const db = new Proxy(real, {
+    apply(target, thisArgument, parameters: [string]) {
+      if (parameters[0] === KEYS) lookups += 1;
+      return Reflect.apply(target, thisArgument, parameters);
+    },
+  });
+  return { db, lookups: () => lookups };
+}
+
+function holdLookups(real: Database): HoldingDatabase {
+  const { db: counted, lookups } = countLookups(real);
+  let gate: PromiseWithResolvers<void> | undefined;
+  let reached = Promise.withResolvers<void>();
+  const db = new Proxy(counted, {
+    apply(target, thisArgument, parameters: [string]) {
+      const query = Reflect.apply(target, thisArgument, parameters);
+      if (parameters[0] !== KEYS || gate === undefined) return query;
+      const first = query.first.bind(query);
+      const { promise } = gate;
+      query.first = async (...columns: string[]) => {
+        const row = await first(...columns);
+        reached.resolve();
+        await promise;
+        return row;
+      };
+      return query;
+    },
+  });
+  return {
+    db,
+    lookups,
+    hold() {
+      gate = Promise.withResolvers();
+      reached = Promise.withResolvers();
+    },
+    reached: () => reached.promise,
+    release(error) {
+      if (error === undefined) gate?.resolve();
+      else gate?.reject(error);
+      gate = undefined;
+    },
+  };
+}
