@@ -6,7 +6,7 @@ useMemoryForFiles();
 /**
  * Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300
  * times. Tests named `*.slow.test.ts` run by `npm run test:slow`, `*.cluster.test.ts` by `npm run
- * test:cluster`. What a test polls for has 20 s on a machine that does other things too.
+ * test:cluster`.
  */
 export default defineConfig({
   test: {
@@ -19,7 +19,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 120_000,
-    expect: { poll: { timeout: 20_000 } },
     reporters: ["default"],
   },
 });

@@ -59,7 +59,7 @@ describe.skipIf(program === undefined)("two tabs of one browser (needs Debian's 
       const held = await api.db.transaction();
       await held("sessions").select("session_id").forUpdate();
       const refreshes = [one, two].map((tab) => call(tab, "POST", "/v1/auth/refresh"));
-      await expect.poll(waiting).toBe(2);
+      await expect.poll(waiting, { timeout: 20_000 }).toBe(2);
       await held.commit();
       expect(await Promise.all(refreshes)).toEqual([200, 200]);
       for (const tab of [one, two]) expect(await call(tab, "GET", "/v1/auth/session")).toBe(200);

@@ -10,6 +10,7 @@ import { insertDelivery } from "../support/deliveries.ts";
 import { type ServiceApi, startServiceApi } from "../support/service_world.ts";
 import { lookAt } from "./look_at.ts";
 
+const PATIENT = { timeout: 20_000 };
 const EVENTS = "docs/events.md#alerts";
 
 let api: ServiceApi;
@@ -33,7 +34,7 @@ describe("workers", () => {
     const gone = createShardLeases(api.db, randomUUID(), 1);
     await gone.renew();
     expect((await figureOf("workers", "workers")).value).toBe(2);
-    await expect.poll(async () => (await figureOf("workers", "workers")).value).toBe(1);
+    await expect.poll(async () => (await figureOf("workers", "workers")).value, PATIENT).toBe(1);
     await leases.release();
     expect(await saidOf("workers", "workers")).toEqual([0, "act", "DeputizeWorkerAbsent"]);
   });

@@ -12,6 +12,8 @@ import { call } from "../keyvault/http/caller_support.ts";
 import { type ServiceApi, startServiceApi } from "../support/service_world.ts";
 import { lookAt } from "./look_at.ts";
 
+const PATIENT = { timeout: 20_000 };
+
 let api: ServiceApi;
 let vault: TestVault;
 let vaultClient: VaultClient;
@@ -93,7 +95,7 @@ describe("vault", () => {
     expect((await call(`${vault.url}/v1/seal`, admin, { method: "POST", body: {} })).status).toBe(200);
     const told = async () => (await figureOf("vault", "vault_state")).value;
     // The vault itself gives an answer again for a second.
-    await expect.poll(told).not.toBe("ready");
+    await expect.poll(told, PATIENT).not.toBe("ready");
     expect(await figureOf("vault", "vault_state")).toMatchObject({
       value: "sealed",
       state: "act",
@@ -183,7 +185,7 @@ describe("a part that gives no answer", () => {
     } finally {
       await lock.rollback();
     }
-    await expect.poll(async () => (await api.look("webhooks")).state).not.toBe("away");
+    await expect.poll(async () => (await api.look("webhooks")).state, PATIENT).not.toBe("away");
   });
 
   test("because of what nobody expected tells it to the log alone", async () => {

@@ -100,7 +100,7 @@ test.skipIf(!mayMount)(
     expect((await sign()).status).toBe(503);
     expect(vault.vault.journal.head().seq).toBe(seq);
     rmSync(filler);
-    await expect.poll(async () => (await sign()).status).toBe(200);
+    await expect.poll(async () => (await sign()).status, { timeout: 10_000 }).toBe(200);
     expect((await vault.verifyAudit()).intact).toBe(true);
   },
   120_000,

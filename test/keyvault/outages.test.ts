@@ -60,7 +60,7 @@ test("without a database nothing is signed, and it signs again when the database
     expect(await probe("/livez")).toBe(200);
   });
   expect(vault.vault.journal.head().seq).toBe(before);
-  await expect.poll(status).toBe(200);
+  await expect.poll(status, { timeout: 10_000 }).toBe(200);
   await expect.poll(() => probe("/readyz"), { timeout: 5_000 }).toBe(200);
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
@@ -77,7 +77,7 @@ test("without its token process nothing is signed, and it signs again when the p
       body: { error: { code: "token_unavailable", status: 503 } },
     });
   }
-  await expect.poll(status).toBe(200);
+  await expect.poll(status, { timeout: 10_000 }).toBe(200);
   expect(vault.vault.token.pid()).not.toBe(pid);
   expect((await vault.verifyAudit()).intact).toBe(true);
 });

@@ -124,7 +124,10 @@ test("an address that connects too often is dropped before any handshake, and no
   expect(outcomes.filter((outcome) => outcome === "dropped").length).toBeGreaterThan(20);
   expect(await other).toBe("open");
   await expect
-    .poll(async () => (await sign(keys[3], "acc-2").catch(() => ({ status: 0 }))).status, { interval: 700 })
+    .poll(async () => (await sign(keys[3], "acc-2").catch(() => ({ status: 0 }))).status, {
+      timeout: 15_000,
+      interval: 700,
+    })
     .toBe(200);
 });
 

@@ -322,7 +322,7 @@ test("cannot hide a signature by hanging up before the answer", async () => {
   });
   socket.destroy();
   await expect
-    .poll(recorded)
+    .poll(recorded, { timeout: 10_000 })
     .toMatchObject([{ statement: "challenge", outcome: "granted", key_id: agent.key_id, role: "api" }]);
 });
 
@@ -348,7 +348,9 @@ test("cannot get one half of a hybrid signature, also while the token's process 
     const bytes = challengeSignBytes({ challenge: binding.challenge, challenge_at: binding.challenge_at });
     expect(await verifyHybrid(answer.body.agent_pub_key as HybridPublicKey, bytes, signature)).toBe(true);
   }
-  await expect.poll(async () => (await sign("challenge", agent.key_id, challenge())).status).toBe(200);
+  await expect
+    .poll(async () => (await sign("challenge", agent.key_id, challenge())).status, { timeout: 10_000 })
+    .toBe(200);
 });
 
 test("cannot replay a statement later: an old time is refused, and a repeated creation makes nothing new", async () => {

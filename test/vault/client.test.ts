@@ -272,9 +272,12 @@ test("reads its certificate again when the files change, while calls go on, and 
   expect(await callers()).toEqual(["first"]);
   await writeFile(files.key, second.key);
   await expect
-    .poll(async () => {
-      await Promise.all([sign(), sign(), sign()]);
-      return (await callers()).sort();
-    })
+    .poll(
+      async () => {
+        await Promise.all([sign(), sign(), sign()]);
+        return (await callers()).sort();
+      },
+      { timeout: 10_000 },
+    )
     .toEqual(["first", "second"]);
 });

@@ -31,7 +31,7 @@ async function otherWriter(): Promise<pg.Client> {
 test("a writer waits for another one that is just ending, of whatever version that is", async () => {
   const other = await otherWriter();
   const opening = open();
-  await expect.poll(() => locks(false), { interval: 5 }).toHaveLength(1);
+  await expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
   await other.end();
   await closeLedger((await opening).client);
 });
@@ -42,7 +42,7 @@ test("a writer that gives up leaves no connection, nor does one whose preparatio
   await other.end();
   const failing = openLedger(home.config.databaseUrl, () => Promise.reject(new Error("not whole")));
   await expect(failing).rejects.toThrow("not whole");
-  await expect.poll(() => locks(true)).toEqual([]);
+  await expect.poll(() => locks(true), { timeout: 20_000 }).toEqual([]);
 });
 
 test("a connection whose server takes no notice of its end is let go", async () => {

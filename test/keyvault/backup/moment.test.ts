@@ -102,7 +102,7 @@ test.each([
   const begun = await begin();
   expect(await open()).toHaveLength(1);
   await read(begun);
-  await expect.poll(open).toEqual([]);
+  await expect.poll(open, { timeout: 20_000 }).toEqual([]);
 });
 
 test("a backup that cannot be begun leaves no transaction open, and is no record", async () => {
@@ -110,7 +110,7 @@ test("a backup that cannot be begun leaves no transaction open, and is no record
   const { token, ...config } = vault.home.config;
   const missing = { ...config, token: { ...token, managed: true, dir: "/does/not/exist" } as typeof token };
   await expect(begin({ config: missing })).rejects.toThrow();
-  await expect.poll(open).toEqual([]);
+  await expect.poll(open, { timeout: 20_000 }).toEqual([]);
   expect(vault.vault.journal.head().seq).toBe(seq);
 });
 

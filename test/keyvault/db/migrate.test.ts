@@ -39,7 +39,7 @@ test("while another process changes the schema it waits, of whatever version tha
   });
   const waiting = () =>
     home.sql("select from pg_locks where locktype = 'advisory' and objid = 7233102 and not granted");
-  await expect.poll(waiting).toHaveLength(1);
+  await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
   expect(migrated).toBe(false);
   await other.end();
   expect(await migrating).toEqual([]);

@@ -57,7 +57,7 @@ test.each([
       await sleep(20);
       return sockets.filter(({ closed }) => !closed).length;
     };
-    await expect.poll(holds, { interval: 1 }).toBe(MOST / 4);
+    await expect.poll(holds, { interval: 1, timeout: 10_000 }).toBe(MOST / 4);
   }
 });
 

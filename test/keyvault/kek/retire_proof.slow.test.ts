@@ -309,7 +309,7 @@ test("a token that ends in the middle of the proof has lost nothing, and the nex
     },
   };
   await expect(retire(broken)).rejects.toMatchObject({ code: expect.stringMatching(/unavailable$/) });
-  await expect.poll(() => real.pid() !== undefined && real.pid() !== pid).toBe(true);
+  await expect.poll(() => real.pid() !== undefined && real.pid() !== pid, { timeout: 20_000 }).toBe(true);
   await expect.poll(() => real.health().then(({ keks }) => keks, String)).toEqual(["kek-1", "kek-2"]);
   const admin = readIdentity(vault.home, "admin");
   const answer = await call(`${vault.url}/v1/kek/retire`, admin, { method: "POST", body: { kek: "kek-1" } });

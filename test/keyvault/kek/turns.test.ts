@@ -176,7 +176,7 @@ test("data keys are wrapped anew 250 at a time, each batch with its record", asy
   const { given, rewrapping } = await rewrappingOf(async () => {});
   const before = (await rewrapRecords()).length;
   await rewrapping.start(ADMIN);
-  await expect.poll(async () => (await rewrapping.progress()).running).toBe(false);
+  await expect.poll(async () => (await rewrapping.progress()).running, { timeout: 20_000 }).toBe(false);
   expect(given).toEqual([250, 250, 102]);
   expect((await rewrapRecords()).length - before).toBe(3);
 });
@@ -204,7 +204,7 @@ test("the fault that ended a run is reported by its code, until the next run beg
   const told: unknown[] = [];
   for (let run = 0; run < 3; run += 1) {
     await rewrapping.start(ADMIN);
-    await expect.poll(async () => (await rewrapping.progress()).running).toBe(false);
+    await expect.poll(async () => (await rewrapping.progress()).running, { timeout: 20_000 }).toBe(false);
     told.push((await rewrapping.progress()).fault);
   }
   expect(told).toEqual(["token_unavailable", "internal", null]);

@@ -117,7 +117,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     for (const outcome of await Promise.allSettled(flight)) {
       expect(outcome).toMatchObject({ status: "rejected", reason: { code: "token_unavailable" } });
     }
-    await expect.poll(isWell).toBe(true);
+    await expect.poll(isWell, { timeout: 10_000 }).toBe(true);
     expect(token.pid()).not.toBe(pid);
     expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
     expect(await token.authenticate([plain])).toEqual(code);
@@ -220,7 +220,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
       await post("/v1/kek/rewrap", "admin", {});
       const progress = async () =>
         (await call(`${vault.url}/v1/status`, readIdentity(home, "admin"))).body.kek as RewrapProgress;
-      await expect.poll(progress).toMatchObject({ running: false, remaining: 0 });
+      await expect.poll(progress, { timeout: 10_000 }).toMatchObject({ running: false, remaining: 0 });
       expect((await post("/v1/kek/retire", "admin", { kek: "kek-1" })).body).toMatchObject({
         keks: ["kek-2"],
       });

@@ -11,13 +11,13 @@ test("between a try and the next offer a sealed token says that one is coming", 
   const token = await openToken(await tokenSettings(home.config.token), SILENT);
   try {
     token.seal("asked");
-    await expect.poll(() => offered()).toBe(true);
+    await expect.poll(() => offered(), { timeout: 10_000 }).toBe(true);
     const box = encryptPin(Buffer.alloc(64, 0x30), Buffer.from(token.offer()));
     await expect(token.unseal(box)).rejects.toBeInstanceOf(WrongPin);
     const coming = { code: "token_unavailable", message: expect.stringContaining("try again in a moment") };
     expect(() => token.offer()).toThrow(expect.objectContaining(coming));
     await expect(token.unseal(box)).rejects.toMatchObject(coming);
-    await expect.poll(() => offered()).toBe(true);
+    await expect.poll(() => offered(), { timeout: 10_000 }).toBe(true);
   } finally {
     await token.close();
     await home.remove();

@@ -34,7 +34,9 @@ test("that the token's process was lost, and that another one is there, is repor
   token = await openToken(await settings(), log);
   expect(lines).toEqual([]);
   process.kill(token.pid()!, "SIGKILL");
-  await expect.poll(() => lines.at(-1)).toEqual({ level: INFO, event: "token_restored" });
+  await expect
+    .poll(() => lines.at(-1), { timeout: 20_000 })
+    .toEqual({ level: INFO, event: "token_restored" });
   expect(lines[0]).toEqual({ level: ERROR, event: "token_lost" });
 });
 
@@ -45,14 +47,16 @@ test("why no other one can be started is reported in the module's words, each ti
   moving.module = "/none.so";
   process.kill(token.pid()!, "SIGKILL");
   const faults = () => lines.filter(({ event }) => event === "token_fault");
-  await expect.poll(() => faults().length).toBeGreaterThan(1);
+  await expect.poll(() => faults().length, { timeout: 20_000 }).toBeGreaterThan(1);
   expect(faults()[0]).toEqual({
     level: ERROR,
     event: "token_fault",
     reason: expect.stringMatching(/^The PKCS#11 module \/none\.so cannot be loaded: ./),
   });
   moving.module = place.module;
-  await expect.poll(() => lines.at(-1)).toEqual({ level: INFO, event: "token_restored" });
+  await expect
+    .poll(() => lines.at(-1), { timeout: 20_000 })
+    .toEqual({ level: INFO, event: "token_restored" });
 });
 
 test("one that was sealed, and why, is reported; its process is not called lost", async () => {
@@ -66,7 +70,7 @@ test("one that was sealed, and why, is reported; its process is not called lost"
       return false;
     }
   };
-  await expect.poll(isOffered).toBe(true);
+  await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
   expect(token.sealed()).toBe("asked");
   expect(lines).toEqual([{ level: WARN, event: "sealed", reason: "asked" }]);
 });
@@ -121,7 +125,7 @@ test.skipIf(process.platform !== "linux")(
     const former = token.pid()!;
     process.kill(former, "SIGKILL");
     const isComing = () => token!.pid() === undefined && tokenProcesses().some((pid) => pid !== former);
-    await expect.poll(isComing, { interval: 1 }).toBe(true);
+    await expect.poll(isComing, { interval: 1, timeout: 20_000 }).toBe(true);
     token.seal("asked");
     await expect(token.health()).rejects.toMatchObject({ code: "sealed" });
     const offered = () => {
@@ -131,7 +135,7 @@ test.skipIf(process.platform !== "linux")(
         return 0;
       }
     };
-    await expect.poll(offered).toBeGreaterThan(0);
+    await expect.poll(offered, { timeout: 20_000 }).toBeGreaterThan(0);
     expect(token.sealed()).toBe("asked");
     expect(lines.map(({ event }) => event)).not.toContain("token_restored");
   },

@@ -82,11 +82,13 @@ test("a killed child fails the calls in flight with token_unavailable, and comes
     expect(call).toMatchObject({ status: "rejected", reason: { code: "token_unavailable" } });
   }
   await expect
-    .poll(() =>
-      token.health().then(
-        () => true,
-        () => false,
-      ),
+    .poll(
+      () =>
+        token.health().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
     )
     .toBe(true);
   expect(token.pid()).not.toBe(pid);
@@ -99,11 +101,13 @@ test("a child that stops answering is replaced, and its calls fail", async () =>
   const answer = Promise.race([token.health(), sleep(20_000, "waits")]);
   await expect(answer).rejects.toMatchObject({ code: "token_unavailable" });
   await expect
-    .poll(() =>
-      token.health().then(
-        () => true,
-        () => false,
-      ),
+    .poll(
+      () =>
+        token.health().then(
+          () => true,
+          () => false,
+        ),
+      { timeout: 10_000 },
     )
     .toBe(true);
   expect(token.pid()).not.toBe(pid);
@@ -221,7 +225,9 @@ test("a version counts no more from the moment its retirement is asked for, answ
   expect(token.info().keks).toEqual(before.slice(1));
   process.kill(token.pid()!, "SIGKILL");
   await expect(retiring).rejects.toMatchObject({ code: "token_unavailable" });
-  await expect.poll(() => token.health().then(({ keks }) => keks, String)).toEqual(before);
+  await expect
+    .poll(() => token.health().then(({ keks }) => keks, String), { timeout: 10_000 })
+    .toEqual(before);
   expect(token.info().keks).toEqual(before);
 });
 

@@ -15,7 +15,7 @@ type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 type CountingDatabase = { db: Database; lookups: () => number };
 
 /** One whose key look-ups read immediately and, while it holds them, answer only when released. */
-export type HoldingDatabase = CountingDatabase & {
+type HoldingDatabase = CountingDatabase & {
   hold(): void;
   /** Until a look-up that is held has been read. */
   reached(): Promise<void>;
@@ -84,7 +84,7 @@ export function useFinderWorld(): FinderWorld {
 
 /** Waits until a look-up is answered from memory. */
 export async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
-  await expect.poll(() => remembersNow(finder, lookups, key), { interval: 20 }).toBe(true);
+  await expect.poll(() => remembersNow(finder, lookups, key), { timeout: 20_000, interval: 20 }).toBe(true);
 }
 
 /** Whether a look-up is answered from memory. */

@@ -87,7 +87,9 @@ test("a certificate and its key come from standard input, in either order, and t
   expect(await withInput(cert + key, "status")).toMatch(/audit/);
   expect(await withInput(key + cert, "seal")).toMatch(/The vault is sealed/);
   expect(await withInput(`${cert}${key}${"0".repeat(64)}\n`, "unseal")).toMatch(/does not accept the PIN/);
-  await expect.poll(() => withInput(cert + key + pin, "unseal")).toBe("The vault is open.\n");
+  await expect
+    .poll(() => withInput(cert + key + pin, "unseal"), { timeout: 20_000 })
+    .toBe("The vault is open.\n");
   const alice = await issueIdentity(vault.home, client("admin", "alice"));
   for (const [input, complaint] of [
     ["", /Standard input does not begin with a certificate and its key/],

@@ -40,11 +40,15 @@ test("a half made in the token signs for the public key it gave, after its proce
   const pid = token.pid()!;
   process.kill(pid, "SIGKILL");
   await expect
-    .poll(() =>
-      token.signResident(label, "ed25519", bytes).then(
-        (made) => verify(ed25519!, made),
-        () => false,
-      ),
+    .poll(
+      () =>
+        token.signResident(label, "ed25519", bytes).then(
+          (made) => verify(ed25519!, made),
+          () => false,
+        ),
+      {
+        timeout: 10_000,
+      },
     )
     .toBe(true);
 });
@@ -69,7 +73,7 @@ test("a label that is taken is not given again: its key stays, and signs on", as
   const { ed25519 } = await token.createResident(label, ["ed25519"]);
   await expect(token.createResident(label, ["ed25519"])).rejects.toMatchObject({ code: "token_unavailable" });
   const signature = () => token.signResident(label, "ed25519", bytes).catch(() => undefined);
-  await expect.poll(signature).toHaveLength(64);
+  await expect.poll(signature, { timeout: 10_000 }).toHaveLength(64);
   expect(await verify(ed25519!, (await signature())!)).toBe(true);
   expect(await token.destroyResident(label)).toEqual({ destroyed: 1 });
 });
