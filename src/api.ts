@@ -8,6 +8,12 @@ import { createFindSession } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
+import { approverRoutes } from "./clusters/approver_routes.ts";
+import { readClustersFile } from "./clusters/clusters_file.ts";
+import { createIdentifyOperator } from "./clusters/identify_operator.ts";
+import { createIsLeader } from "./clusters/leadership.ts";
+import { namespaceRoutes } from "./clusters/namespace_routes.ts";
+import { openClusters } from "./clusters/trusted_clusters.ts";
 import type { ApiConfig } from "./config.ts";
 import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";
@@ -18,7 +24,8 @@ import { readSchemaState } from "./db/migrate.ts";
 import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
-import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
+import { createSendingRates } from "./deliveries/rates.ts";
+import { type DeliveryDeps, deliveryRoutes } from "./deliveries/routes.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { docsPage } from "./http/docs/page.ts";
@@ -39,12 +46,7 @@ import { createTxtLookup } from "./organizations/domains/txt_lookup.ts";
 import { createOrganizationRates } from "./organizations/rates.ts";
 import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
-import { readClustersFile } from "./platforms/clusters/clusters_file.ts";
-import { createIdentifyOperator } from "./platforms/clusters/identify_operator.ts";
-import { openClusters } from "./platforms/clusters/trusted_clusters.ts";
-import { createIsLeader } from "./platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
-import { createSendingRates } from "./platforms/deliveries/rates.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced } from "./platforms/sync_vault.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/decide/slow_accounts.ts";
@@ -57,6 +59,7 @@ import { startUpkeep } from "./upkeep.ts";
 import { showCertificateEnd } from "./vault/certificate_end.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials } from "./vault/credentials.ts";
+import { createAddressPolicy } from "./webhooks/callbacks/addresses.ts";
 
 /** The running API. */
 export type Api = {
@@ -268,6 +271,7 @@ async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "si
 export type ApiRoutesDeps = AccountsDeps &
   OrganizationDeps &
   PlatformDeps &
+  DeliveryDeps &
   DelegationDeps &
   DecideDeps &
   ProofDeps &
@@ -281,6 +285,9 @@ export function apiRoutes(deps: ApiRoutesDeps): Route[] {
     ...accountsRoutes(deps),
     ...organizationsRoutes(deps),
     ...platformRoutes(deps),
+    ...deliveryRoutes(deps),
+    ...namespaceRoutes(deps),
+    ...approverRoutes(deps),
     ...delegationRoutes(deps),
     ...proofRoutes(deps),
     ...auditRoutes(deps),

@@ -13,18 +13,18 @@ import { createMeasurements, MEASURE_SECONDS } from "./events/metrics/measuremen
 import { createRelay } from "./events/relay.ts";
 import { removeOld } from "./events/retention.ts";
 import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards.ts";
-import { stepBacklogs } from "./events/webhooks/backlog.ts";
-import { createAddressPolicy } from "./events/webhooks/callbacks/addresses.ts";
-import { createResolve } from "./events/webhooks/callbacks/resolve.ts";
-import { CLAIM_SECONDS } from "./events/webhooks/claim.ts";
-import { createWebhookConsumer } from "./events/webhooks/consumer.ts";
-import { createDispatcher } from "./events/webhooks/dispatcher.ts";
-import { reapLost } from "./events/webhooks/reap.ts";
-import { stepRecovery } from "./events/webhooks/recover.ts";
-import { createSender } from "./events/webhooks/send.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createSecretBox } from "./secret_box.ts";
+import { stepBacklogs } from "./webhooks/backlog.ts";
+import { createAddressPolicy } from "./webhooks/callbacks/addresses.ts";
+import { createResolve } from "./webhooks/callbacks/resolve.ts";
+import { CLAIM_SECONDS } from "./webhooks/claim.ts";
+import { createWebhookConsumer } from "./webhooks/consumer.ts";
+import { createDispatcher } from "./webhooks/dispatcher.ts";
+import { reapLost } from "./webhooks/reap.ts";
+import { stepRecovery } from "./webhooks/recover.ts";
+import { createSender } from "./webhooks/send.ts";
 
 /** How long what a worker holds stays its own when it dies, and how often others look for it. */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };

@@ -10,6 +10,16 @@ export function createWebhookSecret(): string {
   return `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
 }
 
+/** A new platform signing secret: `dps_` and 32 random bytes in base64url. */
+export function newSigningSecret(): string {
+  return `dps_${randomBytes(SECRET_BYTES).toString("base64url")}`;
+}
+
+/** The box's context of `platforms.signing_secret_sealed`. */
+export function signingSecretContext(platformId: string): string {
+  return `platforms.signing_secret:${platformId}`;
+}
+
 /** The box's context of `connections.webhook_secret_sealed`. */
 export function webhookSecretContext(connectionId: string): string {
   return `connections.webhook_secret:${connectionId}`;

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/database.ts";
+import { checkScopes, checkShrinks } from "../input/ceiling.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
-import { checkScopes, checkShrinks } from "./ceiling.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { changeCertificates } from "./end_authority.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";

@@ -2,18 +2,22 @@ import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { appendEvent } from "../events/outbox.ts";
-import { createWebhookSecret, webhookSecretContext } from "../events/secrets.ts";
-import type { AddressPolicy } from "../events/webhooks/callbacks/addresses.ts";
+import {
+  createWebhookSecret,
+  newSigningSecret,
+  signingSecretContext,
+  webhookSecretContext,
+} from "../events/secrets.ts";
 import { newId } from "../ids.ts";
+import { checkScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
 import type { SecretBox } from "../secret_box.ts";
+import type { AddressPolicy } from "../webhooks/callbacks/addresses.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
-import { checkScopes } from "./ceiling.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";
+import { checkCallbackUrl } from "./set_callback.ts";
 import { checkSurface } from "./surface_types.ts";
-import { checkCallbackUrl } from "./webhooks/check_callback_url.ts";
-import { newSigningSecret, signingSecretContext } from "./webhooks/signing_secret.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;

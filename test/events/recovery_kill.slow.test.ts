@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { endpointIdOf } from "../../src/events/webhooks/endpoint.ts";
+import { endpointIdOf } from "../../src/webhooks/endpoint.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { spawnWorker, type WorkerProcess } from "./support/child.ts";
 import { makeConnection } from "./support/connection.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { reported } from "../../src/events/kafka/lag_report.ts";
 import { createShardLeases } from "../../src/events/shards.ts";
-import { endpointIdOf, ensureEndpoints } from "../../src/events/webhooks/endpoint.ts";
+import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 import { makeConnection } from "../events/support/connection.ts";
 import { append, deniedEvent } from "../events/support/events.ts";
 import { insertDelivery } from "../support/deliveries.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { endpointIdOf, ensureEndpoints } from "../../src/events/webhooks/endpoint.ts";
+import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 import { makeConnection, type TestConnection } from "../events/support/connection.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import type { Person } from "../support/platform_world.ts";

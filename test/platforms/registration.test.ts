@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { webhookSecretContext } from "../../src/events/secrets.ts";
-import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
-import { checkCallbackUrl } from "../../src/platforms/webhooks/check_callback_url.ts";
-import { signingSecretContext } from "../../src/platforms/webhooks/signing_secret.ts";
+import { signingSecretContext, webhookSecretContext } from "../../src/events/secrets.ts";
+import { checkCallbackUrl } from "../../src/platforms/set_callback.ts";
 import { WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
+import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
 import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
 const api = platformApi();

@@ -8,6 +8,8 @@ import { createSessionTokens } from "../../src/accounts/sessions/session_tokens.
 import { createFindSession } from "../../src/accounts/sessions/sessions.ts";
 import { type CodeHashes, createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
 import type { Clock } from "../../src/clock.ts";
+import type { IdentifyOperator } from "../../src/clusters/identify_operator.ts";
+import { createIsLeader } from "../../src/clusters/leadership.ts";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
@@ -21,8 +23,6 @@ import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import { createActivity } from "../../src/organizations/activity.ts";
-import type { IdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
-import { createIsLeader } from "../../src/platforms/declared/leadership.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
 import type { ApiKeyCaller, Route } from "../../src/route.ts";
 import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";

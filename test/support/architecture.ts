@@ -26,6 +26,9 @@ const FEATURES = [
   "proofs",
   "audit",
   "events",
+  "webhooks",
+  "deliveries",
+  "clusters",
   "installation",
 ];
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../src/clock.ts";
 import type { Database } from "../../src/db/database.ts";
 import type { WebhookDeliveryRow, WebhookRecoveryRow } from "../../src/db/tables.ts";
-import { endpointIdOf, ensureEndpoints } from "../../src/events/webhooks/endpoint.ts";
+import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
+import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
 import type { ClusterCall } from "../../src/kubernetes/client.ts";
 import { ClusterError } from "../../src/kubernetes/cluster_error.ts";
 import { DEFAULT_OPERATOR } from "../../src/kubernetes/policies.ts";
-import type { TrustedClusters } from "../../src/platforms/clusters/trusted_clusters.ts";
 
 const POLICIES = join(import.meta.dirname, "../../crds/policies.yaml");
 const LONG_AGO = "2025-01-01T00:00:00Z";

@@ -1,9 +1,9 @@
-import { ApiError } from "../../src/errors.ts";
 import {
   checkClusterId,
   createSharedToken,
   type IdentifyOperator,
-} from "../../src/platforms/clusters/identify_operator.ts";
+} from "../../src/clusters/identify_operator.ts";
+import { ApiError } from "../../src/errors.ts";
 
 /** Knows the operator of every cluster by one token. Whom the API as it is run believes is tested apart. */
 export function anyClusterWith(token: string): IdentifyOperator {

@@ -1,18 +1,21 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
+import { approverRoutes } from "../../src/clusters/approver_routes.ts";
+import { createIdentifyOperator } from "../../src/clusters/identify_operator.ts";
+import { claimLeadership } from "../../src/clusters/leadership.ts";
+import { acceptBinding } from "../../src/clusters/namespace_binding.ts";
+import { namespaceRoutes } from "../../src/clusters/namespace_routes.ts";
+import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
 import { operatorDelegationRoutes } from "../../src/delegations/declared/operator_routes.ts";
 import { delegationRoutes } from "../../src/delegations/routes.ts";
-import { createAddressPolicy } from "../../src/events/webhooks/callbacks/addresses.ts";
+import { createSendingRates } from "../../src/deliveries/rates.ts";
+import { deliveryRoutes } from "../../src/deliveries/routes.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
-import { createIdentifyOperator } from "../../src/platforms/clusters/identify_operator.ts";
-import type { TrustedClusters } from "../../src/platforms/clusters/trusted_clusters.ts";
-import { claimLeadership } from "../../src/platforms/declared/leadership.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
-import { createSendingRates } from "../../src/platforms/deliveries/rates.ts";
-import { acceptBinding } from "../../src/platforms/namespaces/namespace_binding.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";
 import type { Route } from "../../src/route.ts";
+import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
 import { type ApiOptions, OPERATOR_TOKEN, startApi, type TestApi, type TestParts } from "./api.ts";
 import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
@@ -69,8 +72,10 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
         ...parts,
         callbacks,
         apiKeys: apiKeys(parts),
-        sendingRates: createSendingRates(parts.db),
       }),
+      ...deliveryRoutes({ ...parts, apiKeys: apiKeys(parts), sendingRates: createSendingRates(parts.db) }),
+      ...namespaceRoutes(parts),
+      ...approverRoutes(parts),
       ...delegationRoutes(parts),
       ...auditRoutes(parts),
       ...operatorPlatformRoutes({ ...parts, callbacks, apiKeys: apiKeys(parts) }),

@@ -7,11 +7,15 @@ import type { ExportAnswer } from "../../audit/export_route.ts";
 import type { HistoryAnswer } from "../../audit/history_route.ts";
 import type { ReceiptCheckAnswer } from "../../audit/receipt_check_route.ts";
 import type { ReceiptAnswer } from "../../audit/receipt_route.ts";
+import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
+import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import type { CertificateAnswer, RequestAnswer } from "../../delegations/answers.ts";
 import type { ChainAnswer } from "../../delegations/certificates/certificate_chain.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { PreviewAnswer } from "../../delegations/requests/preview_route.ts";
 import type { ScopesAnswer } from "../../delegations/scopes_route.ts";
+import type { deliveryAnswer, recoveryAnswer, wholeDeliveryAnswer } from "../../deliveries/answers.ts";
+import type { callbackAnswer } from "../../deliveries/callback_view.ts";
 import type { PartAnswer } from "../../installation/part_route.ts";
 import type { SuspendedAnswer } from "../../installation/suspended_route.ts";
 import type { ActivityAnswer } from "../../organizations/activity_route.ts";
@@ -28,14 +32,6 @@ import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_r
 import type { AgentAnswer, PlatformAnswer, RegisteredAnswer } from "../../platforms/answers.ts";
 import type { RotatedKey } from "../../platforms/api_keys/rotate_key.ts";
 import type { ConnectionAnswer } from "../../platforms/connections/connection_key_routes.ts";
-import type {
-  deliveryAnswer,
-  recoveryAnswer,
-  wholeDeliveryAnswer,
-} from "../../platforms/deliveries/answers.ts";
-import type { callbackAnswer } from "../../platforms/deliveries/callback_view.ts";
-import type { ClusterApproverAnswer } from "../../platforms/namespaces/approver_routes.ts";
-import type { NamespaceBindingAnswer } from "../../platforms/namespaces/routes.ts";
 import type { TryAnswer } from "../../proofs/try/try_route.ts";
 import type { MemberRole } from "../../route.ts";
 

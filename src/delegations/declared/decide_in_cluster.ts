@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
+import { isLinked, isPerson } from "../../clusters/approvers.ts";
+import type { TrustedCluster, TrustedClusters } from "../../clusters/trusted_clusters.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { durationSeconds } from "../../input/durations.ts";
 import { checkPolicies, type PoliciesVerdict } from "../../kubernetes/policies.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
-import type { TrustedCluster, TrustedClusters } from "../../platforms/clusters/trusted_clusters.ts";
 import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
-import { isLinked, isPerson } from "../../platforms/namespaces/approvers.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { approveRequest } from "../requests/approve_request.ts";
 import type { ClusterDecider } from "../requests/decide_request.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
+import { checkCeiling } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { checkCeiling } from "../../platforms/ceiling.ts";
 import { lockConnection } from "../../platforms/connection_lock.ts";
 import { findConnection } from "../../platforms/platform_record.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";

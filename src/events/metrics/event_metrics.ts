@@ -2,7 +2,12 @@ import { Counter, Gauge, Histogram } from "prom-client";
 import type { Clock } from "../../clock.ts";
 import type { Metrics } from "../../metrics.ts";
 import type { BusEvent } from "../bus.ts";
-import type { AttemptResult } from "../webhooks/attempt_result.ts";
+
+/**
+ * What an attempt means: `delivered`; `failed`, to be tried again; `rejected`, the receiver does not want it;
+ * `gone`, the receiver wants nothing any more; `blocked`, no request was made.
+ */
+export type AttemptResult = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
 /** What a worker counts of its own work. Labels name consumers, topics and outcomes, never single things. */
 export type EventMetrics = {

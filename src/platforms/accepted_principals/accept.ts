@@ -2,9 +2,9 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { AcceptedPrincipalRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import { checkScopes, named } from "../../input/ceiling.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../../input/platform_fields.ts";
 import { expandScopes } from "../../protocol/documents/scopes.ts";
-import { checkScopes, named } from "../ceiling.ts";
 import { lockConnection } from "../connection_lock.ts";
 import { findPlatform } from "../platform_record.ts";
 

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import type { AddressPolicy } from "../../events/webhooks/callbacks/addresses.ts";
 import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
+import type { AddressPolicy } from "../../webhooks/callbacks/addresses.ts";
 import { verifierName } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
+import { setCallback } from "../set_callback.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
-import { setCallback } from "../webhooks/set_callback.ts";
 import { changeConnection } from "./change_connection.ts";
 import { removeConnection } from "./remove_connection.ts";
 

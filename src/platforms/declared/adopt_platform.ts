@@ -4,9 +4,9 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import type { PlatformRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import { checkShrinks } from "../../input/ceiling.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "../adoptions/adoption.ts";
-import { checkShrinks } from "../ceiling.ts";
 import { keepCeiling, noteCeiling } from "./declared_ceiling.ts";
 
 type Deps = { db: Database; clock: Clock };

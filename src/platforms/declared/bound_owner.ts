@@ -1,12 +1,12 @@
 import { canonicalEmail } from "../../accounts/email.ts";
 import type { Clock } from "../../clock.ts";
+import { askForBinding, findAcceptedBinding, type NamespacePlace } from "../../clusters/namespace_binding.ts";
 import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
+import { named } from "../../input/ceiling.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findOwner, type Owner } from "../account_owner.ts";
-import { named } from "../ceiling.ts";
-import { askForBinding, findAcceptedBinding, type NamespacePlace } from "../namespaces/namespace_binding.ts";
 
 /** An account that a namespace acts for, and within which bounds. */
 export type BoundOwner = { owner: Owner; binding: NamespaceBindingRow };

@@ -1,7 +1,7 @@
 import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
 import type { Database, Transaction } from "../../db/database.ts";
+import { checkScopes, checkShrinks } from "../../input/ceiling.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
-import { checkScopes, checkShrinks } from "../ceiling.ts";
 
 type Declared = { binding: NamespaceBindingRow; object: ObjectPlace };
 

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
-import { webhookSecretContext } from "../../events/secrets.ts";
+import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import {
@@ -21,10 +21,8 @@ import {
   selectPlatforms,
 } from "../platform_record.ts";
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
+import { checkCallbackUrl, setCallback } from "../set_callback.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
-import { checkCallbackUrl } from "../webhooks/check_callback_url.ts";
-import { setCallback } from "../webhooks/set_callback.ts";
-import { signingSecretContext } from "../webhooks/signing_secret.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
 

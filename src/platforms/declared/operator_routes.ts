@@ -1,7 +1,7 @@
+import { claimLeadershipRoute } from "../../clusters/leadership.ts";
 import type { Route } from "../../route.ts";
 import type { PlatformDeps } from "../routes.ts";
 import { putAgentRoute, removeAgentRoute } from "./operator_agent_routes.ts";
-import { claimLeadershipRoute } from "./operator_leadership_route.ts";
 import {
   acknowledgeRoute,
   putPlatformRoute,
@@ -13,7 +13,7 @@ import {
  * The operator's calls about its leadership, platforms and agents. They keep the rules of the calls that
  * people make.
  */
-export function operatorPlatformRoutes(deps: Omit<PlatformDeps, "sendingRates">): Route[] {
+export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
   return [
     claimLeadershipRoute(deps),
     putPlatformRoute(deps),

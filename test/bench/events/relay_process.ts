@@ -9,7 +9,7 @@ import { startLoop } from "../../../src/events/loop.ts";
 import { createEventMetrics } from "../../../src/events/metrics/event_metrics.ts";
 import { createRelay } from "../../../src/events/relay.ts";
 import { createShardLeases, LEASE_SECONDS } from "../../../src/events/shards.ts";
-import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
+import { createWebhookConsumer } from "../../../src/webhooks/consumer.ts";
 import { secretBox } from "../../events/support/connection.ts";
 import { requestIdOf } from "../../events/support/events.ts";
 import { nowMs } from "./load.ts";

@@ -1,4 +1,4 @@
-import { noteAttempts, type Sending, sending } from "../../platforms/deliveries/delivery_calls.ts";
+import { noteAttempts, type Sending, sending } from "../../deliveries/delivery_calls.ts";
 import { insertRecovery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { askForBinding } from "../../../src/platforms/namespaces/namespace_binding.ts";
+import { askForBinding } from "../../../src/clusters/namespace_binding.ts";
 import { declaration, declarations, newUid } from "../../platforms/declarations.ts";
 import {
   createAgent,

@@ -1,5 +1,5 @@
 import { addSeconds } from "../../../src/clock.ts";
-import { ensureEndpoints } from "../../../src/events/webhooks/endpoint.ts";
+import { ensureEndpoints } from "../../../src/webhooks/endpoint.ts";
 import { makeConnection } from "../../events/support/connection.ts";
 import { append, deniedEvent } from "../../events/support/events.ts";
 import { insertDelivery } from "../../support/deliveries.ts";

@@ -7,9 +7,9 @@ import { putAside } from "../../../src/events/consume.ts";
 import { createLocalBus } from "../../../src/events/local_bus.ts";
 import { createRelay } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
-import { createWebhookConsumer } from "../../../src/events/webhooks/consumer.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { readers } from "../../../src/installation/readers.ts";
+import { createWebhookConsumer } from "../../../src/webhooks/consumer.ts";
 import { secretBox } from "../support/connection.ts";
 import type { Home } from "../support/database.ts";
 

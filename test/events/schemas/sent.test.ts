@@ -18,8 +18,8 @@ import type { Scene } from "../../http/walk/scene.ts";
 import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
 import { until } from "../../support/process.ts";
 import { type SchemaChecker, type SeenRecord, schemaChecker } from "../../support/schema_checker.ts";
+import { deliveryWorld } from "../../webhooks/delivery_world.ts";
 import { append, createdEvent } from "../support/events.ts";
-import { deliveryWorld } from "../webhooks/delivery_world.ts";
 import { everyEvent, TRACE } from "./every_event.ts";
 
 let checker: SchemaChecker;

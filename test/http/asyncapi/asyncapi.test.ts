@@ -3,8 +3,8 @@ import addFormats from "ajv-formats";
 import { describe, expect, test } from "vitest";
 import { eventKinds } from "../../../src/events/kinds.ts";
 import { createWebhookSecret } from "../../../src/events/secrets.ts";
-import { signedHeaders } from "../../../src/events/webhooks/sign.ts";
 import { asyncApiDocument, asyncApiPage } from "../../../src/http/asyncapi/asyncapi.ts";
+import { signedHeaders } from "../../../src/webhooks/sign.ts";
 import { startApi } from "../../support/api.ts";
 import { currentSchemas } from "../../support/schema_files.ts";
 

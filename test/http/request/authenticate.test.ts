@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { claimLeadership } from "../../../src/platforms/declared/leadership.ts";
+import { claimLeadership } from "../../../src/clusters/leadership.ts";
 import { OPERATOR_TOKEN, startApi, type TestApi } from "../../support/api.ts";
 import type { HttpClient } from "../../support/http.ts";
 import { echoRoute } from "../support/sample_routes.ts";
@@ -241,7 +241,7 @@ describe("the operator", () => {
   });
 
   test("is nobody where no token is set", async () => {
-    const { createSharedToken } = await import("../../../src/platforms/clusters/identify_operator.ts");
+    const { createSharedToken } = await import("../../../src/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
     expect(isOperator("")).toBe(false);
     expect(isOperator("undefined")).toBe(false);

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../../src/clock.ts";
+import type { TrustedClusters } from "../../../src/clusters/trusted_clusters.ts";
 import { createClusterClient } from "../../../src/kubernetes/client.ts";
 import { DEFAULT_OPERATOR } from "../../../src/kubernetes/policies.ts";
-import type { TrustedClusters } from "../../../src/platforms/clusters/trusted_clusters.ts";
 import { createVaultClient, type VaultClient } from "../../../src/vault/client.ts";
 import { readIdentity, startVault, type TestVault } from "../../keyvault/fixture.ts";
 import { vaultForApi } from "../../keyvault/for_api.ts";

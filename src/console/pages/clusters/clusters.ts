@@ -1,7 +1,7 @@
+import type { ClusterApproverAnswer } from "../../../clusters/approver_routes.ts";
+import type { NamespaceBindingAnswer } from "../../../clusters/namespace_routes.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
-import type { ClusterApproverAnswer } from "../../../platforms/namespaces/approver_routes.ts";
-import type { NamespaceBindingAnswer } from "../../../platforms/namespaces/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { selectField, textField } from "../../elements/forms/fields.ts";
 import { form } from "../../elements/forms/form.ts";

@@ -1,0 +1,62 @@
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import type { Logger } from "../log.ts";
+import { operatorCalls } from "../operator_calls.ts";
+import { type OperatorCaller, type Route, route } from "../route.ts";
+
+type Deps = { db: Database; clock: Clock };
+
+/** `POST /internal/v1/leadership`. */
+export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
+  return route({
+    id: "internal_claim_leadership",
+    ...operatorCalls.claimLeadership,
+    summary: "Give the operator's new leader its epoch",
+    access: "operator",
+    epoch: "none",
+    errors: [],
+    async handle({ caller, body }) {
+      const { epoch, formerEpoch } = await followLeader(deps, caller);
+      deps.log.info({ cluster: caller.clusterId, holder: body.holder, epoch }, "an operator leads");
+      return { body: { epoch, former_epoch: formerEpoch } };
+    },
+  });
+}
+
+/**
+ * Gives a new leader of a cluster's operator its epoch. It is greater than every epoch before, even when the
+ * database was restored from a backup meanwhile: no former leader has one that counts. From then on calls
+ * under another epoch are refused.
+ */
+export async function claimLeadership({ db, clock }: Deps, caller: OperatorCaller): Promise<number> {
+  return (await followLeader({ db, clock }, caller)).epoch;
+}
+
+/** The same, and the epoch of the leader before; `null` for the first one. */
+export async function followLeader(
+  { db, clock }: Deps,
+  { clusterId }: OperatorCaller,
+): Promise<{ epoch: number; formerEpoch: number | null }> {
+  const now = clock.now();
+  return db.transaction(async (tx) => {
+    const former = await tx("operator_clusters").where("cluster_id", clusterId).forUpdate().first("epoch");
+    const { rows } = await tx.raw<{ rows: { epoch: number }[] }>(
+      `insert into operator_clusters as known (cluster_id, epoch, seen_at) values (?, ?, ?)
+       on conflict (cluster_id) do update
+       set epoch = greatest(known.epoch + 1, excluded.epoch), seen_at = excluded.seen_at
+       returning epoch`,
+      [clusterId, now.getTime(), now],
+    );
+    const [row] = rows;
+    if (row === undefined) throw new Error("The epoch was not written");
+    return { epoch: row.epoch, formerEpoch: former?.epoch ?? null };
+  });
+}
+
+/** Whether this is the epoch that the cluster's newest leader was given, on any replica. */
+export function createIsLeader({ db }: Pick<Deps, "db">) {
+  return async ({ clusterId }: OperatorCaller, epoch: number): Promise<boolean> => {
+    const known = await db("operator_clusters").where("cluster_id", clusterId).first("epoch");
+    return known?.epoch === epoch;
+  };
+}

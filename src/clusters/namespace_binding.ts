@@ -1,0 +1,134 @@
+import { addSeconds, type Clock } from "../clock.ts";
+import type { NamespaceBindingRow } from "../db/cluster_tables.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import { checkScopes } from "../input/ceiling.ts";
+
+/** A namespace of a cluster. */
+export type NamespacePlace = { clusterId: string; namespace: string };
+
+/** What an account's owner says of a namespace: the most that its platforms may allow, and who approves. */
+export type AcceptanceWish = { ceiling: readonly string[] | null; fourEyes: boolean };
+
+type Deps = { db: Database; clock: Clock };
+
+/** Namespaces that an account accepts at most. */
+export const MAX_ACCEPTED_NAMESPACES = 1_000;
+/** Of one cluster's namespaces that ask, so many are shown to an owner, the newest ones. */
+const MAX_ASKING = 10;
+const ASKING_SECONDS = 14 * 24 * 3600;
+/** An operator asks every few seconds; that is noted so seldom. */
+const NOTED_SECONDS = 3600;
+
+/**
+ * The binding of a namespace that the account's owner has accepted. With `lock` nobody changes it before the
+ * transaction ends.
+ */
+export async function findAcceptedBinding(
+  db: Database | Transaction,
+  accountId: string,
+  { clusterId, namespace }: NamespacePlace,
+  { lock = false }: { lock?: boolean } = {},
+): Promise<NamespaceBindingRow | undefined> {
+  const found = db("namespace_bindings")
+    .where({ account_id: accountId, cluster_id: clusterId, namespace })
+    .whereNotNull("accepted_at")
+    .first();
+  return lock ? found.forShare() : found;
+}
+
+/**
+ * Notes that a namespace wants to act for an account, for its owner to see. What other clusters have asked
+ * for is never pushed out.
+ */
+export async function askForBinding(
+  { db, clock }: Deps,
+  accountId: string,
+  { clusterId, namespace }: NamespacePlace,
+): Promise<void> {
+  const now = clock.now();
+  const asking = () =>
+    db("namespace_bindings").where({ account_id: accountId, cluster_id: clusterId }).whereNull("accepted_at");
+  await db("namespace_bindings as known")
+    .insert({
+      account_id: accountId,
+      cluster_id: clusterId,
+      namespace,
+      ceiling: null,
+      four_eyes: false,
+      asked_at: now,
+      accepted_at: null,
+    })
+    .onConflict(["account_id", "cluster_id", "namespace"])
+    .merge({ asked_at: now })
+    .where("known.asked_at", "<", addSeconds(now, -NOTED_SECONDS));
+  await asking().where("asked_at", "<", addSeconds(now, -ASKING_SECONDS)).delete();
+  const beyond = await asking().orderBy("asked_at", "desc").offset(MAX_ASKING).pluck("namespace");
+  if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
+}
+
+/** An account's bindings, those that ask first, then by cluster and namespace. */
+export async function listBindings({ db, clock }: Deps, accountId: string): Promise<NamespaceBindingRow[]> {
+  return db("namespace_bindings")
+    .where({ account_id: accountId })
+    .andWhere((row) =>
+      row.whereNotNull("accepted_at").orWhere("asked_at", ">=", addSeconds(clock.now(), -ASKING_SECONDS)),
+    )
+    .orderByRaw("accepted_at is not null, cluster_id, namespace");
+}
+
+/**
+ * Accepts a namespace, whether or not it has asked, or changes what is accepted of it. Throws
+ * `invalid_scopes`, `namespace_limit`.
+ */
+export async function acceptBinding(
+  { db, clock }: Deps,
+  accountId: string,
+  { clusterId, namespace }: NamespacePlace,
+  { ceiling, fourEyes }: AcceptanceWish,
+): Promise<NamespaceBindingRow> {
+  const scopes = ceiling === null ? null : checkScopes(ceiling);
+  const now = clock.now();
+  return db.transaction(async (tx) => {
+    await tx("accounts").select("account_id").where({ account_id: accountId }).forNoKeyUpdate();
+    const [row] = await tx("namespace_bindings as known")
+      .insert({
+        account_id: accountId,
+        cluster_id: clusterId,
+        namespace,
+        ceiling: scopes,
+        four_eyes: fourEyes,
+        asked_at: now,
+        accepted_at: now,
+      })
+      .onConflict(["account_id", "cluster_id", "namespace"])
+      .merge({
+        ceiling: scopes,
+        four_eyes: fourEyes,
+        accepted_at: tx.raw("coalesce(known.accepted_at, excluded.accepted_at)"),
+      })
+      .returning("*");
+    const [counted] = await tx("namespace_bindings")
+      .where({ account_id: accountId })
+      .whereNotNull("accepted_at")
+      .count();
+    if (Number(counted?.count) > MAX_ACCEPTED_NAMESPACES) throw new ApiError("namespace_limit");
+    return row as NamespaceBindingRow;
+  });
+}
+
+/**
+ * Accepts a namespace no longer, and forgets the ceilings of its objects. What it has registered stays; it
+ * can register and ask for nothing more. Throws `not_found`.
+ */
+export async function endBinding(
+  { db }: Pick<Deps, "db">,
+  accountId: string,
+  { clusterId, namespace }: NamespacePlace,
+): Promise<void> {
+  const place = { account_id: accountId, cluster_id: clusterId, namespace };
+  await db.transaction(async (tx) => {
+    if ((await tx("namespace_bindings").where(place).delete()) === 0) throw new ApiError("not_found");
+    await tx("declared_ceilings").where(place).delete();
+  });
+}

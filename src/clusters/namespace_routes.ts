@@ -1,0 +1,115 @@
+import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import type { NamespaceBindingRow } from "../db/cluster_tables.ts";
+import type { Database } from "../db/database.ts";
+import { clusterId, namespaceName } from "../input/cluster_fields.ts";
+import { scopeList } from "../input/platform_fields.ts";
+import { isoTime } from "../input/schemas.ts";
+import { type Route, route } from "../route.ts";
+import { acceptBinding, endBinding, listBindings } from "./namespace_binding.ts";
+
+type Deps = { db: Database; clock: Clock };
+
+const path = "/v1/service/namespace-bindings";
+const memberPath = `${path}/{cluster}/{namespace}`;
+const params = z.object({ cluster: clusterId, namespace: namespaceName });
+
+const shown = z.object({
+  cluster: z.string(),
+  namespace: z.string(),
+  status: z.enum(["asking", "accepted"]),
+  ceiling: z.array(z.string()).nullable().describe("null sets no bound"),
+  four_eyes: z.boolean(),
+  asked_at: isoTime,
+  accepted_at: isoTime.nullable(),
+});
+
+/** A binding as answers show it. */
+export type NamespaceBindingAnswer = z.infer<typeof shown>;
+
+/** Which namespaces of which clusters act for an account. */
+export function namespaceRoutes(deps: Deps): Route[] {
+  return [listRoute(deps), acceptRoute(deps), endRoute(deps)];
+}
+
+function listRoute(deps: Deps): Route {
+  return route({
+    id: "list_namespace_bindings",
+    method: "GET",
+    path,
+    summary: "List the namespaces of clusters that act for the account, and those that ask to",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    answer: {
+      status: 200,
+      schema: z.object({ namespace_bindings: z.array(shown) }),
+      description: "Those that ask first",
+    },
+    errors: [],
+    async handle({ caller }) {
+      const rows = await listBindings(deps, caller.accountId);
+      return { body: { namespace_bindings: rows.map(show) } };
+    },
+  });
+}
+
+function acceptRoute(deps: Deps): Route {
+  return route({
+    id: "accept_namespace_binding",
+    method: "PUT",
+    path: memberPath,
+    summary: "Let a namespace of a cluster act for the account, or change within which bounds",
+    access: "session",
+    idempotent: true,
+    params,
+    body: z.object({
+      ceiling: scopeList.nullable().default(null).describe("The most that its platforms may allow"),
+      four_eyes: z
+        .boolean()
+        .default(false)
+        .describe("Whether an approval in the cluster needs another person than the one who asked"),
+    }),
+    answer: { status: 200, schema: shown, description: "The binding from now on" },
+    errors: ["invalid_scopes", "namespace_limit"],
+    async handle({ caller, params, body }) {
+      const place = { clusterId: params.cluster, namespace: params.namespace };
+      const wish = { ceiling: body.ceiling, fourEyes: body.four_eyes };
+      return { body: show(await acceptBinding(deps, caller.accountId, place, wish)) };
+    },
+  });
+}
+
+function endRoute(deps: Deps): Route {
+  return route({
+    id: "end_namespace_binding",
+    method: "DELETE",
+    path: memberPath,
+    summary: "Let a namespace act for the account no longer; what it has registered stays",
+    access: "session",
+    idempotent: true,
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({ cluster: z.string(), namespace: z.string(), accepted: z.literal(false) }),
+      description: "It can register and ask for nothing more",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const { cluster, namespace } = params;
+      await endBinding(deps, caller.accountId, { clusterId: cluster, namespace });
+      return { body: { cluster, namespace, accepted: false as const } };
+    },
+  });
+}
+
+function show(row: NamespaceBindingRow): NamespaceBindingAnswer {
+  return {
+    cluster: row.cluster_id,
+    namespace: row.namespace,
+    status: row.accepted_at === null ? "asking" : "accepted",
+    ceiling: row.ceiling,
+    four_eyes: row.four_eyes,
+    asked_at: row.asked_at.toISOString(),
+    accepted_at: row.accepted_at?.toISOString() ?? null,
+  };
+}

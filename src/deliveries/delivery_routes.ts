@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { eventKinds } from "../events/kinds.ts";
+import { isUuid } from "../ids.ts";
+import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { idText, isoTimeInput } from "../input/schemas.ts";
+import { findConnection } from "../platforms/platform_record.ts";
+import { type Route, route } from "../route.ts";
+import { endpointIdOf } from "../webhooks/endpoint.ts";
+import {
+  deliveryAnswer,
+  deliveryState,
+  showDelivery,
+  showWholeDelivery,
+  wholeDeliveryAnswer,
+} from "./answers.ts";
+import {
+  type DeliveryRecord,
+  findDelivery,
+  latestAttempts,
+  readBody,
+  selectDeliveries,
+} from "./delivery_record.ts";
+import { type ResendDeps, resendOwnDelivery } from "./resend.ts";
+
+const path = "/v1/service/connections/{connection_id}/deliveries";
+const memberPath = `${path}/{delivery_id}`;
+const params = z.object({ connection_id: idText });
+const memberParams = params.extend({ delivery_id: idText });
+
+const ATTEMPTS_SHOWN = 20;
+
+const query = pageQuery.extend({
+  state: deliveryState.optional(),
+  event: z.enum(Object.keys(eventKinds) as (keyof typeof eventKinds)[]).optional(),
+  since: isoTimeInput.optional().describe("The first moment of their making to show"),
+  until: isoTimeInput.optional().describe("The moment of their making before which to show"),
+});
+
+const newestFirst: PageOrder = { time: "d.created_at", id: "d.delivery_id", isId: isUuid };
+
+/** `GET /v1/service/connections/{connection_id}/deliveries`: what was and is to be sent, newest first. */
+export function listDeliveriesRoute({ db }: ResendDeps): Route {
+  return route({
+    id: "list_deliveries",
+    method: "GET",
+    path,
+    summary: "List what was sent to a connection's callback URL, and what is to be",
+    access: "session",
+    roles: ["developer", "auditor"],
+    params,
+    query,
+    answer: {
+      status: 200,
+      schema: pageOf(deliveryAnswer),
+      description: "A page of deliveries, newest first",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params, query }) {
+      const { connection_id } = await findConnection(db, caller.accountId, params.connection_id);
+      const found = selectDeliveries(db, endpointIdOf(connection_id));
+      if (query.state !== undefined) found.where({ "d.state": query.state });
+      if (query.event !== undefined) found.where({ "d.event_type": query.event });
+      if (query.since !== undefined) found.where("d.created_at", ">=", new Date(query.since));
+      if (query.until !== undefined) found.where("d.created_at", "<", new Date(query.until));
+      const { rows, next_cursor } = await readPage<DeliveryRecord>(found, newestFirst, query);
+      return { body: { items: rows.map(showDelivery), next_cursor } };
+    },
+  });
+}
+
+/** `GET /v1/service/connections/{connection_id}/deliveries/{delivery_id}`: with body and attempts. */
+export function getDeliveryRoute({ db }: ResendDeps): Route {
+  return route({
+    id: "get_delivery",
+    method: "GET",
+    path: memberPath,
+    summary: "Read a delivery with its body and its latest attempts",
+    access: "session",
+    roles: ["developer", "auditor"],
+    params: memberParams,
+    answer: { status: 200, schema: wholeDeliveryAnswer, description: "The delivery, without secrets" },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const { connection_id } = await findConnection(db, caller.accountId, params.connection_id);
+      const record = await findDelivery(db, endpointIdOf(connection_id), params.delivery_id);
+      const [content, attempts] = await Promise.all([
+        readBody(db, record.delivery_id),
+        latestAttempts(db, record.delivery_id, ATTEMPTS_SHOWN),
+      ]);
+      return { body: showWholeDelivery(record, content, attempts) };
+    },
+  });
+}
+
+/** `POST /v1/service/connections/{connection_id}/deliveries/{delivery_id}/resend`. */
+export function resendDeliveryRoute(deps: ResendDeps): Route {
+  return route({
+    id: "resend_delivery",
+    method: "POST",
+    path: `${memberPath}/resend`,
+    summary: "Send a finished delivery again, with the same id and body",
+    access: "session",
+    roles: ["developer"],
+    idempotent: true,
+    params: memberParams,
+    answer: { status: 200, schema: deliveryAnswer, description: "The delivery, which is to be sent now" },
+    errors: [
+      "not_found",
+      "no_callback",
+      "callback_inactive",
+      "delivery_under_way",
+      "delivery_body_erased",
+      "delivery_limit",
+    ],
+    async handle({ caller, params }) {
+      const own = { accountId: caller.accountId, connectionId: params.connection_id };
+      return { body: showDelivery(await resendOwnDelivery(deps, own, params.delivery_id)) };
+    },
+  });
+}

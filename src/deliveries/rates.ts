@@ -1,0 +1,42 @@
+import type { Database } from "../db/database.ts";
+import { createStoredRate, takeRate } from "../rates/stored_rate.ts";
+
+const MINUTE = 60;
+const DAY = 24 * 60 * 60;
+const TESTS_PER_MINUTE = 5;
+const RESENDS_PER_MINUTE = 60;
+const RECOVERIES_PER_DAY = 10;
+const RESUMES_PER_MINUTE = 20;
+
+/**
+ * What the owner of a connection may have sent to its callback URL, which can be anybody's. Kept in the
+ * database, for each connection. Throws `rate_limited` with `Retry-After`.
+ */
+export type SendingRates = {
+  /** Counts one test event: 5 a minute. */
+  takeTest(connectionId: string): Promise<void>;
+  /** Counts one delivery that is sent again: 60 a minute. */
+  takeResend(connectionId: string): Promise<void>;
+  /** Counts one recovery: 10 a day. */
+  takeRecovery(connectionId: string): Promise<void>;
+  /** Counts one end of a pause or suspension, which sends what is held without waiting: 20 a minute. */
+  takeResume(connectionId: string): Promise<void>;
+};
+
+/** Makes these rates. */
+export function createSendingRates(db: Database): SendingRates {
+  const tests = createStoredRate(db, {
+    keyPrefix: "callback_test",
+    points: TESTS_PER_MINUTE,
+    seconds: MINUTE,
+  });
+  const resends = createStoredRate(db, { keyPrefix: "resend", points: RESENDS_PER_MINUTE, seconds: MINUTE });
+  const recoveries = createStoredRate(db, { keyPrefix: "recover", points: RECOVERIES_PER_DAY, seconds: DAY });
+  const resumes = createStoredRate(db, { keyPrefix: "resume", points: RESUMES_PER_MINUTE, seconds: MINUTE });
+  return {
+    takeTest: (connectionId) => takeRate(tests, connectionId, "Too many test events were sent"),
+    takeResend: (connectionId) => takeRate(resends, connectionId, "Too many deliveries were sent again"),
+    takeRecovery: (connectionId) => takeRate(recoveries, connectionId, "Too many recoveries were begun"),
+    takeResume: (connectionId) => takeRate(resumes, connectionId, "The callback was resumed too often"),
+  };
+}

@@ -1,0 +1,108 @@
+import { addSeconds } from "../clock.ts";
+import type { Transaction } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import {
+  createWebhookSecret,
+  webhookFormerSecretContext,
+  webhookNextSecretContext,
+  webhookSecretContext,
+} from "../events/secrets.ts";
+import { MAX_GRACE_SECONDS } from "../input/platform_fields.ts";
+import { type RetireDeps, replaceKey } from "../platforms/api_keys/rotate_key.ts";
+import { lockConnection } from "../platforms/connection_lock.ts";
+import { findConnection } from "../platforms/platform_record.ts";
+import type { SecretBox } from "../secret_box.ts";
+
+/** Longest time for which a replaced webhook secret still signs, in seconds: 7 days. */
+export const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
+/** The time when none is given, in seconds: 24 hours. */
+export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
+
+/** A connection of an account. */
+export type OwnConnection = { accountId: string; connectionId: string };
+
+/**
+ * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the
+ * commit on, deliveries are signed with both in `webhook-signature`, while `X-Service-Signature` stays the
+ * current one's. A next secret that was not promoted is replaced. Throws `not_found`.
+ */
+export async function rotateWebhookSecret(
+  { db, secretBox, clock }: RetireDeps,
+  { accountId, connectionId }: OwnConnection,
+): Promise<string> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    await findConnection(tx, accountId, connection_id);
+    const secret = createWebhookSecret();
+    await tx("connections")
+      .where({ connection_id })
+      .update({
+        webhook_next_secret_sealed: secretBox.box(secret, webhookNextSecretContext(connection_id)),
+        webhook_next_secret_at: clock.now(),
+      });
+    return secret;
+  });
+}
+
+/** How a promotion ended: until when the former secret signs, and the connection's API key after it. */
+type Promoted = { formerUntil: Date | null; keyPrefix: string };
+
+/**
+ * The second half: the next secret becomes the current one, and the one before signs for `graceSeconds` more,
+ * 0–604800, in `webhook-signature` only.
+ *
+ * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials
+ * with a new API key only, so this gives it one, and the former key is valid for the longest grace.
+ *
+ * Throws `not_found`, `no_secret_rotation`.
+ */
+export async function promoteWebhookSecret(
+  deps: RetireDeps,
+  { accountId, connectionId }: OwnConnection,
+  graceSeconds: number,
+): Promise<Promoted> {
+  const { connection_id } = await findConnection(deps.db, accountId, connectionId);
+  const { retired, ...promoted } = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findConnection(tx, accountId, connection_id);
+    const now = deps.clock.now();
+    const formerUntil = graceSeconds === 0 ? null : addSeconds(now, graceSeconds);
+    await exchangeSecrets(tx, deps.secretBox, connection_id, formerUntil);
+    if (record.external_id === null) {
+      return { formerUntil, keyPrefix: record.api_key_prefix, retired: [] };
+    }
+    const { rotated, retired } = await replaceKey(tx, deps.secretBox, record, {
+      graceSeconds: MAX_GRACE_SECONDS,
+      now,
+    });
+    return { formerUntil, keyPrefix: rotated.api_key_prefix, retired };
+  });
+  deps.apiKeys.forget(retired);
+  return promoted;
+}
+
+/** Each column's value is sealed to its column, so both are opened and sealed again. */
+async function exchangeSecrets(
+  tx: Transaction,
+  secretBox: SecretBox,
+  connectionId: string,
+  formerUntil: Date | null,
+): Promise<void> {
+  const row = await tx("connections")
+    .where({ connection_id: connectionId })
+    .first("webhook_secret_sealed", "webhook_next_secret_sealed");
+  if (!row?.webhook_next_secret_sealed) throw new ApiError("no_secret_rotation");
+  const next = secretBox.unbox(row.webhook_next_secret_sealed, webhookNextSecretContext(connectionId));
+  const former = secretBox.unbox(row.webhook_secret_sealed, webhookSecretContext(connectionId));
+  await tx("connections")
+    .where({ connection_id: connectionId })
+    .update({
+      webhook_secret_sealed: secretBox.box(next, webhookSecretContext(connectionId)),
+      webhook_next_secret_sealed: null,
+      webhook_next_secret_at: null,
+      webhook_former_secret_sealed:
+        formerUntil === null ? null : secretBox.box(former, webhookFormerSecretContext(connectionId)),
+      webhook_former_until: formerUntil,
+    });
+}

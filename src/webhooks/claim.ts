@@ -1,0 +1,102 @@
+import { addSeconds } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import type { WebhookDeliveryRow } from "../db/tables.ts";
+import { type BoxedSecrets, SECRET_COLUMNS } from "./signing_secrets.ts";
+
+/** A delivery that this worker may attempt until `lease_until`, and where it goes. */
+export type Claimed = WebhookDeliveryRow &
+  BoxedSecrets & {
+    lease_token: string;
+    lease_until: Date;
+    callback_url: string | null;
+  };
+
+/** Seconds that a claim lasts. Longer than an attempt and the writing of its result can take. */
+export const CLAIM_SECONDS = 60;
+
+const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
+
+/*
+ * - `waiting`: endpoints with anything pending, one index probe each
+ * - `seen`: those that may get a request now, longest unserved first, with their free room
+ * - `locked`: the same, unless another worker claimed from them meanwhile (then `claims` has moved on), or
+ *   they were paused or suspended
+ * - `picked`: their due deliveries, in turns: every endpoint's first before any endpoint's second
+ *
+ * Retries of an endpoint, and deliveries that are sent again, run side by side. Of the deliveries never tried
+ * only the oldest (`head`) may start, and the next one waits for its result: so a receiver that accepts
+ * everything sees a connection's events in their order. Where there is room for others besides it
+ * (`is_well`) it goes before all that is sent again; else the longest due goes first.
+ */
+const CLAIM = `
+with recursive waiting (endpoint_id) as (
+  (select endpoint_id from webhook_deliveries where state = 'pending' order by endpoint_id limit 1)
+  union all
+  select (select d.endpoint_id from webhook_deliveries d
+          where d.state = 'pending' and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
+  from waiting w where w.endpoint_id is not null
+), seen as materialized (
+  select e.endpoint_id, e.claims, e.claimed_at, load.room, first.head,
+         e.concurrency > 1 and e.breaker_open_until is null as is_well
+  from waiting w
+  join webhook_endpoints e on e.endpoint_id = w.endpoint_id
+  cross join lateral (
+    select case when e.breaker_open_until is null then e.concurrency else 1 end - count(*) as room
+    from webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'sending') load
+  left join lateral (
+    select d.aggregate_seq as head, d.state = 'pending' and d.next_attempt_at <= :now as ready
+    from webhook_deliveries d where d.endpoint_id = e.endpoint_id and ${FIRST}
+    order by d.aggregate_seq limit 1) first on true
+  where e.state = 'active' and e.discard_through is null
+    and (e.breaker_open_until is null or e.breaker_open_until <= :now)
+    and load.room > 0
+    and (first.ready or exists (
+      select from webhook_deliveries d where d.endpoint_id = e.endpoint_id
+      and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now))
+  order by e.claimed_at limit :free
+), locked as (
+  select e.endpoint_id, s.room, s.head, s.is_well from webhook_endpoints e
+  join seen s on s.endpoint_id = e.endpoint_id and s.claims = e.claims
+  where e.state = 'active' and e.discard_through is null
+  order by e.endpoint_id for update of e skip locked
+), picked as (
+  select l.endpoint_id, due.delivery_id, due.next_attempt_at,
+         row_number() over (partition by l.endpoint_id order by due.is_first desc, due.next_attempt_at) as turn
+  from locked l cross join lateral (
+    (select d.delivery_id, d.next_attempt_at, l.is_well as is_first from webhook_deliveries d
+     where d.endpoint_id = l.endpoint_id and d.aggregate_seq = l.head and ${FIRST}
+       and d.state = 'pending' and d.next_attempt_at <= :now)
+    union all
+    (select d.delivery_id, d.next_attempt_at, false from webhook_deliveries d
+     where d.endpoint_id = l.endpoint_id and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now
+     order by d.next_attempt_at limit l.room)
+    order by is_first desc, next_attempt_at limit l.room) due
+  order by turn, due.next_attempt_at limit :free
+), marked as (
+  update webhook_endpoints e set claims = e.claims + 1, claimed_at = :now
+  from (select distinct endpoint_id from picked) p where e.endpoint_id = p.endpoint_id
+), claimed as (
+  update webhook_deliveries d set state = 'sending', attempts = d.attempts + 1, next_attempt_at = null,
+         lease_token = gen_random_uuid(), lease_until = :leaseUntil
+  from picked p where d.delivery_id = p.delivery_id and d.state = 'pending'
+  returning d.*
+)
+select claimed.*, c.callback_url, ${SECRET_COLUMNS.map((column) => `c.${column}`).join(", ")}
+from claimed
+join webhook_endpoints e on e.endpoint_id = claimed.endpoint_id
+join connections c on c.connection_id = e.connection_id`;
+
+/**
+ * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of parallel
+ * requests. A claim counts as an attempt, even if the worker dies with it.
+ */
+export async function claimDeliveries(
+  database: Database,
+  free: number,
+  now: Date,
+  seconds = CLAIM_SECONDS,
+): Promise<Claimed[]> {
+  const leaseUntil = addSeconds(now, seconds);
+  const { rows } = await database.raw(CLAIM, { free, now, leaseUntil });
+  return rows;
+}

@@ -1,0 +1,149 @@
+import type { Clock } from "../clock.ts";
+import type { Transaction } from "../db/database.ts";
+import type { WebhookDeliveryRow } from "../db/tables.ts";
+import type { BusEvent, Consumer } from "../events/bus.ts";
+import type { Reader } from "../events/published.ts";
+import { deliveryBodyContext, eventSecretsContext } from "../events/secrets.ts";
+import type { SecretBox } from "../secret_box.ts";
+import { deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
+
+/** `created` is called after the commit, when there may be deliveries to send. */
+export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
+
+/** An endpoint, and whether what comes is held. */
+type Endpoint = { endpoint_id: string; holds: boolean };
+/** What is known of a delivery when it is made. */
+type NewDelivery = Pick<WebhookDeliveryRow, (typeof COLUMNS)[number][0]>;
+
+const COLUMNS = [
+  ["delivery_id", "uuid"],
+  ["endpoint_id", "uuid"],
+  ["event_id", "uuid"],
+  ["event_type", "text"],
+  ["aggregate_seq", "bigint"],
+  ["body", "text"],
+  ["body_sealed", "bytea"],
+  ["state", "text"],
+  ["next_attempt_at", "timestamptz"],
+  ["created_at", "timestamptz"],
+] as const satisfies (readonly [keyof WebhookDeliveryRow, string])[];
+
+/* A column is one parameter: as one for each value they cost several times as much, here and in Postgres. */
+const INSERT = `
+insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
+select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})
+on conflict (delivery_id) do nothing`;
+
+/** Endpoints by connection. */
+type Endpoints = Map<string, Endpoint>;
+/** Sealed secrets by event. */
+type Secrets = Map<string, Buffer>;
+
+/** What it is called, and what it reads. */
+export const webhookReader = { name: "webhooks", aggregateType: "connection" } as const satisfies Reader;
+
+/**
+ * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's
+ * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
+ * sent later; of an endpoint that gets nothing, or has deliveries held, it is held. Secrets join the body in
+ * sealed form only, and their row goes away with the event.
+ */
+export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
+  return {
+    ...webhookReader,
+    async handle(tx, events) {
+      const now = clock.now();
+      const secrets = await takeSecrets(tx, events);
+      const endpoints = await openEndpoints(tx, events, now);
+      const rows = events.flatMap((event) => {
+        const endpoint = endpoints.get(event.aggregateId);
+        if (endpoint === undefined) return [];
+        return [deliveryRow(secretBox, event, endpoint, secrets.get(event.eventId), now)];
+      });
+      if (rows.length === 0) return;
+      await insertDeliveries(tx, rows);
+    },
+    ...(created && { handled: created }),
+  };
+}
+
+async function insertDeliveries(tx: Transaction, rows: readonly NewDelivery[]): Promise<void> {
+  const columns = COLUMNS.map(([name]) => [name, rows.map((row) => row[name])]);
+  await tx.raw(INSERT, Object.fromEntries(columns));
+}
+
+function deliveryRow(
+  secretBox: SecretBox,
+  event: BusEvent,
+  { endpoint_id, holds }: Endpoint,
+  secrets: Buffer | undefined,
+  now: Date,
+): NewDelivery {
+  const deliveryId = deliveryIdOf(endpoint_id, event.eventId);
+  return {
+    delivery_id: deliveryId,
+    endpoint_id,
+    event_id: event.eventId,
+    event_type: event.type,
+    aggregate_seq: event.aggregateSeq,
+    body: secrets === undefined ? event.payload : null,
+    body_sealed: secrets === undefined ? null : boxedBody(secretBox, event, secrets, deliveryId),
+    state: holds ? "held" : "pending",
+    next_attempt_at: holds ? null : now,
+    created_at: now,
+  };
+}
+
+function boxedBody(secretBox: SecretBox, event: BusEvent, boxed: Buffer, deliveryId: string): Buffer {
+  const secrets = JSON.parse(secretBox.unbox(boxed, eventSecretsContext(event.eventId)));
+  const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
+  return secretBox.box(body, deliveryBodyContext(deliveryId));
+}
+
+async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets> {
+  const eventIds = events.map((event) => event.eventId);
+  const rows = await tx("event_secrets")
+    .whereIn("event_id", eventIds)
+    .delete()
+    .returning(["event_id", "sealed"]);
+  return new Map(rows.map((row) => [row.event_id, row.sealed]));
+}
+
+/** The endpoints of the events' connections that have a callback URL, made if need be. */
+async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
+  const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
+  const connections = await tx("connections")
+    .whereIn("connection_id", connectionIds)
+    .whereNotNull("callback_url")
+    .pluck("connection_id");
+  if (connections.length === 0) return new Map();
+  await ensureEndpoints(tx, connections, now);
+  const rows = await tx("webhook_endpoints")
+    .whereIn("connection_id", connections)
+    .orderBy("endpoint_id")
+    .forShare()
+    .select("connection_id", "endpoint_id", "state", "discard_through");
+  const behind = await withBacklog(
+    tx,
+    rows.map((row) => row.endpoint_id),
+  );
+  return new Map(
+    rows.map(({ connection_id, endpoint_id, state, discard_through }) => {
+      const holds = state !== "active" || discard_through !== null || behind.has(endpoint_id);
+      return [connection_id, { endpoint_id, holds }];
+    }),
+  );
+}
+
+/** Those of the endpoints, which are locked, that have deliveries held: what comes is held behind them. */
+async function withBacklog(tx: Transaction, endpointIds: string[]): Promise<Set<string>> {
+  const held = tx("webhook_deliveries as d")
+    .whereRaw("d.endpoint_id = e.endpoint_id")
+    .where({ "d.state": "held" })
+    .select(tx.raw("1"));
+  const found: string[] = await tx("webhook_endpoints as e")
+    .whereIn("e.endpoint_id", endpointIds)
+    .whereExists(held)
+    .pluck("e.endpoint_id");
+  return new Set(found);
+}

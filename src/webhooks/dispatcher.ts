@@ -1,0 +1,161 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import { isAway } from "../db/errors.ts";
+import type { AttemptResult } from "../events/metrics/event_metrics.ts";
+import { deliveryBodyContext } from "../events/secrets.ts";
+import type { Logger } from "../log.ts";
+import type { SecretBox } from "../secret_box.ts";
+import { resultOf, type Sent } from "./attempt_result.ts";
+import { type Claimed, claimDeliveries } from "./claim.ts";
+import { type Attempted, cancelDelivery, recordAttempt } from "./record_attempt.ts";
+import type { Send } from "./send.ts";
+import { signedHeaders } from "./sign.ts";
+import { openSecrets, readSecrets } from "./signing_secrets.ts";
+
+/** What delivering needs. `word` is the service's word, `random` is uniform in [0, 1). */
+export type DispatcherDeps = {
+  database: Database;
+  clock: Clock;
+  secretBox: SecretBox;
+  send: Send;
+  word: string;
+  log: Logger;
+  random?: () => number;
+  /** Most requests under way at the same time. */
+  limit?: number;
+  /** How long a claim lasts. */
+  claimSeconds?: number;
+  /** Told of each request's result. */
+  measure?: (verdict: AttemptResult, seconds: number) => void;
+  /** Told after each finished delivery: there is room for another one. */
+  finished?: () => void;
+};
+
+/** Sends deliveries that are due. */
+export type Dispatcher = {
+  /** Claims what there is room for and starts it. True when there was anything. */
+  step(): Promise<boolean>;
+  /** Resolves when no request is under way and every result is written. */
+  drain(): Promise<void>;
+};
+
+const LIMIT = 256;
+const WRITE_PAUSE = 100;
+
+/**
+ * A dispatcher. It answers for every delivery it claims: the request is signed at the time of the attempt,
+ * and its result is written even across a restart of the database, as long as the claim lasts.
+ */
+export function createDispatcher(deps: DispatcherDeps): Dispatcher {
+  const {
+    database,
+    clock,
+    log,
+    random = Math.random,
+    limit = LIMIT,
+    claimSeconds,
+    finished = () => {},
+  } = deps;
+  const running = new Set<Promise<void>>();
+
+  async function write(delivery: Claimed, work: () => Promise<unknown>): Promise<void> {
+    for (;;) {
+      try {
+        await work();
+        return;
+      } catch (error) {
+        if (!isAway(error) || clock.now() >= delivery.lease_until) throw error;
+        await sleep(WRITE_PAUSE);
+      }
+    }
+  }
+
+  async function attempt(delivery: Claimed): Promise<void> {
+    const startedAt = clock.now();
+    const url = delivery.callback_url;
+    if (url === null) return write(delivery, () => cancelDelivery(database, delivery, startedAt));
+    const sent = await request(deps, delivery, url);
+    const attempted = { delivery, sent, startedAt, endedAt: clock.now(), random: random() };
+    await write(delivery, () => record(attempted));
+  }
+
+  async function record(attempted: Attempted): Promise<void> {
+    const recorded = await recordAttempt(database, attempted);
+    const { delivery_id, endpoint_id } = attempted.delivery;
+    const seconds = (attempted.endedAt.getTime() - attempted.startedAt.getTime()) / 1000;
+    deps.measure?.(recorded === "stale" ? resultOf(attempted.sent) : recorded.verdict, seconds);
+    if (recorded === "stale") return log.warn({ delivery_id }, "a result came after its claim had ended");
+    if (recorded.suspended) log.warn({ endpoint_id }, "webhook endpoint suspended");
+  }
+
+  async function run(delivery: Claimed): Promise<void> {
+    try {
+      await attempt(delivery);
+    } catch (error) {
+      log.error({ err: error, delivery_id: delivery.delivery_id }, "a result could not be written");
+    }
+  }
+
+  function start(delivery: Claimed): void {
+    const work = run(delivery).then(() => {
+      running.delete(work);
+      finished();
+    });
+    running.add(work);
+  }
+
+  return {
+    async step() {
+      const free = limit - running.size;
+      if (free <= 0) return false;
+      const claimed = await claimDeliveries(database, free, clock.now(), claimSeconds);
+      for (const delivery of claimed) start(delivery);
+      return claimed.length > 0;
+    },
+    async drain() {
+      while (running.size > 0) await Promise.all(running);
+    },
+  };
+}
+
+async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Promise<Sent> {
+  const { secretBox, send, clock, word, log } = deps;
+  const deliveryId = delivery.delivery_id;
+  try {
+    const body = openBody(secretBox, delivery);
+    const sign = ([first, ...others]: readonly [string, ...string[]]) =>
+      signedHeaders({ deliveryId, body }, first, clock.now(), word, others);
+    const secrets = openSecrets(secretBox, delivery, clock.now());
+    const otherHeaders = async () => {
+      const others = await otherSecrets(deps, delivery, secrets[0]);
+      return others && sign(others);
+    };
+    return await send({ url, headers: sign(secrets), body, otherHeaders });
+  } catch {
+    log.error({ delivery_id: deliveryId }, "a sealed value of a delivery cannot be opened");
+    return { fault: "unprepared", detail: "internal" };
+  }
+}
+
+/**
+ * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are
+ * read again, since the one that was used may have been replaced meanwhile; while that is not possible, those
+ * of the claim are used.
+ */
+async function otherSecrets(
+  { database, secretBox, clock }: DispatcherDeps,
+  delivery: Claimed,
+  used: string,
+): Promise<[string, ...string[]] | undefined> {
+  const boxed = (await readSecrets(database, delivery.connection_id).catch(() => undefined)) ?? delivery;
+  const secrets = openSecrets(secretBox, boxed, clock.now());
+  const other = secrets.find((secret) => secret !== used);
+  return other === undefined ? undefined : [other, ...secrets.filter((secret) => secret !== other)];
+}
+
+function openBody(secretBox: SecretBox, delivery: Claimed): string {
+  if (delivery.body !== null) return delivery.body;
+  if (delivery.body_sealed === null) throw new Error("The delivery has no body");
+  return secretBox.unbox(delivery.body_sealed, deliveryBodyContext(delivery.delivery_id));
+}

@@ -1,0 +1,120 @@
+import type { Database, Transaction } from "../db/database.ts";
+import type { WebhookDeliveryRow } from "../db/tables.ts";
+import type { AttemptResult } from "../events/metrics/event_metrics.ts";
+import { DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
+import { moveBacklog } from "./backlog.ts";
+import type { Claimed } from "./claim.ts";
+import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
+import { MAX_ATTEMPTS, retryDelay } from "./schedule.ts";
+import { noticeSuspension } from "./suspension_notice.ts";
+
+/** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
+export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
+
+/** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
+export type RecordedAttempt =
+  | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
+  | "stale";
+
+const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
+
+type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"] };
+
+/**
+ * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all
+ * against the claim's token. A delivery that got such an answer before, in this schedule, is not tried a
+ * second time: it is rejected, though for the endpoint's health that is a failure like the first. A
+ * suspension holds everything that waits for the endpoint, and its owner is mailed. Of an endpoint that was
+ * paused meanwhile a delivery to be tried again is held. A schedule ends with its tenth attempt, also when
+ * all of them said 410: their number would else grow beyond what its column takes, and stop every claim.
+ * The 410 of a URL that was replaced meanwhile suspends nothing; its failures do count, so that no change of
+ * URLs keeps the breaker closed. Repeating it is harmless.
+ */
+export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
+  const { delivery, sent, startedAt, endedAt } = attempted;
+  return database.transaction(async (tx) => {
+    const endpoint = await tx("webhook_endpoints")
+      .where({ endpoint_id: delivery.endpoint_id })
+      .forUpdate()
+      .first(HEALTH_COLUMNS);
+    const claim = { delivery_id: delivery.delivery_id, lease_token: delivery.lease_token };
+    const held = await tx("webhook_deliveries").where(claim).forUpdate().first("delivery_id");
+    if (endpoint === undefined || held === undefined) return "stale";
+    const isFormers = resultOf(sent) === "gone" && (await isReplaced(tx, delivery));
+    const health = isFormers ? endpoint : healthAfter(endpoint, resultOf(sent), startedAt, endedAt);
+    const verdict = isDeferred(sent) && (await wasDeferred(tx, delivery)) ? "rejected" : resultOf(sent);
+    const suspended = health.state === "suspended" && endpoint.state === "active";
+    const change = changeOf(attempted, verdict, health.state);
+    await tx("webhook_attempts").insert(attemptRow(attempted, verdict));
+    await tx("webhook_deliveries")
+      .where(claim)
+      .update({ next_attempt_at: null, lease_token: null, lease_until: null, ...change });
+    await tx("webhook_endpoints").where({ endpoint_id: delivery.endpoint_id }).update(health);
+    if (suspended) {
+      await moveBacklog(tx, delivery.endpoint_id, endedAt);
+      await noticeSuspension(tx, delivery.endpoint_id, endedAt);
+    }
+    return { state: change.state, verdict, suspended };
+  });
+}
+
+/** Ends a claimed delivery without an attempt: there is no longer a URL to send it to. */
+export async function cancelDelivery(database: Database, delivery: Claimed, now: Date): Promise<void> {
+  await database("webhook_deliveries")
+    .where({ delivery_id: delivery.delivery_id, lease_token: delivery.lease_token })
+    .update({
+      state: "cancelled",
+      settled_at: now,
+      lease_token: null,
+      lease_until: null,
+      body: null,
+      body_sealed: null,
+    });
+}
+
+function changeOf(
+  { delivery, sent, endedAt, random }: Attempted,
+  verdict: AttemptResult,
+  endpointState: Health["state"],
+): Change {
+  const tries = delivery.attempts - delivery.schedule_start;
+  if (verdict === "delivered") return { state: "delivered", settled_at: endedAt, body_sealed: null };
+  if (verdict === "gone" && tries >= MAX_ATTEMPTS) return { state: "failed", settled_at: endedAt };
+  if (verdict === "gone" && endpointState === "active") return { state: "pending", next_attempt_at: endedAt };
+  if (verdict === "gone") return { state: "held" };
+  if (verdict !== "failed") return { state: verdict, settled_at: endedAt };
+  const delay = retryDelay(tries, sent, endedAt, random);
+  if (delay === undefined) return { state: "failed", settled_at: endedAt };
+  if (endpointState !== "active") return { state: "held" };
+  return { state: "pending", next_attempt_at: new Date(endedAt.getTime() + delay) };
+}
+
+function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: AttemptResult) {
+  const carriedSecrets = delivery.body === null;
+  const answered = "status" in sent;
+  return {
+    delivery_id: delivery.delivery_id,
+    attempt: delivery.attempts,
+    started_at: startedAt,
+    ended_at: endedAt,
+    outcome: verdict,
+    status: answered ? sent.status : null,
+    detail: answered ? null : sent.detail,
+    response_excerpt: answered && !carriedSecrets ? sent.excerpt : null,
+  };
+}
+
+/** Whether the attempt went to another URL than the one that is set now. */
+async function isReplaced(tx: Transaction, { connection_id, callback_url }: Claimed): Promise<boolean> {
+  const connection = await tx("connections").where({ connection_id }).first("callback_url");
+  return connection?.callback_url !== callback_url;
+}
+
+async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Claimed): Promise<boolean> {
+  const earlier = await tx("webhook_attempts")
+    .where({ delivery_id })
+    .where("attempt", ">", schedule_start)
+    .whereIn("status", DEFERRALS)
+    .first("attempt");
+  return earlier !== undefined;
+}

@@ -1,0 +1,116 @@
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import { RESEND_ATTEMPTS } from "./resend.ts";
+
+/** Deliveries that a step looks at. */
+export const STEP_EXAMINES = 500;
+/** Deliveries sent again that may be due at an endpoint before a recovery adds more. */
+export const MOST_DUE = 50;
+
+const DUE = `
+(select count(*) from (
+  select from webhook_deliveries d where d.endpoint_id = r.endpoint_id and d.state = 'pending' and d.attempts > 0
+  and d.next_attempt_at <= :now limit ${MOST_DUE}) as due)`;
+
+/*
+ * The open recovery that has waited longest, of those that can go on: their endpoint gets requests and has
+ * few that are due. One whose connection is removed ends here.
+ */
+const NEXT = `
+select r.recovery_id, r.endpoint_id, c.removed_at is not null as removed
+from webhook_recoveries r
+join webhook_endpoints e on e.endpoint_id = r.endpoint_id
+join connections c on c.connection_id = e.connection_id
+where r.finished_at is null and (c.removed_at is not null or (
+  e.state = 'active' and e.discard_through is null and c.callback_url is not null
+  and (e.breaker_open_until is null or e.breaker_open_until <= :now) and ${DUE} < ${MOST_DUE}))
+order by r.stepped_at limit 1`;
+
+/*
+ * - `page`: the next deliveries of the range, by the time of their making; `wanted` are to be sent again
+ * - `taken`: of these as many as there is room for
+ * - `resent`: those wanted that nobody has changed meanwhile, put back as `resendDelivery` does
+ *
+ * The place that was reached is written with them: a step happens once, whatever dies when.
+ */
+const STEP = `
+with room as materialized (
+  select ${MOST_DUE} - ${DUE} as count from webhook_recoveries r where r.recovery_id = :recoveryId
+), page as materialized (
+  select d.delivery_id, d.created_at, d.state = any (r.states) as asked,
+         d.state = any (r.states) and num_nonnulls(d.body, d.body_sealed) = 1 and d.attempts < ${RESEND_ATTEMPTS} as wanted
+  from webhook_recoveries r cross join lateral (
+    select * from webhook_deliveries d
+    where d.endpoint_id = r.endpoint_id and (d.created_at, d.delivery_id) > (r.seen_at, r.seen_id)
+      and d.created_at < r.until
+    order by d.created_at, d.delivery_id limit ${STEP_EXAMINES}) d
+  where r.recovery_id = :recoveryId
+), counted as (
+  select page.*, count(*) filter (where wanted) over (order by created_at, delivery_id) as place from page
+), taken as materialized (
+  select * from counted where place <= (select count from room)
+), locked as (
+  select d.delivery_id from webhook_deliveries d
+  where d.delivery_id in (select delivery_id from taken where wanted)
+    and d.state = any (array(select unnest(states) from webhook_recoveries where recovery_id = :recoveryId))
+    and num_nonnulls(d.body, d.body_sealed) = 1
+  for update of d skip locked
+), resent as (
+  update webhook_deliveries d set state = 'pending', next_attempt_at = :now, settled_at = null, schedule_start = d.attempts
+  from locked where d.delivery_id = locked.delivery_id
+  returning d.delivery_id
+), last as (
+  select created_at, delivery_id from taken order by created_at desc, delivery_id desc limit 1
+), counts as (
+  select (select count(*) from page) as page, (select count(*) from taken) as taken,
+         (select count(*) from taken where asked) as asked, (select count(*) from resent) as resent
+)
+update webhook_recoveries r set
+  seen_at = coalesce((select created_at from last), r.seen_at),
+  seen_id = coalesce((select delivery_id from last), r.seen_id),
+  examined = r.examined + counts.taken, resent = r.resent + counts.resent,
+  left_out = r.left_out + counts.asked - counts.resent, stepped_at = :now,
+  state = case when counts.page < ${STEP_EXAMINES} and counts.taken = counts.page then 'done' else 'running' end,
+  finished_at = case when counts.page < ${STEP_EXAMINES} and counts.taken = counts.page then cast(:now as timestamptz) end
+from counts where r.recovery_id = :recoveryId`;
+
+/**
+ * Takes one step of one recovery, and says whether there was one to take. At most 500 deliveries are looked
+ * at and 50 sent again, less what is due at the endpoint already: so neither the endpoint's new events nor
+ * other endpoints wait long for it. Any number of workers may do so.
+ */
+export async function stepRecovery({
+  database,
+  clock,
+}: {
+  database: Database;
+  clock: Clock;
+}): Promise<boolean> {
+  const now = clock.now();
+  const { rows } = await database.raw(NEXT, { now });
+  const [next] = rows as { recovery_id: string; endpoint_id: string; removed: boolean }[];
+  if (next === undefined) return false;
+  await database.transaction(async (tx) => {
+    const endpoint = await tx("webhook_endpoints")
+      .where({ endpoint_id: next.endpoint_id })
+      .forShare()
+      .first("state", "discard_through");
+    const recovery = await tx("webhook_recoveries")
+      .where({ recovery_id: next.recovery_id, state: "running" })
+      .forUpdate()
+      .skipLocked()
+      .first("recovery_id");
+    if (recovery === undefined) return;
+    if (next.removed) return cancelRecovery(tx, next.recovery_id, now);
+    if (endpoint?.state === "active" && endpoint.discard_through === null) {
+      await tx.raw(STEP, { now, recoveryId: next.recovery_id });
+    }
+  });
+  return true;
+}
+
+async function cancelRecovery(tx: Transaction, recoveryId: string, now: Date): Promise<void> {
+  await tx("webhook_recoveries")
+    .where({ recovery_id: recoveryId })
+    .update({ state: "cancelled", finished_at: now });
+}

@@ -1,0 +1,83 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { createIdentifyOperator, type IdentifyOperator } from "../../src/clusters/identify_operator.ts";
+import type { ClusterCall } from "../../src/kubernetes/client.ts";
+import { platformApi } from "../support/platform_world.ts";
+
+const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
+const SHARED = "shared-by-both-sides";
+const api = platformApi();
+
+describe("an operator's token", () => {
+  let identify: IdentifyOperator;
+  let asked: string[];
+
+  /** A cluster whose only good token is its name. */
+  const cluster = (name: string) => ({
+    operator: OPERATOR,
+    client: {
+      async call({ body }: ClusterCall): Promise<unknown> {
+        const { token } = (body as { spec: { token: string } }).spec;
+        asked.push(name);
+        const good = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
+        return { status: token === name ? good : { authenticated: false } };
+      },
+      async *watch() {},
+      close: async () => undefined,
+    },
+  });
+
+  beforeEach(async () => {
+    asked = [];
+    await api.db("operator_token_cluster").delete();
+    const clusters = new Map(["one", "two"].map((name) => [name, cluster(name)]));
+    identify = createIdentifyOperator({
+      ...api,
+      clusters: { get: (id) => clusters.get(id), close: async () => undefined },
+      sharedToken: SHARED,
+    });
+  });
+  const code = (token: string, id: string) =>
+    identify(token, id).then(
+      ({ clusterId }) => clusterId,
+      (error: { code: string }) => error.code,
+    );
+
+  test("is good for the cluster that says so, and for no other of the settings", async () => {
+    expect(await code("one", "one")).toBe("one");
+    expect(await code("one", "two")).toBe("operator_unauthorized");
+    expect(await code("two", "one")).toBe("operator_unauthorized");
+  });
+
+  test("that both sides share opens no cluster of the settings", async () => {
+    expect(await code(SHARED, "one")).toBe("operator_unauthorized");
+    expect(await api.db("operator_token_cluster")).toEqual([]);
+  });
+
+  test("that is a cluster's own opens no cluster beside the settings, and takes no place there", async () => {
+    expect(await code("one", "three")).toBe("operator_unauthorized");
+    expect(await code("", "three")).toBe("operator_unauthorized");
+    expect(asked).toEqual([]);
+    expect(await code(SHARED, "three")).toBe("three");
+    expect(await code(SHARED, "four")).toBe("operator_unauthorized");
+  });
+
+  test.each(["", "a/b", "a.b", "%", "x".repeat(65), "ann\nbob"])(
+    "is for no cluster with an id that can be none: %j",
+    async (id) => {
+      expect(await code(SHARED, id)).toBe("invalid_request");
+      expect(await api.db("operator_token_cluster")).toEqual([]);
+      expect(await code("guess", id)).toBe("operator_unauthorized");
+    },
+  );
+
+  test("is none where neither is set", async () => {
+    identify = createIdentifyOperator({
+      ...api,
+      clusters: { get: () => undefined, close: async () => undefined },
+      sharedToken: undefined,
+    });
+    for (const token of ["", "undefined", SHARED]) {
+      expect(await code(token, "three")).toBe("operator_unauthorized");
+    }
+  });
+});

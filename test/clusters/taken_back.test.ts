@@ -1,0 +1,89 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Transaction } from "../../src/db/database.ts";
+import { lockConnection } from "../../src/platforms/connection_lock.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { type Person, platformApi } from "../support/platform_world.ts";
+import { until } from "../support/process.ts";
+import { BINDINGS, namespaces, newId, seen } from "./namespaces.ts";
+
+const api = platformApi();
+let person: Person;
+const { declare, accept } = namespaces(api, () => person);
+
+describe("a namespace that its owner takes back meanwhile", () => {
+  const takeBack = async () =>
+    expect((await person.client.call("DELETE", `${BINDINGS}/c1/shop`)).status).toBe(200);
+  beforeEach(async () => {
+    person = await api.person();
+    await accept("c1/shop");
+  });
+
+  /** What the work answers when the namespace is taken back while the work waits for a lock. */
+  async function waiting(
+    lock: (tx: Transaction) => Promise<unknown>,
+    work: () => Promise<HttpAnswer>,
+    meanwhile: () => Promise<void> = takeBack,
+  ) {
+    const answer = await api.db.transaction(async (tx) => {
+      await lock(tx);
+      const answered = work();
+      await until("it waits", async () => {
+        const { rows } = await api.db.raw("select 1 from pg_locks where not granted");
+        return rows.length > 0;
+      });
+      await meanwhile();
+      return { answered };
+    });
+    return seen(await answer.answered);
+  }
+  const notBound = [404, "namespace_not_bound"];
+
+  test("registers nothing any more", async () => {
+    const { accountId } = person;
+    const account = (tx: Transaction) =>
+      tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
+    expect(await waiting(account, () => declare("shop"))).toEqual(notBound);
+    expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
+  });
+
+  test("registers no more than its owner leaves it", async () => {
+    const { accountId } = person;
+    const account = (tx: Transaction) =>
+      tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
+    const narrow = async () => {
+      const place = { account_id: accountId, namespace: "shop" };
+      await api
+        .db("namespace_bindings")
+        .where(place)
+        .update({ ceiling: ["data:read"] });
+    };
+    expect(await waiting(account, () => declare("shop"), narrow)).toEqual([400, "ceiling_exceeded"]);
+    expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
+  });
+
+  test("gets no agent and no request any more", async () => {
+    const [platform, agent] = [newId(), newId()];
+    const { connection_id } = (await declare("shop", { id: platform })).body;
+    const object = (name: string) => ({ namespace: "shop", name });
+    const putAgent = (id: string) =>
+      api.operator("PUT", `/internal/v1/agents/${id}`, {
+        object: object("bot"),
+        platform_external_id: platform,
+        name: "bot",
+        agent_type: "robot",
+      });
+    const connection = (tx: Transaction) => lockConnection(tx, String(connection_id));
+    expect(await waiting(connection, () => putAgent(agent))).toEqual(notBound);
+    await accept("c1/shop");
+    expect((await putAgent(agent)).status).toBe(200);
+    const ask = () =>
+      api.operator("PUT", `/internal/v1/delegations/${newId()}`, {
+        object: object("help"),
+        platform_external_id: platform,
+        agent_external_id: agent,
+        requested_scope: ["data:read"],
+      });
+    expect(await waiting(connection, ask)).toEqual(notBound);
+    expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
+  });
+});

@@ -1,0 +1,169 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { createTokenReviews, type TokenReviews } from "../../src/clusters/token_reviews.ts";
+import type { ClusterCall } from "../../src/kubernetes/client.ts";
+import { type SteeredClock, steeredClock } from "../support/clock.ts";
+
+const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
+const GOOD = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
+/** A token in the form of Kubernetes', which ends at a time; its signature is not read here. */
+const tokenUntil = (exp: number) =>
+  ["e30", Buffer.from(JSON.stringify({ exp })).toString("base64url"), "sig"].join(".");
+
+describe("reviews of operators' tokens", () => {
+  let clock: SteeredClock;
+  let reviews: TokenReviews;
+  let asked: string[];
+  let answer: (token: string) => unknown;
+
+  beforeEach(() => {
+    clock = steeredClock(new Date("2026-01-01T00:00:00Z"));
+    reviews = createTokenReviews(clock);
+    asked = [];
+    answer = () => GOOD;
+  });
+
+  const cluster = {
+    operator: OPERATOR,
+    client: {
+      async call({ body }: ClusterCall): Promise<unknown> {
+        const { spec } = body as { spec: { token: string; audiences: string[] } };
+        expect(spec.audiences).toEqual(["deputize-api"]);
+        asked.push(spec.token);
+        return { status: await answer(spec.token) };
+      },
+      async *watch() {},
+      close: async () => undefined,
+    },
+  };
+  const isOperator = (token = "t", id = "one") => reviews.isOperator(id, cluster, token);
+
+  test("know the operator of the settings, with the audience of this API", async () => {
+    expect(await isOperator()).toBe(true);
+  });
+
+  test.each<[string, object]>([
+    ["is not authenticated", { ...GOOD, authenticated: false }],
+    ["says nothing of it", { user: GOOD.user, audiences: GOOD.audiences }],
+    ["is another service account's", { ...GOOD, user: { username: "system:serviceaccount:shop:default" } }],
+    ["has no user", { ...GOOD, user: {} }],
+    ["is for another audience", { ...GOOD, audiences: ["https://kubernetes.default.svc"] }],
+    ["is for no audience", { ...GOOD, audiences: undefined }],
+  ])("refuse a token that %s", async (_, status) => {
+    answer = () => status;
+    expect(await isOperator()).toBe(false);
+  });
+
+  test("do not take a silent cluster for consent, and ask it again", async () => {
+    answer = () => Promise.reject(new Error("away"));
+    await expect(isOperator()).rejects.toMatchObject({
+      code: "unavailable",
+      headers: { "retry-after": "2" },
+    });
+    answer = () => GOOD;
+    expect(await isOperator()).toBe(true);
+    reviews = createTokenReviews(clock);
+    answer = () => "nonsense";
+    await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  test("are remembered for a minute, asked for anew after half of it, a refusal for ten seconds", async () => {
+    await isOperator();
+    clock.advance(29);
+    await isOperator();
+    expect(asked).toHaveLength(1);
+    clock.advance(1);
+    expect(await isOperator()).toBe(true);
+    expect(asked).toHaveLength(2);
+    answer = () => ({ authenticated: false });
+    await new Promise(setImmediate);
+    clock.advance(60);
+    expect(await isOperator()).toBe(false);
+    clock.advance(9);
+    await isOperator();
+    expect(asked).toHaveLength(3);
+    clock.advance(1);
+    await isOperator();
+    expect(asked).toHaveLength(4);
+  });
+
+  test("hold no longer than the token itself", async () => {
+    const token = tokenUntil(clock.now().getTime() / 1000 + 20);
+    expect(await isOperator(token)).toBe(true);
+    answer = () => ({ authenticated: false });
+    clock.advance(19);
+    expect(await isOperator(token)).toBe(true);
+    clock.advance(1);
+    expect(await isOperator(token)).toBe(false);
+  });
+
+  test("of one cluster say nothing about another", async () => {
+    await isOperator("t", "one");
+    answer = () => ({ authenticated: false });
+    expect(await isOperator("t", "two")).toBe(false);
+  });
+
+  test("of one token at the same time are one", async () => {
+    expect(await Promise.all(Array.from({ length: 20 }, () => isOperator()))).not.toContain(false);
+    expect(asked).toHaveLength(1);
+  });
+
+  test("are few at a time, however many bad tokens come, and the operator's own goes on", async () => {
+    await isOperator("own");
+    let release: (() => void) | undefined;
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    answer = () => gate.then(() => ({ authenticated: false }));
+    const flood = Array.from({ length: 50 }, (_, n) => isOperator(`bad-${n}`).catch(({ code }) => code));
+    await new Promise(setImmediate);
+    expect(asked).toHaveLength(9);
+    clock.advance(45);
+    expect(await isOperator("own")).toBe(true);
+    release?.();
+    const seen = await Promise.all(flood);
+    expect(seen.filter((each) => each === "unavailable")).toHaveLength(42);
+    expect(await isOperator("x".repeat(8_193))).toBe(false);
+  });
+
+  test("of a good token outlast masses of bad ones, and are made beside them when their time is over", async () => {
+    await isOperator("own");
+    answer = (token) => (token === "own" ? GOOD : { authenticated: false });
+    for (let n = 0; n < 1_100; n += 1) await isOperator(`bad-${n}`);
+    asked = [];
+    expect(await isOperator("own")).toBe(true);
+    expect(asked).toEqual([]);
+    clock.advance(61);
+    const release = Promise.withResolvers<void>();
+    answer = (token) => (token === "own" ? GOOD : release.promise.then(() => ({ authenticated: false })));
+    const flood = Array.from({ length: 8 }, (_, n) => isOperator(`slow-${n}`));
+    expect(await isOperator("own")).toBe(true);
+    release.resolve();
+    await Promise.all(flood);
+  });
+
+  test("are forgotten when they are very many: bad tokens do not fill the memory", async () => {
+    answer = () => ({ authenticated: false });
+    for (let n = 0; n < 1_001; n += 1) await isOperator(`bad-${n}`);
+    asked = [];
+    await isOperator("bad-1");
+    await isOperator("bad-0");
+    expect(asked).toEqual(["bad-0"]);
+  });
+
+  test("are asked for again when the clock was set back", async () => {
+    await isOperator();
+    clock.advance(-3_600);
+    await isOperator();
+    expect(asked).toHaveLength(2);
+  });
+
+  test("that fail while a former answer is still good end nothing", async () => {
+    await isOperator();
+    answer = () => Promise.reject(new Error("away"));
+    clock.advance(30);
+    expect(await isOperator()).toBe(true);
+    await new Promise(setImmediate);
+    clock.advance(30);
+    await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
+  });
+});

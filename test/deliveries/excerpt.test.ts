@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { showExcerpt } from "../../src/deliveries/delivery_record.ts";
+
+const shown = (text: string) => showExcerpt(Buffer.from(text));
+
+test("shows text as it is, line breaks and tabs included", () => {
+  const text = '{"why": "Zoë sagt nein"}\n\t<p>नमस्ते 日本 😀</p>';
+  expect(shown(text)).toBe(text);
+  expect(shown("one\r\ntwo")).toBe("one\ntwo");
+  expect(shown("")).toBe("");
+});
+
+test.each([
+  ["a terminal's escape", "\u001b[2Ka", "\ufffd[2Ka"],
+  ["a null byte", "a\u0000b", "a\ufffdb"],
+  ["a lone carriage return", "good\rbad", "good\ufffdbad"],
+  ["an eight-bit control", "a\u009b2K", "a\ufffd2K"],
+  ["a change of direction", "a\u202eb", "a\ufffdb"],
+  ["an invisible character", "a\u200bb", "a\ufffdb"],
+  ["a filler", "a\u115fb", "a\ufffdb"],
+  ["a separator of lines", "a\u2028b", "a\ufffdb"],
+  ["a private character", "a\ue000b", "a\ufffdb"],
+  ["every one of several", "\u0007\u0007\u200b\u200b", "\ufffd\ufffd\ufffd\ufffd"],
+])("replaces %s", (_, text, expected) => {
+  expect(shown(text)).toBe(expected);
+});
+
+test("replaces bytes that are no UTF-8, such as a character that was cut off", () => {
+  expect(showExcerpt(Buffer.from("a\u00e9").subarray(0, 2))).toBe("a\ufffd");
+  expect(showExcerpt(Buffer.of(0xff, 0x61))).toBe("\ufffda");
+});

@@ -1,0 +1,122 @@
+import { beforeEach, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { claimDeliveries } from "../../src/webhooks/claim.ts";
+import { makeConnection, type TestConnection } from "../events/support/connection.ts";
+import { useDatabase } from "../events/support/database.ts";
+import { append, deniedEvent } from "../events/support/events.ts";
+import { type Harness, startHarness } from "../events/support/harness.ts";
+
+const home = useDatabase();
+let harness: Harness;
+const now = () => harness.clock.now();
+
+beforeEach(async () => {
+  await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints cascade");
+  harness = await startHarness(home);
+});
+
+/** A connection with deliveries that wait for their second attempt. */
+async function withRetries(count: number): Promise<TestConnection> {
+  const connection = await makeConnection(home.database, "http://127.0.0.1:8/");
+  await home.database.transaction(async (tx) => {
+    for (let n = 0; n < count; n++) await append(tx, deniedEvent(connection, `req-${n}`), now());
+  });
+  await harness.relay();
+  await home.database("webhook_deliveries").where({ attempts: 0 }).update({ attempts: 1 });
+  return connection;
+}
+
+const countBy = (ids: string[]) => {
+  const counts = new Map<string, number>();
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
+  return counts;
+};
+
+test("takes every endpoint's first delivery before any endpoint's second", async () => {
+  for (let n = 0; n < 3; n++) await withRetries(4);
+  const claimed = await claimDeliveries(home.database, 6, now());
+  const perEndpoint = countBy(claimed.map((each) => each.endpoint_id));
+  expect([...perEndpoint.values()]).toEqual([2, 2, 2]);
+});
+
+test("serves the endpoint that has waited longest first", async () => {
+  const connections = [await withRetries(4), await withRetries(4), await withRetries(4)];
+  const served: string[] = [];
+  for (let n = 0; n < 6; n++) {
+    const [claimed] = await claimDeliveries(home.database, 1, now());
+    served.push(claimed!.connection_id);
+    harness.clock.advance(1);
+  }
+  expect(new Set(served.slice(0, 3))).toEqual(new Set(connections.map((each) => each.connectionId)));
+  expect(served.slice(3)).toEqual(served.slice(0, 3));
+});
+
+test("takes what was never tried before all that is sent again, unless only one may be under way", async () => {
+  const connection = await withRetries(20);
+  harness.clock.advance(1);
+  await append(home.database, deniedEvent(connection, "new"), now());
+  await harness.relay();
+  const claimed = async (free: number) =>
+    (await claimDeliveries(home.database, free, now())).map(({ attempts }) => attempts).sort();
+  await home.database("webhook_endpoints").update({ concurrency: 1 });
+  expect(await claimed(10)).toEqual([2]);
+  await home.database("webhook_endpoints").update({ concurrency: 3 });
+  expect(await claimed(1)).toEqual([1]);
+  expect(await claimed(10)).toEqual([2]);
+});
+
+test("takes nothing for an endpoint that has as many under way as its limit", async () => {
+  await withRetries(6);
+  expect((await claimDeliveries(home.database, 256, now())).length).toBe(4);
+  expect((await claimDeliveries(home.database, 256, now())).length).toBe(0);
+  await home.database("webhook_endpoints").update({ concurrency: 5 });
+  expect((await claimDeliveries(home.database, 256, now())).length).toBe(1);
+});
+
+test("takes nothing before its time", async () => {
+  await withRetries(1);
+  await home.database("webhook_deliveries").update({ next_attempt_at: addSeconds(now(), 1) });
+  harness.clock.advance(0.999);
+  expect((await claimDeliveries(home.database, 1, now())).length).toBe(0);
+  harness.clock.advance(0.001);
+  expect((await claimDeliveries(home.database, 1, now())).length).toBe(1);
+});
+
+test("takes nothing of a suspended endpoint", async () => {
+  await withRetries(1);
+  await home
+    .database("webhook_endpoints")
+    .update({ state: "suspended", suspended_at: now(), suspend_reason: "failing" });
+  expect((await claimDeliveries(home.database, 1, now())).length).toBe(0);
+});
+
+test("racing workers never take a delivery again that another one has just tried and put off", async () => {
+  await withRetries(400);
+  const at = now();
+  const taken: string[] = [];
+
+  async function putOff(ids: string[]): Promise<void> {
+    await home
+      .database("webhook_deliveries")
+      .whereIn("delivery_id", ids)
+      .update({
+        state: "pending",
+        lease_token: null,
+        lease_until: null,
+        next_attempt_at: addSeconds(at, 3600),
+      });
+  }
+  async function work(): Promise<void> {
+    let idle = 0;
+    while (idle < 20) {
+      const claimed = await claimDeliveries(home.database, 256, at);
+      idle = claimed.length === 0 ? idle + 1 : 0;
+      const ids = claimed.map((each) => each.delivery_id);
+      taken.push(...ids);
+      await putOff(ids);
+    }
+  }
+  await Promise.all(Array.from({ length: 12 }, work));
+  expect([...countBy(taken)].filter(([, count]) => count > 1)).toEqual([]);
+  expect(new Set(taken).size).toBe(400);
+});

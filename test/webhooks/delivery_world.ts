@@ -1,0 +1,44 @@
+import { afterEach, beforeEach } from "vitest";
+import { makeConnection, type TestConnection } from "../events/support/connection.ts";
+import { useDatabase } from "../events/support/database.ts";
+import { append, deniedEvent } from "../events/support/events.ts";
+import { type Harness, startHarness } from "../events/support/harness.ts";
+import { type Receiver, startReceiver } from "../events/support/receiver.ts";
+
+/** A receiver, and what delivers to it, anew for each test of a file. */
+export type DeliveryWorld = {
+  home: ReturnType<typeof useDatabase>;
+  harness: Harness;
+  receiver: Receiver;
+  /** A connection whose callback is the receiver's, with its secret known to the receiver. */
+  connect(): Promise<TestConnection>;
+  deny(connection: TestConnection, id?: string): Promise<unknown>;
+  requestIds(): unknown[];
+  states(connection: TestConnection): Promise<string[]>;
+};
+
+/** Makes such a world for a test file. */
+export function deliveryWorld(): DeliveryWorld {
+  const home = useDatabase();
+  const world = {
+    home,
+    async connect() {
+      const connection = await makeConnection(home.database, world.receiver.url);
+      world.receiver.secret = connection.secret;
+      return connection;
+    },
+    deny: (connection, id = "req-1") =>
+      append(home.database, deniedEvent(connection, id), world.harness.clock.now()),
+    requestIds: () => world.receiver.requests.map(({ event }) => event.request_id),
+    states: async ({ connectionId }) =>
+      (await world.harness.deliveries(connectionId)).map((delivery) => delivery.state),
+  } as DeliveryWorld;
+
+  beforeEach(async () => {
+    await home.database.raw("truncate outbox, inbox, event_secrets, webhook_endpoints cascade");
+    world.harness = await startHarness(home);
+    world.receiver = await startReceiver(() => world.harness.clock.now().getTime());
+  });
+  afterEach(() => world.receiver.close());
+  return world;
+}

@@ -1,0 +1,190 @@
+import { describe, expect, test } from "vitest";
+import { setCallback } from "../../src/platforms/set_callback.ts";
+import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
+import { claimDeliveries } from "../../src/webhooks/claim.ts";
+import { endpointIdOf, pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
+import { reapLost } from "../../src/webhooks/reap.ts";
+import type { TestConnection } from "../events/support/connection.ts";
+import { deliveryWorld } from "./delivery_world.ts";
+
+const world = deliveryWorld();
+const { connect, deny, requestIds, states } = world;
+const now = () => world.harness.clock.now();
+
+const pause = ({ connectionId }: TestConnection) =>
+  world.home.database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));
+const resume = ({ connectionId }: TestConnection, backlog: "replay" | "discard" = "replay") =>
+  world.home.database.transaction((tx) => resumeEndpoint(tx, connectionId, backlog, now()));
+const endpointOf = async ({ connectionId }: TestConnection) => {
+  const row = await world.home
+    .database("webhook_endpoints")
+    .where({ endpoint_id: endpointIdOf(connectionId) })
+    .first();
+  if (row === undefined) throw new Error("no such endpoint");
+  return row;
+};
+
+describe("a paused endpoint", () => {
+  test("gets nothing: what waits and what comes is held, and sent in its order on resuming", async () => {
+    const connection = await connect();
+    await deny(connection, "first");
+    await world.harness.relay();
+    await pause(connection);
+    await deny(connection, "second");
+    await world.harness.run();
+    expect([requestIds(), await states(connection)]).toEqual([[], ["held", "held"]]);
+    await resume(connection);
+    await world.harness.deliver();
+    expect([requestIds(), await states(connection)]).toEqual([
+      ["first", "second"],
+      ["delivered", "delivered"],
+    ]);
+  });
+
+  test("may be paused before its first event, and again", async () => {
+    const connection = await connect();
+    await pause(connection);
+    await pause(connection);
+    await deny(connection);
+    await world.harness.run();
+    expect(await states(connection)).toEqual(["held"]);
+  });
+
+  test("has what was held cancelled and erased, when that is asked for", async () => {
+    const connection = await connect();
+    await pause(connection);
+    await deny(connection);
+    await world.harness.relay();
+    await resume(connection, "discard");
+    await deny(connection, "later");
+    await world.harness.run();
+    expect([requestIds(), await states(connection)]).toEqual([["later"], ["cancelled", "delivered"]]);
+    const [row] = await world.home.database("webhook_deliveries").where({ state: "cancelled" });
+    expect([row?.body, row?.body_sealed, row?.settled_at]).toEqual([null, null, now()]);
+  });
+
+  test("keeps its breaker, so that pausing makes no requests more frequent", async () => {
+    const connection = await connect();
+    world.receiver.reply = () => 500;
+    for (let n = 0; n < 5; n++) await deny(connection, `req-${n}`);
+    await world.harness.run();
+    const { breaker_open_until: before, concurrency } = await endpointOf(connection);
+    expect(before).not.toBeNull();
+    await pause(connection);
+    await resume(connection);
+    expect(await endpointOf(connection)).toMatchObject({
+      ...{ state: "active", breaker_open_until: before, concurrency },
+      failing_since: null,
+    });
+    expect(await claimDeliveries(world.home.database, 10, now())).toEqual([]);
+  });
+
+  test("stays paused when its URL is set, a suspended one does not", async () => {
+    const connection = await connect();
+    const { database } = world.home;
+    const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
+    const setUrl = () =>
+      setCallback(
+        { db: database, callbacks, clock: world.harness.clock },
+        connection.accountId,
+        connection.connectionId,
+        world.receiver.url,
+      );
+    await pause(connection);
+    await setUrl();
+    expect((await endpointOf(connection)).state).toBe("paused");
+    await resume(connection);
+    world.receiver.reply = () => 410;
+    await deny(connection);
+    await world.harness.run();
+    expect((await endpointOf(connection)).state).toBe("suspended");
+    await setUrl();
+    expect((await endpointOf(connection)).state).toBe("active");
+  });
+
+  test("may have been suspended, and is then resumed like any", async () => {
+    const connection = await connect();
+    world.receiver.reply = () => 410;
+    await deny(connection);
+    await world.harness.run();
+    await pause(connection);
+    expect(await endpointOf(connection)).toMatchObject({
+      ...{ state: "paused", suspended_at: null, suspend_reason: null },
+    });
+    world.receiver.reply = () => 204;
+    await resume(connection);
+    await world.harness.deliver();
+    expect(await states(connection)).toEqual(["delivered"]);
+  });
+});
+
+describe("an attempt that is under way when its endpoint is paused", () => {
+  test.each([
+    [204, "delivered"],
+    [404, "rejected"],
+    [500, "held"],
+    [410, "held"],
+  ])("and is answered %i leaves the delivery %s, the endpoint paused", async (status, state) => {
+    const connection = await connect();
+    world.receiver.reply = async () => {
+      await pause(connection);
+      return status;
+    };
+    await deny(connection);
+    await world.harness.run();
+    expect([await states(connection), (await endpointOf(connection)).state]).toEqual([[state], "paused"]);
+    expect(await world.home.database("outbox").where({ type: "webhook.suspended" })).toEqual([]);
+    world.receiver.reply = () => 204;
+    await resume(connection);
+    await world.harness.deliver();
+    expect(await states(connection)).toEqual([state === "held" ? "delivered" : state]);
+  });
+
+  test("and is lost leaves it held", async () => {
+    const connection = await connect();
+    await deny(connection);
+    await world.harness.relay();
+    await claimDeliveries(world.home.database, 1, now());
+    await pause(connection);
+    expect(await states(connection)).toEqual(["sending"]);
+    world.harness.clock.advance(60);
+    expect(await reapLost(world.home.database, now())).toBe(1);
+    expect(await states(connection)).toEqual(["held"]);
+  });
+
+  test("and is lost is not held when a resume commits in the same moment", async () => {
+    const connection = await connect();
+    await deny(connection);
+    await world.harness.relay();
+    await claimDeliveries(world.home.database, 1, now());
+    await pause(connection);
+    world.harness.clock.advance(60);
+    const { database } = world.home;
+    const resuming = await database.transaction();
+    await resumeEndpoint(resuming, connection.connectionId, "replay", now());
+    expect(await reapLost(database, now())).toBe(0);
+    await resuming.commit();
+    expect(await reapLost(database, now())).toBe(1);
+    expect(await states(connection)).toEqual(["pending"]);
+  });
+});
+
+test("nothing is claimed for an endpoint whose pause commits during the claim", async () => {
+  const connection = await connect();
+  const { database } = world.home;
+  for (let round = 0; round < 20; round++) {
+    await deny(connection, `req-${round}`);
+    await world.harness.relay();
+    let paused = false;
+    const claims = Array.from({ length: 4 }, async () => {
+      const startedPaused = paused;
+      const claimed = await claimDeliveries(database, 10, now());
+      return startedPaused ? claimed.length : 0;
+    });
+    await Promise.all([pause(connection).then(() => (paused = true)), ...claims]);
+    expect(await claimDeliveries(database, 10, now())).toEqual([]);
+    expect((await states(connection)).filter((state) => state === "pending")).toEqual([]);
+    await resume(connection, "discard");
+    await database("webhook_deliveries").delete();
+  }
+});

@@ -1,0 +1,260 @@
+import { createServer, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
+import type { AddressInfo } from "node:net";
+import { createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
+import type { Resolve } from "../../src/webhooks/callbacks/resolve.ts";
+import { createSender } from "../../src/webhooks/send.ts";
+import { selfSigned } from "../events/support/certificate.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** Listens on loopback, ends with the test, returns its port and how many connections it got. */
+async function listen(server: Server | TcpServer): Promise<{ port: number; connections: () => number }> {
+  let connections = 0;
+  const sockets = new Set<{ destroy(): void }>();
+  server.on("connection", (socket) => {
+    connections += 1;
+    sockets.add(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  closing.push(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return { port: (server.address() as AddressInfo).port, connections: () => connections };
+}
+
+const policy = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
+const toLoopback: Resolve = async () => ["127.0.0.1"];
+const limits = { dns: 200, connect: 400, deadline: 800 };
+const sender = (resolve: Resolve = toLoopback) => createSender({ policy, resolve, limits });
+const request = (port: number, path = "/") => ({
+  url: `http://hooks.example.test:${port}${path}`,
+  headers: { "Content-Type": "application/json", "X-Test": "yes" },
+  body: '{"name":"Zoë"}',
+});
+
+describe("a request", () => {
+  test("is a POST with the path, query, headers and body bytes given, to the name's own host", async () => {
+    const seen: unknown[] = [];
+    const { port } = await listen(
+      createServer(async (incoming, response) => {
+        const chunks: Buffer[] = [];
+        for await (const chunk of incoming) chunks.push(chunk);
+        const { method, url, headers } = incoming;
+        seen.push({
+          method,
+          url,
+          host: headers.host,
+          test: headers["x-test"],
+          length: headers["content-length"],
+        });
+        seen.push(Buffer.concat(chunks).toString());
+        response.writeHead(202, { "Retry-After": "7" }).end("thanks");
+      }),
+    );
+    const sent = await sender()(request(port, "/in/box?x=1"));
+    const host = `hooks.example.test:${port}`;
+    expect(seen).toEqual([
+      { method: "POST", url: "/in/box?x=1", host, test: "yes", length: "15" },
+      '{"name":"Zoë"}',
+    ]);
+    expect(sent).toEqual({ status: 202, retryAfter: "7", excerpt: Buffer.from("thanks") });
+  });
+
+  test.each([301, 302, 303, 307, 308])("does not follow a %i", async (status) => {
+    const target = await listen(createServer((_, response) => response.end()));
+    const { port } = await listen(
+      createServer((_, response) =>
+        response.writeHead(status, { Location: `http://127.0.0.1:${target.port}/` }).end(),
+      ),
+    );
+    expect(await sender()(request(port))).toMatchObject({ status });
+    expect(target.connections()).toBe(0);
+  });
+
+  test("takes no notice of a proxy in the environment", async () => {
+    const proxy = await listen(createServer((_, response) => response.end()));
+    const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
+    process.env.HTTP_PROXY = process.env.http_proxy = `http://127.0.0.1:${proxy.port}`;
+    try {
+      expect(await sender()(request(port))).toMatchObject({ status: 204 });
+    } finally {
+      delete process.env.HTTP_PROXY;
+      delete process.env.http_proxy;
+    }
+    expect(proxy.connections()).toBe(0);
+  });
+});
+
+describe("an answer", () => {
+  test("is kept to 16 KiB", async () => {
+    const { port } = await listen(createServer((_, response) => response.end("a".repeat(20_000))));
+    const sent = await sender()(request(port));
+    expect("status" in sent && sent.excerpt.length).toBe(16 * 1024);
+  });
+
+  test("is read to 64 KiB, however long it is", async () => {
+    let written = 0;
+    const { port } = await listen(
+      createServer((_, response) => {
+        const chunk = Buffer.alloc(16 * 1024, 97);
+        const more = () => {
+          while (!response.destroyed && response.write(chunk)) written += chunk.length;
+        };
+        response.writeHead(200).on("drain", more);
+        more();
+      }),
+    );
+    expect(await sender()(request(port))).toMatchObject({ status: 200 });
+    expect(written).toBeLessThan(32 * 1024 * 1024);
+  });
+
+  test.each([
+    ["never comes", () => {}],
+    [
+      "stops after its head",
+      (write: (text: string) => void) => write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+    ],
+    [
+      "drips",
+      (write: (text: string) => void) => {
+        write("HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n");
+        const drip = setInterval(() => write("a"), 20);
+        closing.push(async () => clearInterval(drip));
+      },
+    ],
+  ])("that %s is a timeout", async (_, behave) => {
+    const { port } = await listen(
+      createTcpServer((socket) => {
+        socket.on("error", () => {});
+        behave((text) => void (socket.writable && socket.write(text)));
+      }),
+    );
+    expect(await sender()(request(port))).toMatchObject({ fault: "timeout" });
+  });
+
+  test.each([
+    ["is broken off", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
+    ["is no HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
+    ["is nothing", ""],
+    ["has a head without end", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
+  ])("that %s is a network fault", async (_, text) => {
+    const { port } = await listen(
+      createTcpServer((socket) => {
+        socket.on("error", () => {});
+        socket.once("data", () => socket.end(text));
+      }),
+    );
+    expect(await sender()(request(port))).toMatchObject({ fault: "network" });
+  });
+});
+
+describe("without an answer", () => {
+  test("a refused connection is a connect fault", async () => {
+    const { port } = await listen(createTcpServer());
+    await closing.pop()?.();
+    expect(await sender()(request(port))).toEqual({ fault: "connect", detail: "ECONNREFUSED" });
+  });
+
+  test("a name without addresses is a DNS fault", async () => {
+    const missing = Object.assign(new Error("queryA ENOTFOUND"), { code: "ENOTFOUND" });
+    expect(await sender(() => Promise.reject(missing))(request(80))).toEqual({
+      fault: "dns",
+      detail: "ENOTFOUND",
+    });
+  });
+
+  test("a resolver that does not answer is a DNS fault", async () => {
+    expect(await sender(() => new Promise(() => {}))(request(80))).toMatchObject({ fault: "dns" });
+  });
+});
+
+describe("addresses", () => {
+  const forbidden = ["10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "fe80::1"];
+
+  test.each(forbidden)(
+    "a name with the address %s is blocked, and nothing is connected to",
+    async (address) => {
+      const { port, connections } = await listen(createServer((_, response) => response.end()));
+      for (const addresses of [[address], ["127.0.0.1", address], [address, "127.0.0.1"]]) {
+        const sent = await sender(async () => addresses)(request(port));
+        expect(sent).toEqual({
+          fault: "forbidden_address",
+          detail: "the host has an address that is not allowed",
+        });
+      }
+      expect(connections()).toBe(0);
+    },
+  );
+
+  test("are those that were checked: the name is resolved once per request, at every request", async () => {
+    const { port, connections } = await listen(createServer((_, response) => response.writeHead(204).end()));
+    const answers = [["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1"]];
+    let asked = 0;
+    const rebinding = sender(async () => answers[asked++] ?? []);
+    expect(await rebinding(request(port))).toMatchObject({ status: 204 });
+    expect(await rebinding(request(port))).toMatchObject({ fault: "forbidden_address" });
+    expect(await rebinding(request(port))).toMatchObject({ status: 204 });
+    expect([asked, connections()]).toEqual([3, 2]);
+  });
+
+  test("are tried one after the other when the first does not answer", async () => {
+    const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
+    expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
+      status: 204,
+    });
+  });
+
+  test.each([
+    ["http://hooks.example.test/", "the scheme must be https"],
+    ["https://127.0.0.1/", "the host must be a name that is not this machine's own"],
+    ["https://localhost/", "the host must be a name that is not this machine's own"],
+    ["https://user:pw@hooks.example.test/", "it must not contain a user name or password"],
+  ])("%s is blocked without asking a resolver in production", async (url, detail) => {
+    let asked = 0;
+    const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8"] });
+    const resolve: Resolve = async () => {
+      asked += 1;
+      return ["8.8.8.8"];
+    };
+    const sent = await createSender({ policy: production, resolve, limits })({ ...request(80), url });
+    expect(sent).toEqual({ fault: "forbidden_address", detail });
+    expect(asked).toBe(0);
+  });
+});
+
+describe("TLS", () => {
+  async function listenTls(names: string[]) {
+    const { key, cert } = await selfSigned(names);
+    const { port } = await listen(
+      createTlsServer({ key, cert }, (_, response) => response.writeHead(204).end()),
+    );
+    return { cert, url: `https://hooks.example.test:${port}/` };
+  }
+
+  test("is checked against the name, though the address was fixed beforehand", async () => {
+    const { cert, url } = await listenTls(["hooks.example.test"]);
+    const send = createSender({ policy, resolve: toLoopback, limits, ca: [cert] });
+    expect(await send({ ...request(0), url })).toMatchObject({ status: 204 });
+  });
+
+  test("is refused for another name", async () => {
+    const { cert, url } = await listenTls(["other.example.test"]);
+    const send = createSender({ policy, resolve: toLoopback, limits, ca: [cert] });
+    expect(await send({ ...request(0), url })).toEqual({
+      fault: "connect",
+      detail: "ERR_TLS_CERT_ALTNAME_INVALID",
+    });
+  });
+
+  test("is refused from an unknown authority", async () => {
+    const { url } = await listenTls(["hooks.example.test"]);
+    expect(await sender()({ ...request(0), url })).toMatchObject({ fault: "connect" });
+  });
+});
