@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type DecisionFacts, neededFor, ruleTables } from "../../src/console/elements/explained.ts";
-import { en } from "../../src/console/texts/en.ts";
+import { texts } from "../../src/console/texts/texts.ts";
 import { decisionRules, explainDecision } from "../../src/proofs/verify/explain.ts";
 import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
 import { unescaped } from "./support/console.ts";
@@ -24,20 +24,20 @@ const wordsOf = (piece: { toString(): string }) => unescaped(String(piece).repla
 
 describe("an explanation", () => {
   test("has words for every rule and every reason, and for nothing else", () => {
-    expect(Object.keys(en.explain.rules).sort()).toEqual(decisionRules.map(({ name }) => name).sort());
+    expect(Object.keys(texts.explain.rules).sort()).toEqual(decisionRules.map(({ name }) => name).sort());
     const codes = [...REFUSING, "no_active_delegation", "credits_exhausted"];
-    expect(Object.keys(en.explain.neededFor).sort()).toEqual(codes.sort());
-    expect(Object.keys(en.decisions.reasons).sort()).toEqual([...REFUSING].sort());
+    expect(Object.keys(texts.explain.neededFor).sort()).toEqual(codes.sort());
+    expect(Object.keys(texts.decisions.reasons).sort()).toEqual([...REFUSING].sort());
   });
 
   test.each([...REFUSING, "authorized", undefined])(
     "of %s says of each rule in order what became of it",
     (reason) => {
-      const text = wordsOf(ruleTables(en, reason));
+      const text = wordsOf(ruleTables(texts, reason));
       const said = [...text.matchAll(/(Passed|Failed|Not reached)/g)].map(([word]) => word);
-      const outcomes = explainDecision(reason).map(({ outcome }) => en.explain.outcomes[outcome]);
+      const outcomes = explainDecision(reason).map(({ outcome }) => texts.explain.outcomes[outcome]);
       expect(said).toEqual(outcomes);
-      const places = decisionRules.map(({ name }) => text.indexOf(String(en.explain.rules[name])));
+      const places = decisionRules.map(({ name }) => text.indexOf(String(texts.explain.rules[name])));
       expect(places).toEqual(places.toSorted((a, b) => a - b));
       expect(places[0]).toBeGreaterThan(0);
     },
@@ -51,22 +51,24 @@ describe("an explanation", () => {
     ["constraint_denied", ["the amount is at most 10 EUR", "cert 0: too much"]],
     ["no_active_delegation", ["2 May 2026, 10:00"]],
   ])("of %s has the values at hand", (reason, values) => {
-    for (const value of values) expect(wordsOf(neededFor(en, reason, FACTS))).toContain(value);
+    for (const value of values) expect(wordsOf(neededFor(texts, reason, FACTS))).toContain(value);
   });
 
   test("of a revocation says when and why, and nothing of an end", () => {
     const certificate = { ...CERTIFICATE, revoked_at: "2026-05-01T12:00:00.000Z", revoke_reason: "lost" };
-    const text = wordsOf(neededFor(en, "delegation_revoked", { certificate }));
+    const text = wordsOf(neededFor(texts, "delegation_revoked", { certificate }));
     expect(text).toContain("1 May 2026, 12:00");
     expect(text).toContain("lost");
     expect(text).not.toContain("2 May");
   });
 
   test.each(REFUSING)("of %s does without any value", (reason) => {
-    expect(wordsOf(neededFor(en, reason, {}))).toContain(String(en.explain.neededFor[reason]?.slice(0, 20)));
+    expect(wordsOf(neededFor(texts, reason, {}))).toContain(
+      String(texts.explain.neededFor[reason]?.slice(0, 20)),
+    );
   });
 
   test("has no words for what it does not know, such as a name of every object", () => {
-    expect(wordsOf(neededFor(en, "constructor", FACTS))).toContain(en.explain.other);
+    expect(wordsOf(neededFor(texts, "constructor", FACTS))).toContain(texts.explain.other);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { inWords } from "../../src/console/core/answers.ts";
-import { en } from "../../src/console/texts/en.ts";
+import { texts } from "../../src/console/texts/texts.ts";
 
 describe("what the API says to programs, in a person's words", () => {
   test.each([
@@ -17,10 +17,10 @@ describe("what the API says to programs, in a person's words", () => {
     ['Unrecognized key: "x"', "This cannot be taken as it is: check it"],
     ["The delegation request is no longer pending", "The delegation request is no longer pending"],
   ])("%s", (message, words) => {
-    expect(inWords(en, message)).toBe(words);
+    expect(inWords(texts, message)).toBe(words);
   });
 
   test("names what nobody sees, or what turns the text around it", () => {
-    expect(inWords(en, 'Not a scope: "a\u202eb\u200b"')).toBe('Not a scope: "aU+202EbU+200B"');
+    expect(inWords(texts, 'Not a scope: "a\u202eb\u200b"')).toBe('Not a scope: "aU+202EbU+200B"');
   });
 });

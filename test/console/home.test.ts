@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { en } from "../../src/console/texts/en.ts";
+import { texts } from "../../src/console/texts/texts.ts";
 import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
 import { startConsole } from "./support/console.ts";
@@ -13,7 +13,7 @@ afterAll(() => api.stop());
 
 describe("home", () => {
   test("has words for every reason of a decision that is no allow", () => {
-    expect(Object.keys(en.decisions.reasons).sort()).toEqual(
+    expect(Object.keys(texts.decisions.reasons).sort()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].sort(),
     );
   });

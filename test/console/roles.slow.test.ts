@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Page } from "../../src/console/core/page.ts";
 import { consolePages } from "../../src/console/pages.ts";
-import { en } from "../../src/console/texts/en.ts";
+import { texts } from "../../src/console/texts/texts.ts";
 import { type MemberRole, memberRoles } from "../../src/route.ts";
 import { documentedRows } from "../organizations/role_table.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
@@ -58,7 +58,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s", (_, page) => 
     const opened = await seen.open(path);
     expect([role, opened.status]).toEqual([role, mayOpen(page, role) ? 200 : 403]);
     if (!mayOpen(page, role)) {
-      expect(opened.words).toContain(en.errors.pages.forbidden?.title);
+      expect(opened.words).toContain(texts.errors.pages.forbidden?.title);
       return;
     }
     for (const link of linksOf(opened)) {

@@ -2,7 +2,7 @@ import type { ApiError } from "../../errors.ts";
 import { html, renderDocument } from "../../html/html.ts";
 import type { Reply } from "../../http/exchange/replies.ts";
 import { HIDDEN } from "../../input/plain_text.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import { type Frame, layout } from "./layout.ts";
 import type { PageFile, Visit } from "./page.ts";
 import { ACCOUNT } from "./places.ts";

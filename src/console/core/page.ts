@@ -2,7 +2,7 @@ import type { SessionAnswer } from "../../accounts/sessions/session_route.ts";
 import type { ErrorCode } from "../../errors.ts";
 import type { Html } from "../../html/html.ts";
 import type { CookieName } from "../../route.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import type { Acting } from "./acting.ts";
 import type { Call, OperationId } from "./calls.ts";
 import type { Fields } from "./forms/fields.ts";

@@ -10,7 +10,7 @@ import type { SiteDeps } from "../../http/site.ts";
 import { rootOf } from "../../input/base_url.ts";
 import type { Names } from "../../input/names.ts";
 import type { CookieName } from "../../route.ts";
-import { en } from "../texts/en.ts";
+import { texts } from "../texts/texts.ts";
 import { actingFor, powersOf } from "./acting.ts";
 import type { Call, OperationId } from "./calls.ts";
 import type { Fields } from "./forms/fields.ts";
@@ -72,7 +72,7 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
     contact: deps.contact,
     session,
     account,
-    texts: en,
+    texts,
     now: deps.clock.now(),
     at: (to, asked) => own(consolePath(account, to), asked),
     own,

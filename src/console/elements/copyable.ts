@@ -1,5 +1,5 @@
 import { type Html, html } from "../../html/html.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 
 /** Text to be copied, of one line. `id` is unique on the page. */
 export function copyable({ listing }: Texts, { id, text }: { id: string; text: string }): Html {

@@ -1,6 +1,6 @@
 import type { NamedEntry } from "../../audit/named_entry.ts";
 import { type Html, html } from "../../html/html.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import { badge, type Tone } from "./badge.ts";
 
 const TONES: Record<"allow" | "deny" | "indeterminate", Tone> = {

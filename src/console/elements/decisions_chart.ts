@@ -1,6 +1,6 @@
 import type { DailyCounts } from "../../audit/daily_counts_route.ts";
 import { type Html, html } from "../../html/html.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 
 const WIDTH = 640;
 const HEIGHT = 180;

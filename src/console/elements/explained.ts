@@ -2,7 +2,7 @@ import type { CertificateAnswer } from "../../delegations/answers.ts";
 import { type Html, html } from "../../html/html.ts";
 import { decisionRules, explainDecision } from "../../proofs/verify/explain.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import { badge, type Tone } from "./badge.ts";
 import { facts } from "./facts.ts";
 import { limitList } from "./limits/limit_list.ts";

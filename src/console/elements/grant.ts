@@ -1,6 +1,6 @@
 import { type Html, html } from "../../html/html.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import { drawnLimitList } from "./limits/limit_list.ts";
 import { type ScopeWords, scopesInWords } from "./scopes.ts";
 import { time } from "./time.ts";

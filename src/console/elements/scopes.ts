@@ -1,6 +1,6 @@
 import type { ScopesAnswer } from "../../delegations/scopes_route.ts";
 import { type Html, html } from "../../html/html.ts";
-import type { Texts } from "../texts/en.ts";
+import type { Texts } from "../texts/texts.ts";
 import { badge } from "./badge.ts";
 import type { Choice } from "./forms/fields.ts";
 

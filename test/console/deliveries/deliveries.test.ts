@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { en } from "../../../src/console/texts/en.ts";
+import { texts } from "../../../src/console/texts/texts.ts";
 import { eventKinds } from "../../../src/events/kinds.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
@@ -33,7 +33,7 @@ async function rotateKey() {
 
 describe("the list of deliveries", () => {
   test("has words for every kind of event", () => {
-    expect(Object.keys(en.deliveries.events).sort()).toEqual(Object.keys(eventKinds).sort());
+    expect(Object.keys(texts.deliveries.events).sort()).toEqual(Object.keys(eventKinds).sort());
   });
 
   test("shows the newest first, by pages", async () => {

@@ -180,8 +180,8 @@ describe("credit that is low", () => {
 
   test("is asked for at a page, or of people who are not named", async () => {
     const { whomToAsk } = await import("../../../src/console/pages/credit/credit_left.ts");
-    const { en } = await import("../../../src/console/texts/en.ts");
-    const ask = (contact: string | undefined) => String(whomToAsk({ contact, texts: en } as never));
+    const { texts } = await import("../../../src/console/texts/texts.ts");
+    const ask = (contact: string | undefined) => String(whomToAsk({ contact, texts } as never));
     expect(ask("https://example.test/credit")).toContain('<a href="https://example.test/credit">');
     expect(ask(undefined)).toBe("Ask the people who run this service for more credit.");
   });

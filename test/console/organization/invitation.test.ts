@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createMailer } from "../../../src/accounts/mail/mail.ts";
 import { SIGN_IN } from "../../../src/console/core/places.ts";
-import { en } from "../../../src/console/texts/en.ts";
+import { texts } from "../../../src/console/texts/texts.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 import { browserOf, type Shown, startConsole } from "../support/console.ts";
@@ -69,7 +69,7 @@ test("somebody without an account comes from the mail to what the role allows", 
   expect(accept.path).toBe(`${path}?notice=welcome`);
   const found = await accept.send("look", { token: ` ${code.toUpperCase()} ` });
   expect(found.words).toContain("Act for Analytical Engines?");
-  expect(found.words).toContain(`As developer You will be able to ${en.acting.roleHints.developer}`);
+  expect(found.words).toContain(`As developer You will be able to ${texts.acting.roleHints.developer}`);
   expect((await owner.open("/console/organization")).words).not.toContain("Grace Hopper");
   const joined = await found.send("accept");
   expect(joined.path).toMatch(/^\/console\/for\/[0-9a-f-]{36}\/organization\?notice=joined$/);

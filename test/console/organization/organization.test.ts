@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { en } from "../../../src/console/texts/en.ts";
+import { texts } from "../../../src/console/texts/texts.ts";
 import { contract } from "../../http/walk/documented.ts";
 import { documentedRows } from "../../organizations/role_table.ts";
 import { addMember } from "../../support/members.ts";
@@ -22,7 +22,7 @@ describe("an organization", () => {
     expect(words).toContain(`Ada Lovelace ${approver.email} approver`);
     expect(words).toContain(`${String(ids.organization).slice(-12)}@example.test auditor ${owner.email}`);
     expect(text).toContain(`<code id="root-identity">${owner.humanId}</code>`);
-    for (const hint of Object.values(en.acting.roleHints)) expect(words).toContain(hint);
+    for (const hint of Object.values(texts.acting.roleHints)) expect(words).toContain(hint);
     expect(text).toContain(`href="/console/organization/members/${approver.accountId}"`);
     const seenBy = await browserOf(api, approver.client).open(
       `/console/for/${ids.organization}/organization`,
@@ -51,11 +51,11 @@ describe("an organization", () => {
       expect.stringContaining('id="rename-organization_name-fault"'),
     ]);
     expect((await settings.send("four_eyes", { four_eyes: "on" })).words).toContain(
-      en.organization.fourEyesOn,
+      texts.organization.fourEyesOn,
     );
     const on = await open("/console/organization/settings");
     expect(on.text).toMatch(/name="four_eyes" value="on" checked/);
-    expect((await on.send("four_eyes", { four_eyes: [] })).words).toContain(en.organization.fourEyesOff);
+    expect((await on.send("four_eyes", { four_eyes: [] })).words).toContain(texts.organization.fourEyesOff);
     expect((await owner.client.get("/v1/service/organization")).body.four_eyes).toBe(false);
   });
 
@@ -170,7 +170,7 @@ describe("who did what", () => {
     const acts = documentedRows().filter(
       ({ operation, roles }) => roles !== "person" && changing.includes(operation),
     );
-    const known = Object.keys(en.activity.operations);
+    const known = Object.keys(texts.activity.operations);
     expect(known).toEqual(expect.arrayContaining(acts.map(({ operation }) => operation)));
   });
 
@@ -185,7 +185,7 @@ describe("who did what", () => {
     const { words, text } = await open("/console/organization/activity");
     expect(words).toContain(`Removed a member member ${gone.email} ✓ Done`);
     expect(words).toContain(`Removed a member member ${approver.email} ✕ Refused`);
-    expect(words).toContain(`Refused ${en.activity.refusals.not_found}`);
+    expect(words).toContain(`Refused ${texts.activity.refusals.not_found}`);
     expect(words).not.toContain("not_found");
     expect(text).toContain(`<option value="${approver.accountId}">${approver.email} (no member any more)`);
   });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { dayClock } from "../../../src/console/elements/limits/day_clock.ts";
 import { drawnLimitList, limitList } from "../../../src/console/elements/limits/limit_list.ts";
 import { type PlaceLimit, placeMap } from "../../../src/console/elements/limits/place_map.ts";
-import { en } from "../../../src/console/texts/en.ts";
+import { texts } from "../../../src/console/texts/texts.ts";
 
 const circle = (lat: number, lon: number, radius_m: number): PlaceLimit => ({
   type: "geo_circle",
@@ -48,8 +48,8 @@ describe("limits in words", () => {
       "it is about the resource till, at /a or below",
     ],
   ])("%j", (constraint, said) => {
-    expect(en.limits.say(constraint)).toBe(said);
-    expect(`${limitList(en, [constraint])}`).toContain(`<li>${said.replaceAll("'", "&#39;")}`);
+    expect(texts.limits.say(constraint)).toBe(said);
+    expect(`${limitList(texts, [constraint])}`).toContain(`<li>${said.replaceAll("'", "&#39;")}`);
   });
 });
 
@@ -73,7 +73,7 @@ describe("the map of a place", () => {
       } as PlaceLimit,
     ],
   ])("of %s is drawn, and small", (_, limit) => {
-    const svg = `${placeMap(en, limit)}`;
+    const svg = `${placeMap(texts, limit)}`;
     expect(pathOf(svg, "land").length).toBeGreaterThan(100);
     expect(points(pathOf(svg, "place")).length).toBeGreaterThan(8);
     expect(svg.length).toBeLessThan(20_000);
@@ -81,14 +81,14 @@ describe("the map of a place", () => {
   });
 
   test("has the place in its middle, in its true proportion", () => {
-    const shown = points(pathOf(`${placeMap(en, circle(52.52, 13.4, 1_000_000))}`, "place"));
+    const shown = points(pathOf(`${placeMap(texts, circle(52.52, 13.4, 1_000_000))}`, "place"));
     for (const [x, y] of shown) expect(Math.hypot(x - 240, y - 150)).toBeCloseTo(150 / 1.6, -0.4);
   });
 
   test("has north on top and east on the right", () => {
     const north = points(
       pathOf(
-        `${placeMap(en, {
+        `${placeMap(texts, {
           type: "geo_polygon",
           points: [
             [50, 10],
@@ -105,19 +105,19 @@ describe("the map of a place", () => {
   });
 
   test("knows land from sea: the middle of Africa is land, the middle of the Atlantic is none", () => {
-    expect(pathOf(`${placeMap(en, circle(5, 20, 1_000))}`, "land")).not.toBe("");
-    expect(pathOf(`${placeMap(en, circle(30, -40, 1_000))}`, "land")).toBe("");
+    expect(pathOf(`${placeMap(texts, circle(5, 20, 1_000))}`, "land")).not.toBe("");
+    expect(pathOf(`${placeMap(texts, circle(30, -40, 1_000))}`, "land")).toBe("");
   });
 
   test("is none for what is no place", () => {
-    expect(placeMap(en, circle(91, 0, 1))).toBeUndefined();
-    expect(placeMap(en, { type: "geo_polygon", points: [] })).toBeUndefined();
+    expect(placeMap(texts, circle(91, 0, 1))).toBeUndefined();
+    expect(placeMap(texts, { type: "geo_polygon", points: [] })).toBeUndefined();
   });
 });
 
 describe("the clock of a window", () => {
   const window = (start: string, end: string) =>
-    `${dayClock(en, { type: "time_window", start, end, tz: "UTC" })}`;
+    `${dayClock(texts, { type: "time_window", start, end, tz: "UTC" })}`;
 
   test.each([
     // Midnight is on top, six in the morning on the right.
@@ -130,13 +130,13 @@ describe("the clock of a window", () => {
 
   test("is a whole circle for a whole day, and none for what is no window", () => {
     expect(window("00:00", "23:59")).toContain('<circle class="window"');
-    expect(dayClock(en, { type: "time_window", start: "9", end: "10", tz: "UTC" })).toBeUndefined();
+    expect(dayClock(texts, { type: "time_window", start: "9", end: "10", tz: "UTC" })).toBeUndefined();
   });
 });
 
 test("a list of very many places is drawn in part, and said in full", () => {
   const places = Array.from({ length: 32 }, (_, lat) => circle(lat, 20, 1_000));
-  const list = `${drawnLimitList(en, places)}`;
+  const list = `${drawnLimitList(texts, places)}`;
   expect(list.match(/<svg/g)).toHaveLength(4);
   expect(list.match(/within 1 km of/g)).toHaveLength(32);
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import type { Visit } from "../../../src/console/core/page.ts";
 import { figureRows } from "../../../src/console/pages/service/figures.ts";
-import { en } from "../../../src/console/texts/en.ts";
+import { texts } from "../../../src/console/texts/texts.ts";
 import { writeReport } from "../../../src/db/reports.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { partNames } from "../../../src/installation/part.ts";
@@ -147,7 +147,7 @@ describe("how the service does", () => {
       ...{ state: "act" as const, alert: "DeputizeWorkerAbsent", runbook: "docs/events.md#alerts" },
     }));
     const answer = { part: "workers" as const, state: "act" as const, at, fault: null, figures };
-    const rows = figureRows({ texts: en } as Visit, answer).toString();
+    const rows = figureRows({ texts } as Visit, answer).toString();
     expect(rows.match(/DeputizeWorkerAbsent/g)).toHaveLength(2);
   });
 

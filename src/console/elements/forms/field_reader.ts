@@ -1,6 +1,6 @@
 import { ApiError } from "../../../errors.ts";
 import type { Fields } from "../../core/forms/fields.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 import { readingsOf, writtenNumber } from "./typed_number.ts";
 
 /** Reads fields, and remembers what is wrong with them. */

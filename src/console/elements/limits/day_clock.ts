@@ -1,7 +1,7 @@
 import { type Html, html } from "../../../html/html.ts";
 import { constraintViolation } from "../../../protocol/constraints/constraints.ts";
 import type { TimeWindow } from "../../../protocol/constraints/time_window.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 const MIDDLE = 80;
 const RADIUS = 54;

@@ -1,6 +1,6 @@
 import { type Html, html } from "../../../html/html.ts";
 import { type Constraint, isKnownConstraint } from "../../../protocol/constraints/constraints.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 import { dayClock } from "./day_clock.ts";
 import { placeMap } from "./place_map.ts";
 

@@ -2,7 +2,7 @@ import { type GeoPermissibleObjects, type GeoProjection, geoAzimuthalEquidistant
 import { type Html, html } from "../../../html/html.ts";
 import { constraintViolation } from "../../../protocol/constraints/constraints.ts";
 import type { GeoBox, GeoCircle, GeoPolygon } from "../../../protocol/constraints/geo.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 import { countriesPath, type Region, shapePath } from "./world.ts";
 
 /** A constraint that is about a place. */

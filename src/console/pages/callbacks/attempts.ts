@@ -3,7 +3,7 @@ import type { Answers } from "../../core/calls.ts";
 import type { Visit } from "../../core/page.ts";
 import { badge, type Tone } from "../../elements/badge.ts";
 import { time } from "../../elements/time.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 export type Delivery = Answers["list_deliveries"]["items"][number];
 export type WholeDelivery = Answers["get_delivery"];

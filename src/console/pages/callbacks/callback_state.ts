@@ -3,7 +3,7 @@ import type { Visit } from "../../core/page.ts";
 import { badge, type Tone } from "../../elements/badge.ts";
 import { facts } from "../../elements/facts.ts";
 import { time } from "../../elements/time.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 import type { CallbackAnswer } from "./parts.ts";
 
 type State = "none" | "active" | "failing" | "paused" | "suspended";

@@ -1,6 +1,6 @@
 import { memberRoles } from "../../../route.ts";
 import type { Choice } from "../../elements/forms/fields.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 /** The roles to choose one of, each with what it may do. */
 export function roleChoices({ acting }: Texts): Choice[] {

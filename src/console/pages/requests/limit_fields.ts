@@ -6,7 +6,7 @@ import type { Visit } from "../../core/page.ts";
 import type { FieldReader } from "../../elements/forms/field_reader.ts";
 import { choicesOf, type Field, selectField, textField } from "../../elements/forms/fields.ts";
 import { MOST_DEGREES } from "../../elements/forms/typed_number.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 const FORM = "approve";
 

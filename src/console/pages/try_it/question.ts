@@ -12,7 +12,7 @@ import { type Choice, selectField, textField } from "../../elements/forms/fields
 import { form } from "../../elements/forms/form.ts";
 import { MOST_DEGREES, writtenNumber } from "../../elements/forms/typed_number.ts";
 import { limitList } from "../../elements/limits/limit_list.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 /** What constraints are compared with, by the names that verify has for it. */
 type ContextName = keyof Texts["tryIt"]["context"];

@@ -7,7 +7,7 @@ import { copyBlock, jsonBlock } from "../../elements/copyable.ts";
 import { neededFor, ruleTables } from "../../elements/explained.ts";
 import { facts } from "../../elements/facts.ts";
 import { time } from "../../elements/time.ts";
-import type { Texts } from "../../texts/en.ts";
+import type { Texts } from "../../texts/texts.ts";
 
 /** What was tried, and what came of it. */
 export type Result = {

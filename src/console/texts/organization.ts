@@ -148,3 +148,46 @@ export const INVITATION = {
   accept: "Accept",
   notNow: "Not now",
 };
+
+/** The domains that an organization publishes under. */
+export const DOMAINS = {
+  title: "Domains",
+  lead: "A verified domain shows others who publishes a platform. You show that a domain is yours by a TXT record in its DNS.",
+  list: "Domains of the organization",
+  domain: "Domain",
+  state: "State",
+  checked: "Last check",
+  never: "never",
+  none: "The organization has no domain yet. Platforms can be published once one is verified.",
+  verified: "Verified",
+  waiting: "Waits for its record",
+  failing: "Record is missing",
+  addTitle: "Add a domain",
+  addLabel: "Domain",
+  addHint: "Such as example.com. A domain says nothing of those below it; an organization has 20 at most.",
+  add: "Add the domain",
+  invalid:
+    "Give a domain that people can register, such as example.com; no address, and no ending such as co.uk",
+  recordTitle: "The record",
+  recordLead:
+    "Publish this TXT record where the domain's DNS is kept, and leave it there: it is looked up every day.",
+  type: "Type",
+  name: "Name",
+  nameHint: "Some providers want the name without the domain at its end.",
+  value: "Value",
+  check: "Check now",
+  checkHint: "A new record may take minutes, sometimes hours, until everybody sees it.",
+  checkAgain: "Check again now",
+  since: "Verified since",
+  added: "Added",
+  failingSince: (days: number) =>
+    `The record was not found. After ${days} days of this the domain is no longer verified, and its platforms are suspended.`,
+  publishTitle: "Platforms under this domain",
+  publishes: "A platform is published on its own page.",
+  platforms: "Your platforms",
+  nothingPublished: "No platform is published under it.",
+  removeTitle: "Remove the domain",
+  removeLead: "The organization no longer publishes under it.",
+  removeSuspends: "These platforms are published under it, and will be suspended:",
+  remove: "Remove the domain",
+};

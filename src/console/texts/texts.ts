@@ -1,25 +1,47 @@
-import { ACTIVITY } from "./en_activity.ts";
-import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./en_agents.ts";
-import { CREDIT } from "./en_credit.ts";
-import { REASONS } from "./en_decisions.ts";
-import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE } from "./en_delegations.ts";
-import { DOMAINS } from "./en_domains.ts";
-import { FOREIGN } from "./en_errors.ts";
-import { EXPLAIN } from "./en_explain.ts";
-import { HISTORY } from "./en_history.ts";
-import { LIMITS } from "./en_limits.ts";
-import { ACTING, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./en_organization.ts";
-import { ASK, REQUEST, REQUESTS, SCOPES } from "./en_requests.ts";
-import { SERVICE } from "./en_service.ts";
-import { TRY_IT } from "./en_try_it.ts";
-import { CLUSTERS } from "./platforms/en_clusters.ts";
-import { CONNECTIONS } from "./platforms/en_connections.ts";
-import { PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms/en_platforms.ts";
-import { CALLBACKS, WEBHOOK_SECRET } from "./sending/en_callbacks.ts";
-import { DELIVERIES, RECOVERIES } from "./sending/en_deliveries.ts";
+import { ACTIVITY } from "./activity.ts";
+import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./agents.ts";
+import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
+import { CLUSTERS } from "./clusters.ts";
+import { EXPLAIN, REASONS, TRY_IT } from "./decisions.ts";
+import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE } from "./delegations.ts";
+import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
+import { ERRORS } from "./errors.ts";
+import { HISTORY } from "./history.ts";
+import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organization.ts";
+import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
+import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
+import { SERVICE } from "./service.ts";
 
-/** The console's English. A translation is another value of the same type. */
-export const en = {
+/** What an account has for decisions. */
+export const CREDIT = {
+  navigation: "Credit",
+  title: "Credit",
+  levels: {
+    low: "Credit runs low.",
+    exhausted: "Credit is used up: nothing is decided until there is more.",
+  },
+  bannerLink: "See what is left, and whom to ask",
+  levelHints: {
+    low: "When it is used up, no decision is made, and applications refuse what they protect.",
+    exhausted: "Applications refuse what they protect.",
+  },
+  price: "A decision costs",
+  priceOf: (usd: string) => `${usd} US dollars, whether it allows or denies`,
+  more: "More credit",
+  ask: "Ask for more credit at",
+  askNobody: "Ask the people who run this service for more credit.",
+  name: "Name this account",
+  postings: "Postings",
+  when: "When",
+  what: "What",
+  amount: "US dollars",
+  noPostings: "Nothing was posted yet. The first decision is the first charge.",
+  kinds: { alpha_credit: "Credit to begin with", grant: "Credit granted", verification: "A decision" },
+  reference: "reference",
+};
+
+/** Every word of the console. */
+export const texts = {
   language: "en",
   name: "Deputize",
   skip: "To the content",
@@ -226,8 +248,8 @@ export const en = {
   agents: AGENTS,
   agent: AGENT,
   adoption: ADOPTION,
-  errors: FOREIGN,
+  errors: ERRORS,
 };
 
-/** The texts of the console in one language. */
-export type Texts = typeof en;
+/** The type of {@link texts}. Elements take what they need of it. */
+export type Texts = typeof texts;

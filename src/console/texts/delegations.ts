@@ -1,4 +1,4 @@
-import { span } from "./en_decisions.ts";
+import { span } from "./decisions.ts";
 
 const times = (number: number) => (number === 1 ? "once" : `${number.toLocaleString("en")} times`);
 

@@ -1,0 +1,194 @@
+/** Why a decision was no allow, in plain words. A reason that is not here is shown as it is. */
+export const REASONS: Record<string, string | undefined> = {
+  delegation_revoked: "The delegation was revoked",
+  delegation_expired: "The delegation had ended",
+  not_yet_valid: "The delegation had not begun",
+  not_delegated: "The delegation does not have this scope",
+  untrusted_root: "Nobody who counts here gave the delegation",
+  principal_not_accepted: "The platform does not accept who gave the delegation",
+  constraint_denied: "A limit of the delegation was not met",
+  constraint_unverifiable: "A limit of the delegation could not be checked",
+  constraint_unknown: "A limit of the delegation is not known here",
+  delegation_not_authorized: "The agent may not pass the delegation on",
+  revocation_state_unavailable: "Whether the delegation is revoked could not be known",
+  ceiling_exceeded: "The scope is wider than the account or the platform allows",
+};
+
+/** A time span in the largest unit that says it well. */
+export function span(seconds: number): string {
+  const units: [number, string][] = [
+    [86_400, "day"],
+    [3_600, "hour"],
+    [60, "minute"],
+  ];
+  const [size, unit] = units.find(([length]) => seconds >= length && seconds % length === 0) ?? [
+    60,
+    "minute",
+  ];
+  const number = Math.ceil(seconds / size);
+  return `${number} ${unit}${number === 1 ? "" : "s"}`;
+}
+
+/** The rules of a decision, each as what holds when it passes. */
+const RULES: Record<string, string | undefined> = {
+  structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
+  session_context: "It is bound to the operation that the application names, and to none when it names none.",
+  challenge_known: "This service gave its challenge to this platform, less than five minutes ago.",
+  stream: "It is no turn of a stream of proofs: such turns are not decided on here.",
+  agent_key: "The agent has the key that its certificate names.",
+  version: "Every certificate has a version that this service reads.",
+  vocabulary: "Every scope in them is one that exists.",
+  signature: "Whoever issued a certificate has signed it.",
+  link: "The certificates follow on each other, back to the person who lent the authority.",
+  challenge_freshness: "The agent signed the challenge within the last five minutes.",
+  challenge_signature: "The agent's own key signed it.",
+  challenge_spent: "The challenge was not used before.",
+  root_trusted: "The authority comes from an account of this service.",
+  principal_accepted: "The platform accepts authority from that account for this scope.",
+  not_expired: "The delegation has not ended.",
+  already_valid: "The delegation has begun.",
+  not_revoked: "The delegation is not revoked, and that is known.",
+  delegation_right: "Whoever passed the delegation on was allowed to.",
+  constraints: "Every limit of the delegation is met.",
+  required_scope: "The delegation has the scope that is asked for.",
+  within_ceiling: "The scope is within what the platform may be lent today.",
+};
+
+/** What would have been needed, by the reason of a decision or the code of why there is none. */
+const NEEDED: Record<string, string | undefined> = {
+  untrusted_root:
+    "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
+  principal_not_accepted:
+    "A delegation by the account of the platform, or by one that the platform accepts for this scope. Its owner decides whom it accepts.",
+  delegation_expired: "A delegation that has not ended. Ask for a new one.",
+  not_yet_valid: "A delegation that has begun.",
+  delegation_revoked: "A delegation that is not revoked. Ask for a new one.",
+  revocation_state_unavailable:
+    "A certificate whose state this service knows. As long as it does not know it, it allows nothing.",
+  delegation_not_authorized:
+    "A delegation whose holder may pass it on: the scope identity:delegate, in each certificate but the last.",
+  constraint_denied: "Values within the limits of the delegation.",
+  constraint_unverifiable:
+    "A value for each limit: the application sends what it knows of the action with its call.",
+  constraint_unknown: "Limits that this service can check.",
+  not_delegated: "A delegation that has this scope. Ask for one, or ask for less here.",
+  ceiling_exceeded:
+    "A platform that may be lent this scope. It was made narrower after the delegation was approved.",
+  no_active_delegation: "A delegation that is active. Without one there is nothing to prove.",
+  credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
+};
+
+/** How decisions are explained. */
+export const EXPLAIN = {
+  needed: "What would have been needed",
+  rules: RULES,
+  neededFor: NEEDED,
+  other: "The reason is not one that these pages know.",
+  rule: "Rule",
+  result: "Result",
+  outcomes: { passed: "Passed", failed: "Failed", not_reached: "Not reached" },
+  genuine: "Is the proof genuine?",
+  genuineHint: "Without this there is no decision.",
+  permitted: "May the agent do this?",
+  permittedHint: "The first rule that fails decides; those after it are not reached.",
+  passed: (passed: number, all: number) =>
+    passed === all ? `All ${all} rules passed` : `${passed} of ${all} rules passed`,
+  asked: "Asked for",
+  granted: "The delegation has",
+  nothing: "nothing",
+  ended: "It ended",
+  begins: "It begins",
+  revoked: "It was revoked",
+  revokeReason: "Reason given",
+  ceiling: "The platform may be lent",
+  constraints: "It holds only if",
+  detail: "In the service's words",
+};
+
+/** Fields for what constraints are compared with: how they are called, and what is to be filled in. */
+const CONTEXT = {
+  amount: { label: "Amount", hint: "A number, such as 12.50" },
+  currency: { label: "Currency", hint: "As the delegation writes it, such as EUR" },
+  latitude: { label: "Latitude", hint: "In degrees, such as 52.52" },
+  longitude: { label: "Longitude", hint: "In degrees, such as 13.405" },
+  altitude_m: { label: "Altitude", hint: "In metres" },
+  speed_mps: { label: "Speed", hint: "In metres a second" },
+  resource_id: { label: "Resource", hint: "What is acted on, as the application names it" },
+  path: { label: "Path", hint: "Below the resource, such as /orders/7" },
+};
+
+/** The words of the page on which somebody tries what an application would be answered. */
+export const TRY_IT = {
+  navigation: "Try it",
+  title: "Try it",
+  lead: "See what an application would be answered. You choose a delegation and what the agent wants to do; the three calls of an application are made for you, and every rule is shown.",
+  nothing:
+    "There is no delegation to try yet. Register a platform, create an agent, and approve its request.",
+  toPlatforms: "Platforms",
+  choose: "Which delegation?",
+  delegation: "Delegation",
+  delegationHint: "The newest 100. One that has ended or was revoked shows how that is refused.",
+  chooseIt: "Choose",
+  option: (agent: string, platform: string, scopes: number, state: string) =>
+    `${agent} on ${platform}: ${scopes === 1 ? "1 scope" : `${scopes} scopes`}, ${state}`,
+  states: { active: "active", ended: "ended", revoked: "revoked" },
+  removed: "The platform was removed, and its agents with it: there is nothing to try any more.",
+  question: "What does the agent want to do?",
+  agent: "Agent",
+  platform: "Platform",
+  state: "State",
+  scope: "Scope",
+  scopeHint: "What an application would ask for.",
+  grantedScope: (scope: string) => `${scope} (in the delegation)`,
+  otherScope: (scope: string) => `${scope} (not in the delegation: will be denied)`,
+  another: "Another scope",
+  anotherHint: "Leave it empty to take the one above. Scopes that nobody granted are denied.",
+  notAScope: "This is not a scope: write one such as data:read or custom:orders:refund, without a wildcard",
+  constraints: "The delegation holds only if",
+  constraintsHint:
+    "An application sends what it knows of the action. What you leave empty is not sent, and what a limit then cannot check is denied.",
+  byItself: "The service looks at the clock and counts by itself.",
+  context: CONTEXT,
+  cost: (usd: string) =>
+    `This is a real decision: it costs ${usd} US dollars, is in the history, has a receipt, and counts where the delegation limits how often.`,
+  submit: "Try it",
+  titles: {
+    allow: "Allowed",
+    deny: "Denied",
+    indeterminate: "Not decided",
+    none: "There was no decision",
+  },
+  allowed: (agent: string, scope: string) =>
+    `An application that asks now gets allow: ${agent} may use ${scope}.`,
+  denied: (agent: string, scope: string, reason: string) =>
+    `An application that asks now gets deny for ${agent} and ${scope}. ${REASONS[reason] ?? reason}.`,
+  indeterminate: "An application must refuse: nobody knows whether the delegation still holds.",
+  refusals: {
+    no_active_delegation:
+      "No proof was made: the agent has no active delegation of this name. Nothing was charged.",
+    credits_exhausted: "The proof was good, but there is no credit to decide on it. Nothing was charged.",
+  } as Record<string, string | undefined>,
+  decidedAt: "Decided",
+  charged: "Charged",
+  usd: (usd: string) => `${usd} US dollars`,
+  receipt: "Receipt",
+  inHistory: "See it in the history",
+  sent: "Values sent",
+  rules: "The rules, one by one",
+  calls: "The three calls",
+  callsHint: "As an application makes them with its API key. Long values are shortened here.",
+  callNames: {
+    create_challenge: "Ask for a challenge",
+    present_proof: "Have the agent prove its delegation",
+    verify_proof: "Ask for the decision",
+  },
+  body: "Sent",
+  noBody: "Nothing is sent in the body.",
+  answer: "Answered",
+  shortened: (start: string, length: number) => `${start}… (${length.toLocaleString("en")} characters)`,
+  entries: (number: number) => `${number} entries, see the rules above`,
+  curl: "The same with curl",
+  curlHint:
+    "Paste it into a shell, with the platform's API key in the first line. Each time it is a decision of its own.",
+  again: "Try something else",
+};
