@@ -37,6 +37,7 @@ const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [
     "clock.ts",
+    "concurrency",
     "config.ts",
     "errors.ts",
     "html",

@@ -1,7 +1,7 @@
 import { type Clock, inTime } from "../../clock.ts";
+import { startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
-import { startLoop } from "../../events/loop.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import type { Mail, Mailer } from "../mail/mailer.ts";

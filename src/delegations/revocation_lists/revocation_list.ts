@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import { shareNextRun } from "../../concurrency/per_key_queue.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId, newId } from "../../ids.ts";
@@ -11,7 +12,6 @@ import {
   verifyRevocationList,
 } from "../../protocol/statements/revocation_list.ts";
 import type { VaultStatements } from "../../vault/client.ts";
-import { createCoalescedRuns } from "./coalesced_runs.ts";
 import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
 
 /** What revocation lists are made with. */
@@ -75,7 +75,7 @@ export function createRevocationLists(deps: RevocationListDeps): FindRevocationL
     return root;
   }
 
-  const find = createCoalescedRuns(findWhole);
+  const find = shareNextRun(findWhole);
   return async (humanId) => {
     if (!isKeyId(humanId)) return undefined;
     for (let turn = 0; turn < MOST_TURNS; turn += 1) {

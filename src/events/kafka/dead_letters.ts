@@ -1,10 +1,10 @@
 import type { Clock } from "../../clock.ts";
+import { type Loop, startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
 import type { Logger } from "../../log.ts";
 import type { BusEvent } from "../bus.ts";
 import { UNREADABLE } from "../consume.ts";
-import { type Loop, startLoop } from "../loop.ts";
 import { type KafkaProducer, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 

@@ -1,9 +1,9 @@
 import { v5 as uuidv5 } from "uuid";
 import { type HistoryRow, historyColumns, showHistoryRow } from "../../audit/history_entry.ts";
+import { type Loop, startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
 import type { HistoryQueueRow } from "../../db/tables.ts";
 import type { Logger } from "../../log.ts";
-import { type Loop, startLoop } from "../loop.ts";
 import { SCHEMA_VERSION } from "../outbox.ts";
 import { type KafkaProducer, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";

@@ -1,9 +1,9 @@
 import { addSeconds } from "../../clock.ts";
+import { type Loop, startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
 import type { EventRepairRow } from "../../db/tables.ts";
 import type { Logger } from "../../log.ts";
 import type { BusEvent } from "../bus.ts";
-import { type Loop, startLoop } from "../loop.ts";
 import { notePublished, type Reader, unhandledEvents } from "../published.ts";
 import { toEvent } from "../relay.ts";
 import type { PartitionLag } from "./lag.ts";

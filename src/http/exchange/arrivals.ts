@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { inTime } from "../../clock.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { ApiError } from "../../errors.ts";
 import { hasBody, readBody } from "../request/body.ts";
-import { createTally } from "./client_sockets.ts";
 
 /** Milliseconds in which a body that was begun has to be there. */
 export const BODY_MS = 10_000;
@@ -24,7 +24,7 @@ export function createArrivals({
   perClient: number;
   bodyMs?: number;
 }): Arrivals {
-  const open = createTally();
+  const open = createKeyCounts();
   return {
     async wait(client, read) {
       if (!open.enter(client, perClient)) {

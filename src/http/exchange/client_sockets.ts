@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 
 /** Bounds how many connections one network holds open at a time. */
@@ -18,7 +19,7 @@ export type ClientSocketBounds = {
 
 /** A count of at most `perClient` connections for each network. */
 export function createClientSockets({ perClient, clientOf }: ClientSocketBounds): ClientSockets {
-  const open = createTally();
+  const open = createKeyCounts();
   return {
     admit(socket) {
       const client = clientOf(socket.remoteAddress);
@@ -26,34 +27,6 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
       if (!open.enter(networkOf(client), perClient)) return false;
       socket.once("close", () => open.leave(networkOf(client)));
       return true;
-    },
-  };
-}
-
-/** How many of something there are now for each key. */
-export type Tally = {
-  /** Counts one more, unless there are `most` already. */
-  enter(key: string, most: number): boolean;
-  leave(key: string): void;
-};
-
-/** An empty tally. A key that has none takes no room. */
-export function createTally(): Tally {
-  const counts = new Map<string, number>();
-  return {
-    enter(key, most) {
-      const count = counts.get(key) ?? 0;
-      if (count >= most) return false;
-      counts.set(key, count + 1);
-      return true;
-    },
-    leave(key) {
-      const count = (counts.get(key) ?? 0) - 1;
-      if (count > 0) {
-        counts.set(key, count);
-      } else {
-        counts.delete(key);
-      }
     },
   };
 }

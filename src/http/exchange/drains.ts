@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { createTally } from "./client_sockets.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 
 /** Bytes that are taken in of a body after its call was answered: 256 times what a body may have. */
 const DRAIN_BYTES = 67_108_864;
@@ -24,7 +24,7 @@ export type Drains = {
 
 /** Drains that are bounded together. */
 export function createDrains(): Drains {
-  const clients = createTally();
+  const clients = createKeyCounts();
   let all = 0;
   return {
     begin(request, client) {

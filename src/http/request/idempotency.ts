@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
 import { addSeconds, type Clock } from "../../clock.ts";
+import { createSingleFlight } from "../../concurrency/single_flight.ts";
 import type { Database } from "../../db/database.ts";
 import type { IdempotencyKeyRow } from "../../db/tables.ts";
 import { describeFault } from "../../describe_fault.ts";
@@ -9,7 +10,6 @@ import { newId } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
-import { createTurns } from "./turns.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
@@ -78,8 +78,8 @@ type IdempotencyDeps = { db: Database; secretBox: SecretBox; clock: Clock; log: 
 
 /** Idempotency kept in the database, so that it holds across replicas. */
 export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps): Idempotency {
-  const turns = createTurns<{ answer: KeptAnswer; replayed: boolean }>({
-    most: MOST_WAITING,
+  const flights = createSingleFlight<{ answer: KeptAnswer; replayed: boolean }>({
+    mostWaiting: MOST_WAITING,
     waitMs: WAIT_MS,
     full: tooManyWait,
     late: stillRunning,
@@ -89,7 +89,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
     async once(call, run) {
-      const { outcome, shared } = await turns.take(sameOf(call), ({ waitsUntil }) =>
+      const { outcome, shared } = await flights.run(sameOf(call), ({ waitsUntil }) =>
         first(call, run, waitsUntil),
       );
       return shared ? { ...outcome, replayed: true } : outcome;

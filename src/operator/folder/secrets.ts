@@ -3,9 +3,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parse, stringify } from "yaml";
 import { z } from "zod";
+import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
 import type { Secret } from "../resources.ts";
 import { isMissing, removeDurably, writeAtomically } from "./atomic_file.ts";
-import { createKeyedQueue } from "./keyed_queue.ts";
 
 /** Secrets as files, in the form of Kubernetes, readable by their owner only. */
 export type SecretFiles = {
@@ -28,7 +28,7 @@ const secretFile = z.object({
 
 /** Opens a folder of Secrets, `<namespace>/<name>.yaml`. */
 export function openSecretFiles(folder: string): SecretFiles {
-  const oneAtATime = createKeyedQueue();
+  const oneAtATime = createPerKeyQueue();
   const pathOf = (namespace: string, name: string) => join(folder, namespace, `${name}.yaml`);
 
   async function read(namespace: string, name: string): Promise<Secret | undefined> {

@@ -1,10 +1,10 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
+import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
 import { frozen } from "../frozen.ts";
 import { type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
-import { createKeyedQueue } from "./keyed_queue.ts";
 import type { Known, TenantsFound } from "./manifests/plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 
@@ -38,7 +38,7 @@ const STATE_FILE = /^(platform|agent|delegation)\..+\.yaml$/;
 
 /** Opens the state of a folder. Throws `StateDamaged` naming the first file that cannot be understood. */
 export async function openStore(folder: string): Promise<Store> {
-  const oneAtATime = createKeyedQueue();
+  const oneAtATime = createPerKeyQueue();
   const listeners: ((change: Change) => void)[] = [];
   const known = new Map<string, Known>();
   const reports = new Map<string, { key: Key; report: Report }>();

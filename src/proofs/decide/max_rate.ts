@@ -1,5 +1,7 @@
 import type { Pool, PoolClient } from "pg";
-import { rateLimited } from "../../errors.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
+import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
+import { type ApiError, rateLimited } from "../../errors.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import type { Decide } from "./batch.ts";
 import { type DecisionOutcome, decideBatch } from "./decision.ts";
@@ -22,9 +24,9 @@ export type Turn = {
 /** Waits for a turn. Throws `rate_limited` when too many wait for these certificates. */
 export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
-/** Calls that may wait for one certificate; each takes a few milliseconds. */
-const MOST_WAITING = 64;
-/** Of them those of other accounts' connections, which can ask at nobody's cost when they have no credit. */
+/** Calls that may be at one certificate at a time, the one that is decided included. */
+const MOST_CALLS = 64;
+/** How many of these may come from other accounts, whose calls cost nothing when they have no credit. */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
@@ -42,27 +44,28 @@ export function isRated(certificate: DelegationCert): boolean {
  * the certificate's own account.
  */
 export function createTurns(pool: Pool): TakeTurn {
-  const queues = new Map<string, { waiting: number; ofOthers: number; last: Promise<void> }>();
+  const calls = createKeyCounts();
+  const callsOfOthers = createKeyCounts();
+  const oneAtATime = createPerKeyQueue();
 
   /** Waits for those before it. Gives what lets the next one in. */
   async function queueUp({ certificates, byOwner }: Counting): Promise<() => void> {
     const key = certificates.map(({ certId }) => certId).join(" ");
-    const queue = queues.get(key) ?? { waiting: 0, ofOthers: 0, last: Promise.resolve() };
-    const ofOthers = byOwner ? 0 : 1;
-    if (queue.waiting >= MOST_WAITING || queue.ofOthers + ofOthers > MOST_OF_OTHERS) {
-      throw rateLimited("Too many concurrent calls for this certificate", RETRY_MS);
+    if (!byOwner && !callsOfOthers.enter(key, MOST_OF_OTHERS)) throw tooManyCalls();
+    if (!calls.enter(key, MOST_CALLS)) {
+      if (!byOwner) callsOfOthers.leave(key);
+      throw tooManyCalls();
     }
-    const before = queue.last;
     const { promise: isOver, resolve: letNextIn } = Promise.withResolvers<void>();
-    queue.waiting += 1;
-    queue.ofOthers += ofOthers;
-    queue.last = isOver;
-    queues.set(key, queue);
-    await before;
+    await new Promise<void>((begin) => {
+      void oneAtATime(key, () => {
+        begin();
+        return isOver;
+      });
+    });
     return () => {
-      queue.waiting -= 1;
-      queue.ofOthers -= ofOthers;
-      if (queue.waiting === 0) queues.delete(key);
+      calls.leave(key);
+      if (!byOwner) callsOfOthers.leave(key);
       letNextIn();
     };
   }
@@ -117,6 +120,10 @@ async function beginTurn(
       leave();
     },
   };
+}
+
+function tooManyCalls(): ApiError {
+  return rateLimited("Too many concurrent calls for this certificate", RETRY_MS);
 }
 
 /** Counts the allows of the windows that end at `now`, as far as `database` sees them. */

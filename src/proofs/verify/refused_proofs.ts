@@ -1,9 +1,9 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../clock.ts";
+import { createKeyCounts, type KeyCounts } from "../../concurrency/key_counts.ts";
 import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
-import { createUnderWay, type UnderWay } from "../decide/under_way.ts";
 
 /** An agent that was allowed here before has this part of a connection's rate, for itself. */
 const KNOWN_SHARE = 10;
@@ -44,7 +44,7 @@ export type Refusals = {
 export function createRefusals({ perMinute, clock }: { perMinute: number; clock: Clock }): Refusals {
   const bound = (count: number): Bound => ({
     pace: createPace({ perMinute: count, clock }),
-    underWay: createUnderWay({ mostWaiting: MOST_WAITING }),
+    running: createKeyCounts({ mostWaiting: MOST_WAITING }),
   });
   /** For a connection, and for all of its account. */
   const bounds = (count: number) => {
@@ -104,7 +104,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   };
 }
 
-type Bound = { pace: Pace; underWay: UnderWay };
+type Bound = { pace: Pace; running: KeyCounts };
 type Rate = Bound & { key: string };
 
 /** Enters all rates once none of them is full. Throws when nothing may be refused any more. */
@@ -112,15 +112,15 @@ async function enterAll(rates: Rate[]): Promise<Rate[]> {
   for (;;) {
     const full = rates.find(isFull);
     if (full === undefined) {
-      for (const { underWay, key } of rates) underWay.enter(key);
+      for (const { running, key } of rates) running.enter(key);
       return rates;
     }
-    await (full.underWay.nextEnd(full.key) ?? Promise.reject(tooMany(0)));
+    await (full.running.nextEnd(full.key) ?? Promise.reject(tooMany(0)));
   }
 }
 
 function leaveAll(rates: readonly Rate[]): void {
-  for (const { underWay, key } of rates) underWay.leave(key);
+  for (const { running, key } of rates) running.leave(key);
 }
 
 function countAll(rates: readonly Rate[]): void {
@@ -128,10 +128,10 @@ function countAll(rates: readonly Rate[]): void {
 }
 
 /** Whether all that may still be refused is being worked on. Throws when nothing may be refused any more. */
-function isFull({ pace, underWay, key }: Rate): boolean {
+function isFull({ pace, running, key }: Rate): boolean {
   const { admitted, remaining, waitMs } = pace.look(key);
   if (!admitted) throw tooMany(waitMs);
-  return underWay.count(key) >= remaining;
+  return running.count(key) >= remaining;
 }
 
 /** Answers that are not charged and not due to a part that is away. */

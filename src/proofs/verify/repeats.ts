@@ -1,9 +1,9 @@
 import type { Clock } from "../../clock.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { Decided } from "../decide/decision.ts";
-import { createUnderWay } from "../decide/under_way.ts";
 import type { FindRecorded } from "./recorded_decisions.ts";
 
 type Asked = { caller: ApiKeyCaller; invocationId: string };
@@ -27,8 +27,8 @@ export function createRepeats(deps: {
   const { perMinute, clock, findRecorded } = deps;
   const byConnection = createPace({ perMinute, clock });
   const byAccount = createPace({ perMinute: ACCOUNT_SHARE * perMinute, clock });
-  const underWay = createUnderWay({ mostWaiting: 0 });
-  const isFull = ({ pace, key }: Rate) => underWay.count(key) >= pace.look(key).remaining;
+  const running = createKeyCounts();
+  const isFull = ({ pace, key }: Rate) => running.count(key) >= pace.look(key).remaining;
   return {
     async guard({ caller, invocationId }, decide) {
       const rates: Rate[] = [
@@ -39,7 +39,7 @@ export function createRepeats(deps: {
       if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined) {
         throw rateLimited("Too many decisions were repeated here", full.pace.look(full.key).waitMs);
       }
-      for (const { key } of rates) underWay.enter(key);
+      for (const { key } of rates) running.enter(key);
       try {
         const decided = await decide();
         if (decided.replayed) countAll(rates);
@@ -48,7 +48,7 @@ export function createRepeats(deps: {
         if (isOfAnother(error)) countAll(rates);
         throw error;
       } finally {
-        for (const { key } of rates) underWay.leave(key);
+        for (const { key } of rates) running.leave(key);
       }
     },
   };

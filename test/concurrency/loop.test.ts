@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { startLoop } from "../../src/events/loop.ts";
-import { eventually } from "./support/time.ts";
+import { startLoop } from "../../src/concurrency/loop.ts";
+import { eventually } from "../events/support/time.ts";
 
 const log = pino({ level: "silent" });
 const never = { shortestPause: 3_600_000, longestPause: 3_600_000 };
