@@ -105,36 +105,81 @@ describe("the check of the rules", () => {
     expect(found("src/protocol/verify.ts", text)).toEqual([]);
   });
 
-  test("sees a circle, and how it goes", () => {
-    const circle = [
-      { path: "src/proofs/a.ts", text: reading("./b.ts") },
-      { path: "src/proofs/b.ts", text: reading("../audit/c.ts") },
-      { path: "src/audit/c.ts", text: reading("../proofs/a.ts") },
-    ];
-    expect(violations(circle)).toEqual([
-      "imports go in a circle: src/audit/c.ts -> src/proofs/a.ts -> src/proofs/b.ts -> src/audit/c.ts",
-      "folders import each other: src/audit -> src/proofs -> src/audit",
+  const importing = (path: string, ...specifiers: string[]) => ({
+    path,
+    text: specifiers.map((specifier) => `import { a } from "${specifier}";`).join("\n"),
+  });
+  const importingTypes = (path: string, specifier: string) => ({
+    path,
+    text: `import type { A } from "${specifier}";`,
+  });
+
+  test.each([
+    ["a type", 'import type { A } from "./a.ts";'],
+    ["an inline type", 'import { type A } from "./a.ts";'],
+    ["a value", 'import { a } from "./a.ts";'],
+    ["an exported type", 'export type { A } from "./a.ts";'],
+    ["the type of a module", 'export type A = import("./a.ts").A;'],
+  ])("reports a cycle of files closed by %s", (_, text) => {
+    const files = [importing("src/proofs/a.ts", "./b.ts"), { path: "src/proofs/b.ts", text }];
+    expect(violations(files)).toEqual([
+      "import cycle of files: src/proofs/a.ts -> src/proofs/b.ts -> src/proofs/a.ts",
     ]);
-    expect(violations(circle.slice(0, 2))).toEqual([]);
-    const ofTypes = { path: "src/audit/c.ts", text: 'import type { a } from "../proofs/a.ts";' };
-    expect(violations([...circle.slice(0, 2), ofTypes])).toEqual([
-      "folders import each other: src/audit -> src/proofs -> src/audit",
+    expect(violations(files.slice(0, 1))).toEqual([]);
+  });
+
+  test("reports a file that imports itself", () => {
+    expect(violations([importing("src/proofs/a.ts", "./a.ts")])).toEqual([
+      "import cycle of files: src/proofs/a.ts -> src/proofs/a.ts",
     ]);
   });
 
-  test("sees folders that import each other, types included, and not a folder and its own files", () => {
-    const type = (specifier: string) => `import type { a } from "${specifier}";`;
-    const both = [
-      { path: "src/proofs/verify/a.ts", text: type("../decide/b.ts") },
-      { path: "src/proofs/decide/b.ts", text: type("../c.ts") },
-      { path: "src/proofs/decide/d.ts", text: type("../verify/a.ts") },
+  test("reports the shortest cycle through files that several cycles share", () => {
+    const files = [
+      importing("src/proofs/a.ts", "./b.ts"),
+      importing("src/proofs/b.ts", "./c.ts"),
+      importing("src/proofs/c.ts", "./d.ts", "./a.ts"),
+      importing("src/proofs/d.ts", "./a.ts", "./c.ts"),
     ];
-    expect(violations(both)).toEqual([
-      "folders import each other: src/proofs/decide -> src/proofs/verify -> src/proofs/decide",
+    expect(violations(files)).toEqual([
+      "import cycle of files: src/proofs/c.ts -> src/proofs/d.ts -> src/proofs/c.ts",
     ]);
-    expect(violations(both.slice(0, 2))).toEqual([]);
-    const own = { path: "src/proofs/c.ts", text: type("./decide/b.ts") };
-    expect(violations([...both.slice(0, 2), own])).toEqual([]);
+  });
+
+  test("reports each of two cycles that share no file, the shorter one first", () => {
+    const files = [
+      importing("src/proofs/a.ts", "./b.ts"),
+      importing("src/proofs/b.ts", "./c.ts"),
+      importing("src/proofs/c.ts", "./a.ts", "./d.ts"),
+      importing("src/proofs/d.ts", "./e.ts"),
+      importing("src/proofs/e.ts", "./d.ts"),
+    ];
+    expect(violations(files)).toEqual([
+      "import cycle of files: src/proofs/d.ts -> src/proofs/e.ts -> src/proofs/d.ts",
+      "import cycle of files: src/proofs/a.ts -> src/proofs/b.ts -> src/proofs/c.ts -> src/proofs/a.ts",
+    ]);
+  });
+
+  test("reports the shortest cycle of folders, types included", () => {
+    const files = [
+      importing("src/proofs/a.ts", "../audit/c.ts"),
+      importing("src/audit/c.ts", "../events/d.ts"),
+      importingTypes("src/events/e.ts", "../proofs/b.ts"),
+      importingTypes("src/events/f.ts", "../audit/g.ts"),
+    ];
+    expect(violations(files)).toEqual(["import cycle of folders: src/audit -> src/events -> src/audit"]);
+    expect(violations(files.slice(0, 3))).toEqual([
+      "import cycle of folders: src/audit -> src/events -> src/proofs -> src/audit",
+    ]);
+    expect(violations(files.slice(0, 2))).toEqual([]);
+  });
+
+  test("lets a folder and the files beside it import each other", () => {
+    const files = [
+      importingTypes("src/proofs/decide/b.ts", "../c.ts"),
+      importingTypes("src/proofs/c.ts", "./decide/d.ts"),
+    ];
+    expect(violations(files)).toEqual([]);
   });
 
   test("lets a folder have 17 files side by side and not 18", () => {
