@@ -102,7 +102,7 @@ const CLOCKS = new Set(["src/clock.ts", "src/sdk/clock.ts", "src/plugin/clock.ts
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
 const TOP = new Set([
-  ...["package.json", "package-lock.json", "tsconfig.json", "README.md", "Dockerfile"],
+  ...["package.json", "package-lock.json", "tsconfig.json", "vitest.config.ts", "README.md", "Dockerfile"],
   ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
 ]);
 const SOURCE = /\.(ts|mts|mjs|js)$/;
@@ -226,8 +226,8 @@ function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * Import cycles that share no file, as ways round from and to their alphabetically first file. The first is a shortest
- * of all cycles, each later one a shortest of those that avoid the files of the ones before it.
+ * Cycles that share no file, each as the way from its alphabetically first file back to it. The first cycle
+ * is a shortest of all. Each later one is a shortest of those that avoid the files before it.
  */
 function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const cycles = [...imports.keys()]
