@@ -5,7 +5,7 @@ import type { Constraint } from "../../protocol/constraints/constraints.ts";
 import type { Texts } from "../texts/texts.ts";
 import { badge, type Tone } from "./badge.ts";
 import { facts } from "./facts.ts";
-import { limitList } from "./limits/limit_list.ts";
+import { limitList } from "./limits.ts";
 import { table } from "./listing.ts";
 import { scopeList } from "./scopes.ts";
 import { time } from "./time.ts";

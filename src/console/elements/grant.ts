@@ -1,7 +1,7 @@
 import { type Html, html } from "../../html/html.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
 import type { Texts } from "../texts/texts.ts";
-import { drawnLimitList } from "./limits/limit_list.ts";
+import { detailedLimitList } from "./limits.ts";
 import { type ScopeWords, scopesInWords } from "./scopes.ts";
 import { time } from "./time.ts";
 
@@ -24,7 +24,7 @@ export function grant(
   return html`<div class="grant">
     <p><strong>${agent}</strong> ${request.may(words.platform)}</p>
     ${scopesInWords(texts, words, scopes)}
-    ${constraints.length > 0 && html`<p>${request.onlyIf}</p>${drawnLimitList(texts, constraints as Constraint[])}`}
+    ${constraints.length > 0 && html`<p>${request.onlyIf}</p>${detailedLimitList(texts, constraints as Constraint[])}`}
     <p>${expiresAt === null ? request.forever : html`${request.until} ${time(expiresAt)}.`}</p>
   </div>`;
 }

@@ -208,7 +208,11 @@ export const LIMITS = {
     const say = SAYINGS[constraint.type as KnownConstraint["type"]] as (constraint: Constraint) => string;
     return say(constraint);
   },
-  map: "Map of the place, with coasts and borders",
+  center: "Center (latitude, longitude)",
+  radius: "Radius",
+  map: "See the place on OpenStreetMap (another site)",
+  coordinates: (lat: number, lon: number) => `${lat}, ${lon}`,
+  meters: (radius: number) => `${radius.toLocaleString("en", { maximumFractionDigits: 20 })} m`,
   clock: "The hours of a day, from midnight on top",
 };
 

@@ -106,7 +106,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await page.getByLabel("Kilometres around it").fill("20");
     await page.getByLabel("Kilometres around it").blur();
     await preview.getByText("within 20 km of 48.1° N 11.6° E").waitFor();
-    expect(await preview.getByRole("img", { name: /Map of the place/ }).count()).toBe(2);
+    expect(await preview.getByRole("link", { name: /See the place/ }).count()).toBe(2);
     await page.getByLabel("Time zone").fill("Mars");
     await page.getByLabel("Time zone").blur();
     await preview
@@ -183,7 +183,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
       'textbox "Latitude"',
       'region "What the certificate will say"',
       "- status:",
-      'img "Map of the place, with coasts and borders"',
+      'link "See the place on OpenStreetMap (another site)"',
       'button "Preview"',
       'button "Approve"',
     ]) {

@@ -5,7 +5,7 @@ import type { Visit } from "../../core/page.ts";
 import { areaField, boxField } from "../../elements/forms/fields.ts";
 import { form } from "../../elements/forms/form.ts";
 import { grant } from "../../elements/grant.ts";
-import { limitList } from "../../elements/limits/limit_list.ts";
+import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
 import type { Preview } from "./approval.ts";
 import { askedEnd } from "./asker.ts";

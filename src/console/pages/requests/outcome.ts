@@ -4,7 +4,7 @@ import { type Html, html } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import type { Visit } from "../../core/page.ts";
 import { grant } from "../../elements/grant.ts";
-import { limitList } from "../../elements/limits/limit_list.ts";
+import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
 
 /** A request that is decided, or was never; with the certificate that it led to. */

@@ -11,7 +11,7 @@ import { readerOf } from "../../elements/forms/field_reader.ts";
 import { type Choice, selectField, textField } from "../../elements/forms/fields.ts";
 import { form } from "../../elements/forms/form.ts";
 import { MOST_DEGREES, writtenNumber } from "../../elements/forms/typed_number.ts";
-import { limitList } from "../../elements/limits/limit_list.ts";
+import { limitList } from "../../elements/limits.ts";
 import type { Texts } from "../../texts/texts.ts";
 
 /** What constraints are compared with, by the names that verify has for it. */

@@ -1,0 +1,133 @@
+import { type Html, html } from "../../html/html.ts";
+import {
+  type Constraint,
+  constraintViolation,
+  isKnownConstraint,
+} from "../../protocol/constraints/constraints.ts";
+import type { GeoBox, GeoCircle, GeoPolygon } from "../../protocol/constraints/geo.ts";
+import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
+import type { Texts } from "../texts/texts.ts";
+import { facts } from "./facts.ts";
+
+/** Clocks drawn per list: strangers choose how long a list is. */
+const MOST_CLOCKS = 4;
+
+/** Constraints in words, each as the end of "only if". */
+export function limitList(texts: Texts, constraints: readonly Constraint[]): Html {
+  return html`<ul class="limits">${constraints.map(
+    (constraint) => html`<li>${texts.limits.say(constraint)}</li>`,
+  )}</ul>`;
+}
+
+/** Constraints in words. A clock is drawn beside hours; a place has its numbers and a link to a map. */
+export function detailedLimitList(texts: Texts, constraints: readonly Constraint[]): Html {
+  const drawn = new Set(constraints.filter(({ type }) => type === "time_window").slice(0, MOST_CLOCKS));
+  return html`<ul class="limits">${constraints.map(
+    (constraint) =>
+      html`<li>${texts.limits.say(constraint)}${detail(texts, constraint, drawn.has(constraint))}</li>`,
+  )}</ul>`;
+}
+
+function detail(texts: Texts, constraint: Constraint, isDrawn: boolean): Html | undefined {
+  if (!isKnownConstraint(constraint) || constraintViolation(constraint) !== undefined) return undefined;
+  switch (constraint.type) {
+    case "time_window":
+      return isDrawn ? dayClock(texts, constraint) : undefined;
+    case "geo_circle":
+    case "geo_polygon":
+    case "geo_bbox":
+      return place(texts, constraint);
+    default:
+      return undefined;
+  }
+}
+
+type Place = GeoCircle | GeoPolygon | GeoBox;
+type Circle = Pick<GeoCircle, "lat" | "lon" | "radius_m">;
+
+const METERS_PER_DEGREE = 111_195;
+/** A circle of this radius, in meters on the equator, fills a map of zoom 0. */
+const WHOLE_MAP_METERS = 20_000_000;
+
+/** The exact numbers of a circle, and a link to a public map. A site learns the place only from a click. */
+function place({ limits }: Texts, limit: Place): Html {
+  const { lat, lon, radius_m } = circleAround(limit);
+  const shrunk = Math.log2((WHOLE_MAP_METERS * Math.cos((lat * Math.PI) / 180)) / radius_m);
+  const zoom = Math.min(18, Math.max(1, Math.floor(shrunk)));
+  const map = `https://www.openstreetmap.org/?mlat=${lat}&mlon=${lon}#map=${zoom}/${lat}/${lon}`;
+  return html`${
+    limit.type === "geo_circle" &&
+    facts([
+      [limits.center, limits.coordinates(lat, lon)],
+      [limits.radius, limits.meters(radius_m)],
+    ])
+  }<p><a href=${map} target="_blank" rel="noreferrer">${limits.map}</a></p>`;
+}
+
+/** A circle itself; the middle of a polygon or box, with half of its longer side as radius. */
+function circleAround(limit: Place): Circle {
+  if (limit.type === "geo_circle") return limit;
+  const { south, west, north, east } = boundsOf(limit);
+  const [lat, lon] = [(south + north) / 2, (west + east) / 2];
+  const halfWidth = ((east - west) / 2) * Math.cos((lat * Math.PI) / 180);
+  const radius = Math.max((north - south) / 2, halfWidth) * METERS_PER_DEGREE;
+  return { lat, lon: lon > 180 ? lon - 360 : lon, radius_m: radius };
+}
+
+/** The sides of a polygon or box in degrees. `east` exceeds 180 for a box across the date line. */
+function boundsOf(limit: GeoPolygon | GeoBox) {
+  if (limit.type === "geo_bbox") {
+    const { min_lat: south, min_lon: west, max_lat: north, max_lon } = limit;
+    return { south, west, north, east: max_lon < west ? max_lon + 360 : max_lon };
+  }
+  const lats = limit.points.map(([lat]) => lat);
+  const lons = limit.points.map(([, lon]) => lon);
+  return {
+    south: Math.min(...lats),
+    west: Math.min(...lons),
+    north: Math.max(...lats),
+    east: Math.max(...lons),
+  };
+}
+
+const MIDDLE = 80;
+const RADIUS = 54;
+const MINUTES = 24 * 60;
+const HOURS = [0, 3, 6, 9, 12, 15, 18, 21];
+
+/** A day as a circle, midnight on top, with the window as an arc. The words beside it say the same. */
+function dayClock({ limits }: Texts, window: TimeWindow): Html {
+  const start = minuteOf(window.start);
+  // The last minute is a part of it.
+  const length = ((minuteOf(window.end) - start + MINUTES) % MINUTES) + 1;
+  return html`<svg class="day-clock" viewBox=${`0 0 ${MIDDLE * 2} ${MIDDLE * 2}`} role="img" aria-label=${limits.clock}>
+    <circle class="day" cx=${MIDDLE} cy=${MIDDLE} r=${RADIUS} />
+    ${
+      length >= MINUTES
+        ? html`<circle class="window" cx=${MIDDLE} cy=${MIDDLE} r=${RADIUS} />`
+        : html`<path class="window" d=${arc(start, length)} />`
+    }
+    ${HOURS.map((hour) => {
+      const [x, y] = pointAt(hour * 60, RADIUS + 16);
+      return html`<text x=${x} y=${y}>${hour}</text>`;
+    })}
+  </svg>`;
+}
+
+function arc(start: number, length: number): string {
+  const isMost = length > MINUTES / 2 ? 1 : 0;
+  const [from, to] = [pointAt(start, RADIUS), pointAt(start + length, RADIUS)];
+  return `M${from.join(" ")}A${RADIUS} ${RADIUS} 0 ${isMost} 1 ${to.join(" ")}`;
+}
+
+function pointAt(minute: number, radius: number): [number, number] {
+  const angle = (minute / MINUTES) * 2 * Math.PI;
+  return [
+    Math.round((MIDDLE + Math.sin(angle) * radius) * 10) / 10,
+    Math.round((MIDDLE - Math.cos(angle) * radius) * 10) / 10,
+  ];
+}
+
+function minuteOf(clock: string): number {
+  return Number(clock.slice(0, 2)) * 60 + Number(clock.slice(3));
+}
