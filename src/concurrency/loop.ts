@@ -1,4 +1,5 @@
 import type { Logger } from "../log.ts";
+import { backoff } from "./backoff.ts";
 
 /** A piece of work that repeats until it is stopped. */
 export type Loop = {
@@ -17,8 +18,8 @@ export type LoopSettings = {
   longestPause?: number;
 };
 
-const FIRST_FAULT_PAUSE = 50;
-const LONGEST_FAULT_PAUSE = 1000;
+/** Milliseconds. */
+const FAULT_PAUSE = { base: 100, cap: 1000 };
 
 /**
  * Repeats a step: immediately while it finds work, then after pauses that double from the shortest (20 ms) to
@@ -27,6 +28,7 @@ const LONGEST_FAULT_PAUSE = 1000;
  */
 export function startLoop(settings: LoopSettings): Loop {
   const { name, step, log, shortestPause = 20, longestPause = 500 } = settings;
+  const idlePause = { base: shortestPause, cap: longestPause };
   let stopping = false;
   let woken = false;
   let faults = 0;
@@ -44,28 +46,28 @@ export function startLoop(settings: LoopSettings): Loop {
     endPause = () => {};
   }
 
-  /** The pause after a step, given the one before. */
-  async function takeStep(pause: number): Promise<number> {
+  /** Whether the step found work. */
+  async function takeStep(): Promise<boolean> {
     const busy = await step();
     if (faults > 0) log.info({ loop: name }, "working again");
     faults = 0;
-    return busy ? 0 : Math.min(Math.max(pause * 2, shortestPause), longestPause);
+    return busy;
   }
 
   async function recover(error: unknown): Promise<void> {
     if (faults === 0) log.warn({ loop: name, err: error }, "not working, trying again");
     faults += 1;
-    await pauseFor(Math.min(FIRST_FAULT_PAUSE * 2 ** Math.min(faults, 10), LONGEST_FAULT_PAUSE));
+    await pauseFor(backoff(FAULT_PAUSE, faults));
   }
 
   async function run(): Promise<void> {
-    let pause = 0;
+    let idleSteps = 0;
     while (!stopping) {
       woken = false;
       try {
-        pause = await takeStep(pause);
-        if (pause > 0 && !woken) await pauseFor(pause);
-        if (woken) pause = 0;
+        idleSteps = (await takeStep()) ? 0 : idleSteps + 1;
+        if (idleSteps > 0 && !woken) await pauseFor(backoff(idlePause, idleSteps));
+        if (woken) idleSteps = 0;
       } catch (error) {
         await recover(error);
       }

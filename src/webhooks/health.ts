@@ -1,4 +1,5 @@
 import { addSeconds } from "../clock.ts";
+import { backoff } from "../concurrency/backoff.ts";
 import type { WebhookEndpointRow } from "../db/tables.ts";
 import type { AttemptResult } from "../events/metrics/event_metrics.ts";
 
@@ -87,7 +88,9 @@ function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, no
     return { ...health, breaker_open_until: null, breaker_open_seconds: null };
   }
   const wasProbe = startedAt >= openUntil;
-  return wasProbe ? opened(health, Math.min(openSeconds * 2, LONGEST_OPEN_SECONDS), now) : health;
+  // The time before is kept and not how often the probe failed, so it counts as the first wait.
+  const longer = backoff({ base: openSeconds, cap: LONGEST_OPEN_SECONDS }, 2);
+  return wasProbe ? opened(health, longer, now) : health;
 }
 
 function shouldOpen(health: Health, verdict: AttemptResult): boolean {

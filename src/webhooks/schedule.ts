@@ -1,3 +1,4 @@
+import { type Jitter, jittered } from "../concurrency/backoff.ts";
 import { isDeferred, isStrained, type Sent } from "./attempt_result.ts";
 
 const MINUTE = 60;
@@ -20,7 +21,7 @@ export const RETRY_DELAYS = [
 /** Attempts before a delivery has failed. */
 export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
 
-const SPREAD = 0.2;
+const SPREAD: Jitter = [0.8, 1.2];
 const STRAINED_DELAY = MINUTE;
 
 /**
@@ -35,7 +36,7 @@ export function retryDelay(attempt: number, sent: Sent, now: Date, random: numbe
   if (scheduled === undefined) return undefined;
   const asked = ("fault" in sent ? undefined : retryAfterSeconds(sent.retryAfter, now)) ?? 0;
   if (isDeferred(sent)) return milliseconds(Math.max(strained(STRAINED_DELAY, random), Math.min(asked, DAY)));
-  const delay = isStrained(sent) ? strained(scheduled, random) : scheduled * spread(random);
+  const delay = isStrained(sent) ? strained(scheduled, random) : jittered(scheduled, SPREAD, random);
   return milliseconds(Math.max(delay, Math.min(asked, 2 * delay, DAY)));
 }
 
@@ -54,12 +55,8 @@ function milliseconds(seconds: number): number {
   return Math.round(seconds * 1000);
 }
 
-function spread(random: number): number {
-  return 1 - SPREAD + 2 * SPREAD * random;
-}
-
 /** Never below the floor: what would fall below it is mirrored above it. */
 function strained(scheduled: number, random: number): number {
-  const delay = Math.max(scheduled, STRAINED_DELAY) * spread(random);
+  const delay = jittered(Math.max(scheduled, STRAINED_DELAY), SPREAD, random);
   return STRAINED_DELAY + Math.abs(delay - STRAINED_DELAY);
 }

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoff } from "../../concurrency/backoff.ts";
 import { describeError } from "../user_error.ts";
 import type { Part, RunningPart, StartContext } from "./part.ts";
 
-const FIRST_DELAY_MS = 250;
-const LAST_DELAY_MS = 10_000;
+/** Milliseconds. */
+const DELAY = { base: 250, cap: 10_000 };
 /** A part that ran this long before it ended begins a new row of failures. */
 const STABLE_MS = 30_000;
 
@@ -36,8 +37,8 @@ export function supervisePart(part: Part, context: StartContext, warn: (line: st
 
   async function revive(how: string): Promise<RunningPart | undefined> {
     for (let what = `${part.title} ended (${how})`; !signal.aborted; ) {
-      const delay = Math.min(LAST_DELAY_MS, FIRST_DELAY_MS * 2 ** failures);
       failures += 1;
+      const delay = backoff(DELAY, failures);
       warn(`${what}; it is started again in ${delay / 1000} s`);
       await sleep(delay, undefined, { signal }).catch(() => undefined);
       const next = signal.aborted ? undefined : await launch().catch((error: unknown) => error);

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
+import { backoff } from "../../concurrency/backoff.ts";
 
 const CHANNEL = "api_keys";
-const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 5_000;
+/** Milliseconds. */
+const DELAY = { base: 100, cap: 5_000, jitter: [0.75, 1.25] } as const;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
@@ -45,19 +46,19 @@ async function listenForEver(
   onError: (error: Error) => void,
   closing: AbortSignal,
 ): Promise<void> {
-  let delay = FIRST_DELAY_MS;
+  let failures = 0;
   while (!closing.aborted) {
     try {
       await listenOnce(url, hearer, closing, () => {
-        delay = FIRST_DELAY_MS;
+        failures = 0;
       });
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
     } finally {
       hearer.onDeaf();
     }
-    await passed(delay * (0.75 + Math.random() / 2), closing);
-    delay = Math.min(delay * 2, LONGEST_DELAY_MS);
+    failures += 1;
+    await passed(backoff(DELAY, failures), closing);
   }
 }
 
