@@ -3,8 +3,7 @@ import { createMailer } from "./accounts/mail/mail.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
 import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
-import { createSessionTokens } from "./accounts/sessions/session_tokens.ts";
-import { createFindSession } from "./accounts/sessions/sessions.ts";
+import { createFindSession, createSessionTokens } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
@@ -42,9 +41,9 @@ import { type InstallationDeps, installationRoutes } from "./installation/routes
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createActivity } from "./organizations/activity.ts";
-import { createTxtLookup } from "./organizations/domains/txt_lookup.ts";
 import { createOrganizationRates } from "./organizations/rates.ts";
 import { type OrganizationDeps, organizationsRoutes } from "./organizations/routes.ts";
+import { createTxtLookup } from "./organizations/verify_domain.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts";
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
@@ -56,9 +55,8 @@ import { createClientRates } from "./rates/client_rates.ts";
 import type { Route } from "./route.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
-import { showCertificateEnd } from "./vault/certificate_end.ts";
 import { createVaultClient } from "./vault/client.ts";
-import { readCredentials } from "./vault/credentials.ts";
+import { readCredentials, showCertificateEnd } from "./vault/credentials.ts";
 import { createAddressPolicy } from "./webhooks/callbacks/addresses.ts";
 
 /** The running API. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { createReconciliation } from "./accounts/ledger/reconcile_hourly.ts";
-import { createNoticeConsumer } from "./accounts/notices/consumer.ts";
+import { createReconciliation } from "./accounts/ledger/reconcile.ts";
+import { createNoticeConsumer } from "./accounts/notices/queue.ts";
 import type { Clock } from "./clock.ts";
 import { type Loop, startLoop } from "./concurrency/loop.ts";
 import { StartError, type WorkerConfig } from "./config.ts";

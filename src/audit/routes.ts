@@ -1,12 +1,182 @@
+import type { Knex } from "knex";
+import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import type { Route } from "../route.ts";
-import { dailyCountsRoute } from "./daily_counts_route.ts";
-import { eventRoute } from "./event_route.ts";
-import { exportRoute } from "./export_route.ts";
-import { historyRoute } from "./history_route.ts";
-import { receiptCheckRoute } from "./receipt_check_route.ts";
-import { receiptRoute } from "./receipt_route.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid, timeOfId } from "../ids.ts";
+import { numberOf, type PageOrder, pageQuery, readPage } from "../input/pagination.ts";
+import { idText, isoTimeInput } from "../input/schemas.ts";
+import { type Route, route } from "../route.ts";
+import { dailyCountsRoute } from "./daily_counts.ts";
+import {
+  type HistoryRow,
+  historyColumns,
+  historyDecision,
+  historyEntry,
+  historyEventType,
+  type NamedEntry,
+  type NamedRow,
+  namedEntry,
+  showHistoryRow,
+  showNamedRow,
+  withNames,
+} from "./history_entry.ts";
+import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
+
+/** What the history can be narrowed down by. */
+const historyFilters = z.object({
+  event_type: historyEventType.optional(),
+  agent_id: idText.optional(),
+  connection_id: idText.optional().describe("Decisions that this connection asked for"),
+  cert_id: z
+    .string()
+    .min(1)
+    .max(512)
+    .regex(/^[^\0]*$/)
+    .optional(),
+  decision: historyDecision.optional(),
+  decision_reason: idText.optional(),
+  required_scope: z
+    .string()
+    .min(1)
+    .max(256)
+    .regex(/^[^\0]*$/)
+    .optional(),
+  since: isoTimeInput.optional().describe("The first moment to show"),
+  until: isoTimeInput.optional().describe("The moment before which to show"),
+  before: idText.optional().describe("An event's id: what comes after it in the list, which is older"),
+});
+
+/** What the history is asked for. */
+type HistoryFilters = z.infer<typeof historyFilters>;
+
+/** The history's order, which an index follows: newest first. */
+const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
+
+const COMPARED = ["agent_id", "cert_id", "decision", "decision_reason", "required_scope"] as const;
+
+/**
+ * An account's events, narrowed down. Every condition is on a column of one index that begins with account
+ * and time: what is looked for is found in the index, and only what is shown is read.
+ */
+function findHistory(db: Database, accountId: string, filters: HistoryFilters): Knex.QueryBuilder {
+  const found = db("audit_events as e").where({ "e.account_id": accountId });
+  for (const column of COMPARED) {
+    const value = filters[column];
+    if (value !== undefined) found.where(`e.${column}`, value);
+  }
+  const { connection_id, event_type, since, until, before } = filters;
+  if (connection_id !== undefined) {
+    // What is no id of a connection names none.
+    found.where(isUuid(connection_id) ? { "e.connection_id": connection_id } : db.raw("false"));
+  }
+  if (event_type !== undefined) found.where({ "e.event_type": event_type }).where(decisionOf[event_type]);
+  if (since !== undefined) found.where("e.occurred_at", ">=", new Date(since));
+  if (until !== undefined) found.where("e.occurred_at", "<", new Date(until));
+  if (before !== undefined) found.whereRaw("(e.occurred_at, e.event_id) < (?, ?)", placeOf(before));
+  return found;
+}
+
+/** Where an event is in the history: its id carries its moment. */
+function placeOf(eventId: string): [Date, string] {
+  const occurredAt = isUuid(eventId) ? timeOfId(eventId) : undefined;
+  if (occurredAt === undefined) throw new ApiError("invalid_request", "before: is not the id of an event");
+  return [occurredAt, eventId];
+}
+
+/** Which decisions a kind of event has: the kind itself is in no index. */
+const decisionOf: Record<z.infer<typeof historyEventType>, (found: Knex.QueryBuilder) => void> = {
+  "proof.presented": (found) => found.whereNull("e.decision"),
+  "proof.verified": (found) => found.where("e.decision", "allow"),
+  "proof.rejected": (found) => found.whereIn("e.decision", ["deny", "indeterminate"]),
+};
+
+/** What it answers. */
+export type EventAnswer = NamedEntry;
+
+/** `GET /v1/service/audit/personal/{event_id}`: one event of the account's history. */
+function eventRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "get_audit_event",
+    method: "GET",
+    path: "/v1/service/audit/personal/{event_id}",
+    summary: "Read one event of the account's history",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    params: z.object({ event_id: idText }),
+    answer: { status: 200, schema: namedEntry, description: "The event" },
+    errors: ["not_found"],
+    async handle({ caller, params: { event_id } }) {
+      // The id carries the moment of its event: the history is entered at one place.
+      const occurredAt = isUuid(event_id) ? timeOfId(event_id) : undefined;
+      if (occurredAt === undefined) throw new ApiError("not_found");
+      const found = db("audit_events as e").where({
+        "e.account_id": caller.accountId,
+        "e.occurred_at": occurredAt,
+        "e.event_id": event_id,
+      });
+      const row: NamedRow | undefined = await withNames(db, found).first();
+      if (row === undefined) throw new ApiError("not_found");
+      return { body: showNamedRow(row) };
+    },
+  });
+}
+
+const query = pageQuery.extend({
+  ...historyFilters.shape,
+  limit: z.preprocess(numberOf, z.int().min(1).max(1_000)).default(1_000),
+});
+const exportAnswer = z.object({
+  events: z.array(namedEntry),
+  next_cursor: z.string().nullable().describe("Null: the history has nothing older"),
+});
+
+/** What it answers. */
+export type ExportAnswer = z.infer<typeof exportAnswer>;
+
+/** `GET /v1/service/audit/personal/export`: the history in large pages, with names and receipts' hashes. */
+export function exportRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "export_audit_events",
+    method: "GET",
+    path: "/v1/service/audit/personal/export",
+    summary: "Read the account's history in bulk, with names",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    query,
+    answer: { status: 200, schema: exportAnswer, description: "A page of events, newest first" },
+    errors: [],
+    async handle({ caller, query }) {
+      const found = withNames(db, findHistory(db, caller.accountId, query));
+      const { rows, next_cursor } = await readPage<NamedRow>(found, newestFirst, query);
+      return { body: { events: rows.map(showNamedRow), next_cursor } };
+    },
+  });
+}
+
+const historyAnswer = z.object({ events: z.array(historyEntry), next_cursor: z.string().nullable() });
+/** What it answers. */
+export type HistoryAnswer = z.infer<typeof historyAnswer>;
+
+/** `GET /v1/service/audit/personal`: the account's proof events, newest first. */
+function historyRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "list_audit_events",
+    method: "GET",
+    path: "/v1/service/audit/personal",
+    summary: "Read the account's history of proofs",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    query: pageQuery.extend(historyFilters.shape),
+    answer: { status: 200, schema: historyAnswer, description: "A page of events, newest first" },
+    errors: [],
+    async handle({ caller, query }) {
+      const found = findHistory(db, caller.accountId, query).select(...historyColumns(db));
+      const { rows, next_cursor } = await readPage<HistoryRow>(found, newestFirst, query);
+      return { body: { events: rows.map(showHistoryRow), next_cursor } };
+    },
+  });
+}
 
 /** The calls of specification §4 "Audit". */
 export function auditRoutes(deps: { db: Database; clock: Clock }): Route[] {

@@ -1,5 +1,5 @@
 import type Koa from "koa";
-import type { DeliveredMail, Mailbox } from "../accounts/mail/mailbox.ts";
+import type { DeliveredMail, Mailbox } from "../accounts/mail/mail.ts";
 import { ApiError } from "../errors.ts";
 import { type Html, html, inlineStyle, renderDocument } from "../html/html.ts";
 

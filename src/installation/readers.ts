@@ -1,4 +1,4 @@
-import { noticeReader } from "../accounts/notices/consumer.ts";
+import { noticeReader } from "../accounts/notices/queue.ts";
 import type { Reader } from "../events/published.ts";
 import { webhookReader } from "../webhooks/consumer.ts";
 

@@ -3,14 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
 import { createMailer } from "../../src/accounts/mail/mail.ts";
-import type { Mailer } from "../../src/accounts/mail/mailer.ts";
-import { createNoticeConsumer } from "../../src/accounts/notices/consumer.ts";
+import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import {
   CLAIM_SECONDS,
   type ClaimedNotice,
   claimNotices,
+  createNoticeConsumer,
   MAX_ATTEMPTS,
   RETRY_DELAYS,
   recordFailure,

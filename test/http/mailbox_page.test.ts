@@ -1,7 +1,6 @@
 import Koa from "koa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createMailer } from "../../src/accounts/mail/mail.ts";
-import { createMailbox } from "../../src/accounts/mail/mailbox.ts";
+import { createMailbox, createMailer } from "../../src/accounts/mail/mail.ts";
 import { startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
 import { startApi, type TestApi } from "../support/api.ts";

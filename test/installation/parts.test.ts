@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createReconciliation } from "../../src/accounts/ledger/reconcile_hourly.ts";
+import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { claimLeadership } from "../../src/clusters/leadership.ts";
 import { migrations } from "../../src/db/migrate.ts";

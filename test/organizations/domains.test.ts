@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { readDomain } from "../../src/organizations/domains/domain_name.ts";
-import { recheckDomains } from "../../src/organizations/domains/recheck_domains.ts";
-import { createTxtLookup, type TxtLookup } from "../../src/organizations/domains/txt_lookup.ts";
+import { readDomain } from "../../src/organizations/domain_records.ts";
 import { createOrganizationRates } from "../../src/organizations/rates.ts";
+import { createTxtLookup, recheckDomains, type TxtLookup } from "../../src/organizations/verify_domain.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import { type DnsServer, startDnsServer } from "../support/dns_server.ts";
 import type { HttpAnswer } from "../support/http.ts";

@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, describe, expect, test } from "vitest";
-import { invitationMail } from "../../src/organizations/invitations/invitation_mail.ts";
+import { invitationMail, sweepInvitations } from "../../src/organizations/invite.ts";
 import { createOrganizationRates } from "../../src/organizations/rates.ts";
-import { sweepInvitations } from "../../src/organizations/sweep.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, type Person } from "../support/platform_world.ts";

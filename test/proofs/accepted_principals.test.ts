@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import { countAllowsBefore } from "../../src/proofs/decide/max_rate.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
 import { createBatcher } from "../../src/proofs/decide/batch.ts";
 import { type DecisionItem, decideBatch } from "../../src/proofs/decide/decision.ts";
 import { separateSlowAccounts } from "../../src/proofs/decide/slow_accounts.ts";

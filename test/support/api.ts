@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { Writable } from "node:stream";
 import { pino } from "pino";
-import { createMailbox } from "../../src/accounts/mail/mailbox.ts";
-import type { Mailer } from "../../src/accounts/mail/mailer.ts";
+import { createMailbox } from "../../src/accounts/mail/mail.ts";
+import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import { accountsRoutes } from "../../src/accounts/routes.ts";
-import { createSessionTokens } from "../../src/accounts/sessions/session_tokens.ts";
-import { createFindSession } from "../../src/accounts/sessions/sessions.ts";
+import { createFindSession, createSessionTokens } from "../../src/accounts/sessions/sessions.ts";
 import { type CodeHashes, createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { IdentifyOperator } from "../../src/clusters/identify_operator.ts";

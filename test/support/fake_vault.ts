@@ -20,7 +20,7 @@ import {
   type RevocationListFields,
 } from "../../src/protocol/statements/revocation_list.ts";
 import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
-import { type VaultRefusalCode, VaultRefused } from "../../src/vault/errors.ts";
+import { type VaultRefusalCode, VaultRefused } from "../../src/vault/transport.ts";
 
 /** A key of the fake vault, with the private half that the real one never gives. */
 export type FakeKey = {

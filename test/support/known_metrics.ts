@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
 import { createMetrics as createVaultMetrics, showState } from "../../keyvault/metrics.ts";
-import { createReconciliation } from "../../src/accounts/ledger/reconcile_hourly.ts";
-import { createNoticeMetrics } from "../../src/accounts/notices/metrics.ts";
+import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
+import { createNoticeMetrics } from "../../src/accounts/notices/sender.ts";
 import { systemClock } from "../../src/clock.ts";
 import type { Database } from "../../src/db/database.ts";
 import { lagState } from "../../src/events/kafka/lag_state.ts";
@@ -12,7 +12,7 @@ import { createMeasurements } from "../../src/events/metrics/measurements.ts";
 import { showReadiness } from "../../src/http/health.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { createDecisionQueue } from "../../src/proofs/queue/decision_queue.ts";
-import { showCertificateEnd } from "../../src/vault/certificate_end.ts";
+import { showCertificateEnd } from "../../src/vault/credentials.ts";
 import { operatorMetrics } from "./operator_metrics.ts";
 
 /** A part that has metrics of its own. */

@@ -2,7 +2,7 @@ import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { SMTPServer, type SMTPServerSession } from "smtp-server";
 import { createMailer } from "../../src/accounts/mail/mail.ts";
-import type { Mailer } from "../../src/accounts/mail/mailer.ts";
+import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import { steeredClock } from "./clock.ts";
 
 /** A mail that arrived: its envelope and its text as sent. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createAuthority } from "../../keyvault/tls/authority.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import { showCertificateEnd } from "../../src/vault/certificate_end.ts";
+import { showCertificateEnd } from "../../src/vault/credentials.ts";
 
 let folder: string;
 beforeEach(async () => {

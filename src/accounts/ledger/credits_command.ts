@@ -6,10 +6,9 @@ import { isUuid, newId } from "../../ids.ts";
 import { pageQuery } from "../../input/pagination.ts";
 import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
-import { readCreditState } from "./credits_route.ts";
+import { formatUsd, parseUsd, USD_RULE } from "./credits.ts";
+import { readCreditState, readPostings } from "./credits_route.ts";
 import { GrantError, grantCredits } from "./grants.ts";
-import { readPostings } from "./postings.ts";
-import { formatUsd, parseUsd, USD_RULE } from "./usd.ts";
 
 /** Options of `deputize credits`, as they were typed. */
 export type CreditsOptions = { account: string; json?: boolean };

@@ -1,7 +1,72 @@
+import { Gauge } from "prom-client";
+import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { accountAfter, accountBounds, sliceEnd } from "./ledger_bounds.ts";
-import { countPage, countSlice } from "./ledger_counts.ts";
-import { differencesOf, type LedgerCount, type LedgerDifference, nothingOf } from "./ledger_difference.ts";
+import { readReport, writeReport } from "../../db/reports.ts";
+import type { Logger } from "../../log.ts";
+import type { Metrics } from "../../metrics.ts";
+import {
+  countPage,
+  countSlice,
+  differenceKinds,
+  differencesOf,
+  type LedgerCount,
+  type LedgerDifference,
+  nothingOf,
+} from "./ledger_counts.ts";
+
+/** What a closed moment is older than: nothing is written to it any more, unless a clock is wrong. */
+const CLOSED_AFTER = "5 minutes";
+
+const leastOf = (select: (table: string) => string): string =>
+  `least(${["balances", "ledger_postings", "audit_events"].map(select).join(", ")})`;
+
+const accountAt = (place: string) =>
+  leastOf(
+    (table) =>
+      `(select account_id from ${table} where account_id >= :from order by account_id ${place} limit 1)`,
+  );
+
+/**
+ * The first account from `from` on, and the one with the row after the next `rows` of some table, if there is
+ * any: all accounts before that one have no more than `rows` rows in each table together.
+ */
+export async function accountBounds(
+  database: Database,
+  bounds: { from: string; rows: number },
+): Promise<{ first: string | null; end: string | null }> {
+  const sql = `select ${accountAt("")} as first, ${accountAt("offset :rows")} as end`;
+  const { rows } = await database.raw(sql, bounds);
+  return rows[0];
+}
+
+/** The account after one, if there is any. */
+export async function accountAfter(database: Database, account: string): Promise<string | null> {
+  const next = leastOf(
+    (table) => `(select account_id from ${table} where account_id > :account order by account_id limit 1)`,
+  );
+  const { rows } = await database.raw(`select ${next} as next`, { account });
+  return rows[0].next;
+}
+
+/**
+ * The closed moment up to which an account has about `rows` postings or events after another one; `infinity`
+ * when what is left is fewer, or reaches into the moments that are not closed.
+ */
+export async function sliceEnd(
+  database: Database,
+  slice: { account: string; after: string; rows: number },
+): Promise<string> {
+  const momentAt = (table: string, column: string) =>
+    `(select ${column} from ${table} where account_id = :account and ${column} > :after
+      order by ${column} offset :rows limit 1)`;
+  const { rows } = await database.raw(
+    `select case when until < now() - interval '${CLOSED_AFTER}' then until::text else 'infinity' end as until
+     from (select least(${momentAt("ledger_postings", "posted_at")},
+                        ${momentAt("audit_events", "occurred_at")}) as until) as slice`,
+    { ...slice, rows: slice.rows - 1 },
+  );
+  return rows[0].until;
+}
 
 /** What a reconciliation saw. `accounts` and `postings` are how many it looked at. */
 export type Reconciliation = { accounts: number; postings: number; differences: LedgerDifference[] };
@@ -79,5 +144,72 @@ function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
     lone_charges: sum.lone_charges + slice.lone_charges,
     lone_decisions: sum.lone_decisions + slice.lone_decisions,
     lone_grants: sum.lone_grants + slice.lone_grants,
+  };
+}
+
+const MOST_LOGGED = 100;
+const SUBJECT = "ledger";
+
+/** What the last reconciliation found: how many differences of each kind, in how much. */
+type LedgerReport = { accounts: number; postings: number; differences: Record<DifferenceKind, number> };
+type DifferenceKind = (typeof differenceKinds)[number];
+
+/** The last reconciliation of any worker; undefined before the first one. */
+export const readReconciliation = (database: Database) => readReport<LedgerReport>(database, SUBJECT);
+
+/**
+ * A reconciliation for a process that stays up: differences go to the log, the first 100 by account, and
+ * their number by kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` counts the
+ * accounts that were looked at. The same figures are kept in the database for who cannot read that much.
+ */
+export function createReconciliation({
+  database,
+  clock,
+  log,
+  metrics,
+}: {
+  database: Database;
+  clock: Clock;
+  log: Logger;
+  metrics?: Pick<Metrics, "registry"> | undefined;
+}): () => Promise<void> {
+  const measure = metrics && createLedgerMetrics(metrics);
+  return async () => {
+    const { accounts, postings, differences } = await reconcileLedger(database);
+    const report = { accounts, postings, differences: countKinds(differences) };
+    measure?.(report);
+    for (const difference of differences.slice(0, MOST_LOGGED)) {
+      log.error(difference, "the ledger does not agree");
+    }
+    if (differences.length > MOST_LOGGED) {
+      log.error({ differences: differences.length }, "the ledger does not agree in more places");
+    }
+    await writeReport(database, SUBJECT, { at: clock.now(), content: report });
+  };
+}
+
+function countKinds(differences: readonly LedgerDifference[]): LedgerReport["differences"] {
+  const count = (kind: DifferenceKind) => differences.filter((each) => each.kind === kind).length;
+  return Object.fromEntries(
+    differenceKinds.map((kind) => [kind, count(kind)]),
+  ) as LedgerReport["differences"];
+}
+
+function createLedgerMetrics({ registry }: Pick<Metrics, "registry">) {
+  const registers = [registry];
+  const different = new Gauge({
+    name: "deputize_ledger_differences",
+    help: "Differences that the last reconciliation of the ledger found",
+    labelNames: ["kind"],
+    registers,
+  });
+  const seen = new Gauge({
+    name: "deputize_ledger_accounts",
+    help: "Accounts that the last reconciliation of the ledger looked at",
+    registers,
+  });
+  return ({ accounts, differences }: LedgerReport) => {
+    seen.set(accounts);
+    for (const kind of differenceKinds) different.set({ kind }, differences[kind]);
   };
 }

@@ -3,9 +3,7 @@ import SMTPTransport from "nodemailer/lib/smtp-transport";
 import type { Clock } from "../../clock.ts";
 import type { ApiConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
-import { createMailbox, type Mailbox } from "./mailbox.ts";
-import type { Mailer } from "./mailer.ts";
-import { handOver } from "./smtp.ts";
+import { handOver, type Mail, type Mailer } from "./smtp.ts";
 
 /** Milliseconds that the server may take for each answer, and for all of a mail. */
 const STEP_MS = 10_000;
@@ -55,4 +53,28 @@ function createSmtpMailer(url: string, from: string, totalMs: number): Mailer {
 /** The domain of the address that mail comes from. */
 function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "localhost";
+}
+
+/** A mail in the development mailbox. */
+export type DeliveredMail = Mail & { sentAt: Date };
+
+/** The development mailbox: takes mail and shows it instead of sending it. Never for real people's codes. */
+export type Mailbox = Mailer & {
+  /** Mails, newest first; of more than 100 the oldest are gone. */
+  list(): DeliveredMail[];
+};
+
+const KEPT_MAILS = 100;
+
+/** A mailbox in memory. Each mail's first line is in the log too. */
+export function createMailbox({ log, clock }: { log: Logger; clock: Clock }): Mailbox {
+  let mails: DeliveredMail[] = [];
+  return {
+    async send(mail) {
+      mails = [{ ...mail, sentAt: clock.now() }, ...mails].slice(0, KEPT_MAILS);
+      log.info(`mail for ${mail.to}: ${mail.text.split("\n", 1)[0]}`);
+    },
+    list: () => mails,
+    close: () => {},
+  };
 }

@@ -3,8 +3,44 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import type SMTPTransport from "nodemailer/lib/smtp-transport";
 
+/** One mail, as text. With an `id` it has the same Message-ID each time that it is sent. */
+export type Mail = { id?: string; to: string; subject: string; text: string };
+
+/** Sends mail. */
+export type Mailer = {
+  /**
+   * Resolves when the mail was taken over for delivery, rejects when it was not. When that cannot be known,
+   * because the connection ended after the text was begun, it rejects with an error that has `inDoubt: true`.
+   */
+  send(mail: Mail): Promise<void>;
+  close(): void;
+};
+
+/** Whether the server may have a mail although sending it failed, as a mailer's error says. */
+export function isInDoubt(error: unknown): boolean {
+  return error instanceof Error && "inDoubt" in error && error.inDoubt === true;
+}
+
+/**
+ * Whether the server refused this address or text for good, as a mailer's error says: no outage, and the same
+ * mail would be refused again.
+ */
+export function isRefusedForGood(error: unknown): boolean {
+  const { command, responseCode } = error as { command?: unknown; responseCode?: number };
+  return (command === "RCPT TO" || command === "DATA") && responseCode !== undefined && responseCode >= 500;
+}
+
+/**
+ * What the log says of a mail that could not be sent: the library's code and the server's, never address or
+ * text.
+ */
+export function describeMailError(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
+  const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
+  return { smtp_code: code, smtp_response_code: responseCode };
+}
+
 /** A mail server as the library reads its URL: how to connect and how to log in. */
-export type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
+type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
  * Hands one mail over to a server, on a connection of its own, within `totalMs`. The library's own way sends

@@ -1,6 +1,6 @@
 import type { AccountEvent, AccountEventOf } from "../../events/account_kinds.ts";
-import { formatUsd } from "../ledger/usd.ts";
-import type { Mail } from "../mail/mailer.ts";
+import { formatUsd } from "../ledger/credits.ts";
+import type { Mail } from "../mail/smtp.ts";
 
 /** What a notice says besides its event: where the service is, and who gives more credit. */
 export type Place = { baseUrl: string; word: string; contact?: string | undefined };

@@ -6,9 +6,15 @@ import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
 import { type Answer, type Route, route } from "../../route.ts";
-import { csrfMatches } from "./csrf.ts";
-import type { SessionTokens, Tokens } from "./session_tokens.ts";
-import { type GivenSession, hashToken, sessionCookies, startSession } from "./sessions.ts";
+import {
+  csrfMatches,
+  type GivenSession,
+  hashToken,
+  type SessionTokens,
+  sessionCookies,
+  startSession,
+  type Tokens,
+} from "./sessions.ts";
 
 /** Seconds in which the client that used a refresh token may send it again and is answered alike. */
 export const REPEAT_SECONDS = 10;

@@ -1,12 +1,72 @@
-import { hash } from "node:crypto";
+import { createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from "node:crypto";
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { isUuid, newId } from "../../ids.ts";
+import { networkOf } from "../../rates/client_rates.ts";
 import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
-import type { Tokens } from "./session_tokens.ts";
+
+/**
+ * Double submit, bound to the session: whether the header repeats the cookie and both are the token that the
+ * session was given (`csrfHash` is its SHA-256). Takes the same time whatever is presented.
+ */
+export function csrfMatches(
+  cookie: string | undefined,
+  header: string | undefined,
+  csrfHash: Uint8Array,
+): boolean {
+  const [fromCookie, fromHeader] = [digest(cookie ?? ""), digest(header ?? "")];
+  const repeated = timingSafeEqual(fromCookie, fromHeader);
+  return timingSafeEqual(fromHeader, csrfHash) && repeated;
+}
+
+function digest(text: string): Buffer {
+  return hash("sha256", text, "buffer");
+}
+
+/**
+ * The three secrets of a session: they exist here and in the browser only, the database keeps their SHA-256.
+ */
+export type Tokens = { sessionToken: string; refreshToken: string; csrfToken: string };
+
+/** Makes sessions' tokens. */
+export type SessionTokens = {
+  /** Random ones, of a sign-in. */
+  first(): Tokens;
+  /**
+   * Those that a refresh token is exchanged for: always the same ones, so that two answers to one token
+   * agree, and unknown to anybody who has the token without the service's key.
+   */
+  next(refreshToken: string): Tokens;
+  /**
+   * A client as far as a repeated refresh must be the same one's: its network and its user agent, as a keyed
+   * hash.
+   */
+  client(ip: string, userAgent: string | undefined): Buffer;
+};
+
+/**
+ * Tokens under a key of their own, derived from the 32-byte sealing key, and so the same on every replica.
+ */
+export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
+  const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize session tokens v1", 32));
+  const mac = (...parts: string[]) => createHmac("sha256", key).update(JSON.stringify(parts)).digest();
+  const random = () => randomBytes(32).toString("base64url");
+  return {
+    first: () => ({ sessionToken: random(), refreshToken: random(), csrfToken: random() }),
+    next(refreshToken) {
+      const derived = (kind: string) => mac(kind, refreshToken).toString("base64url");
+      return {
+        sessionToken: derived("session"),
+        refreshToken: derived("refresh"),
+        csrfToken: derived("csrf"),
+      };
+    },
+    client: (ip, userAgent) => mac("client", networkOf(ip), userAgent ?? ""),
+  };
+}
 
 /** Seconds a session lives (specification §5: 15 minutes). At its end it is over. */
-export const SESSION_SECONDS = 15 * 60;
+const SESSION_SECONDS = 15 * 60;
 /** Seconds a refresh token can be used: 30 days from the refresh, or the sign-in, that made it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 

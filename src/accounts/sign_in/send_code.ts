@@ -6,12 +6,16 @@ import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
-import { describeMailError, isInDoubt } from "../mail/mail_error.ts";
-import type { Mailer } from "../mail/mailer.ts";
-import type { CodeBounds } from "./code_bounds.ts";
-import type { CodeHashes } from "./codes.ts";
-import { codeClient, signInCookie } from "./sign_in_cookie.ts";
-import { forgetMail, noteMailed, type PlannedMail, planMail } from "./sign_in_mails.ts";
+import { describeMailError, isInDoubt, type Mailer } from "../mail/smtp.ts";
+import type { CodeBounds, CodeHashes } from "./codes.ts";
+import {
+  codeClient,
+  forgetMail,
+  noteMailed,
+  type PlannedMail,
+  planMail,
+  signInCookie,
+} from "./sign_in_mails.ts";
 import { digitsMail, linkMail } from "./sign_in_texts.ts";
 
 type SendCodeDeps = {

@@ -1,8 +1,19 @@
+import { randomBytes } from "node:crypto";
 import { addSeconds } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
-import { type AddressHistory, type CodeBounds, nextMail } from "./code_bounds.ts";
-import { CODE_SECONDS, CODE_TRIES, type CodeHashes, LINK_SECONDS, newCode, newLinkCode } from "./codes.ts";
+import type { CookieChange } from "../../route.ts";
+import {
+  type AddressHistory,
+  CODE_SECONDS,
+  CODE_TRIES,
+  type CodeBounds,
+  type CodeHashes,
+  LINK_SECONDS,
+  newCode,
+  newLinkCode,
+  nextMail,
+} from "./codes.ts";
 
 const MINUTE = 60;
 const DAY = 24 * 60 * MINUTE;
@@ -19,7 +30,7 @@ const LINK_PAUSE_SECONDS = 30 * MINUTE;
 const MAILING_SECONDS = MINUTE;
 
 /** Who asks for a code: a browser by its cookie; `anonymous` when it had none, and the cookie is new. */
-export type CodeClient = { cookie: string; anonymous: boolean };
+type CodeClient = { cookie: string; anonymous: boolean };
 
 /**
  * A mail that may be sent now; it counts from here on, its code is good once {@link noteMailed} was called.
@@ -178,4 +189,31 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
     },
   );
   return rows[0];
+}
+
+/** Seconds for which a browser is known by its sign-in cookie, from its last code on. */
+const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
+
+/**
+ * The browser that asks for a code: by its cookie, or a new one for a call without a cookie of the right
+ * form.
+ */
+export function codeClient(cookie: string | undefined): CodeClient {
+  const known = knownCookie(cookie);
+  return known === undefined
+    ? { cookie: randomBytes(32).toString("base64url"), anonymous: true }
+    : { cookie: known, anonymous: false };
+}
+
+/**
+ * A sign-in cookie's value, when it has the form of one. It proves nothing: it only keeps browsers' codes
+ * apart.
+ */
+export function knownCookie(cookie: string | undefined): string | undefined {
+  return cookie !== undefined && /^[A-Za-z0-9_-]{43}$/.test(cookie) ? cookie : undefined;
+}
+
+/** What makes the browser keep it. */
+export function signInCookie({ cookie }: CodeClient): CookieChange {
+  return { name: "sign_in", value: cookie, maxAgeSeconds: SIGN_IN_SECONDS };
 }

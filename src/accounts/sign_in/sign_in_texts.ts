@@ -1,6 +1,8 @@
-import type { Mail } from "../mail/mailer.ts";
-import { DAY_TRIES } from "./code_bounds.ts";
-import { CODE_SECONDS, LINK_SECONDS } from "./codes.ts";
+import type { Database } from "../../db/database.ts";
+import type { Logger } from "../../log.ts";
+import { describeMailError, isInDoubt, type Mail, type Mailer } from "../mail/smtp.ts";
+import { CODE_SECONDS, CODE_TRIES, type CodeHashes, DAY_TRIES, LINK_SECONDS } from "./codes.ts";
+import { forgetMail, planNotice } from "./sign_in_mails.ts";
 
 const NOBODY_ASKS = "Nobody who works for us will ask you for it.";
 const NOT_YOU = "If you did not try to sign in, you need not do anything.";
@@ -43,7 +45,7 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
 }
 
 /** The mail that reports repeated failures to an address. */
-export function noticeMail(email: string, tries: number): Mail {
+function noticeMail(email: string, tries: number): Mail {
   return {
     to: email,
     subject: "Wrong sign-in codes for your address",
@@ -59,4 +61,27 @@ export function noticeMail(email: string, tries: number): Mail {
 
 function lines(...text: string[]): string {
   return [...text, ""].join("\n");
+}
+
+/** What a notice is sent with. */
+export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
+
+/**
+ * Sends an address a mail when it had five wrong codes or more in 24 hours; once in that time, whether or not
+ * it has an account. Never fails: a notice that could not be mailed is due again with the next wrong code.
+ */
+export async function tellOfFailures(
+  { db, mailer, hashes, log }: FailureNotice,
+  email: string,
+  now: Date,
+): Promise<void> {
+  const planned = await planNotice(db, hashes.address(email), { from: CODE_TRIES, now });
+  if (planned === undefined) return;
+  log.warn({ tries: planned.tries }, "an address has had repeated wrong sign-in codes");
+  try {
+    await mailer.send(noticeMail(email, planned.tries));
+  } catch (error) {
+    log.warn(describeMailError(error), "a notice of wrong sign-in codes could not be mailed");
+    if (!isInDoubt(error)) await forgetMail(db, planned.mailId);
+  }
 }

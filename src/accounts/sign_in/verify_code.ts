@@ -8,13 +8,12 @@ import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
-import { onboardingStep } from "../onboarding_steps.ts";
-import type { SessionTokens } from "../sessions/session_tokens.ts";
-import { sessionCookies, startFamily } from "../sessions/sessions.ts";
+import { onboardingStep } from "../sessions/session_routes.ts";
+import { type SessionTokens, sessionCookies, startFamily } from "../sessions/sessions.ts";
 import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
 import { CODE_FORM, type CodeHashes } from "./codes.ts";
-import { type FailureNotice, tellOfFailures } from "./failure_notice.ts";
-import { knownCookie } from "./sign_in_cookie.ts";
+import { knownCookie } from "./sign_in_mails.ts";
+import { type FailureNotice, tellOfFailures } from "./sign_in_texts.ts";
 
 const body = z.object({
   email: emailAddress,

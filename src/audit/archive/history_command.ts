@@ -3,10 +3,9 @@ import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
-import { noteArchive } from "./archives.ts";
 import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
-import { writeArchive } from "./write_archive.ts";
+import { noteArchive, writeArchive } from "./write_archive.ts";
 
 /** Options of `deputize history`, as they were typed. */
 export type ArchiveOptions = { month: string; to: string; json?: boolean };

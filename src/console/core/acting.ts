@@ -1,4 +1,4 @@
-import type { SessionAnswer } from "../../accounts/sessions/session_route.ts";
+import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { Powers } from "../../http/request/roles.ts";
 import type { Page, Visit } from "./page.ts";
 import { CONSOLE, consolePath } from "./places.ts";

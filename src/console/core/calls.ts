@@ -1,12 +1,9 @@
 import type { z } from "zod";
 import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
-import type { SessionAnswer } from "../../accounts/sessions/session_route.ts";
-import type { DailyCounts } from "../../audit/daily_counts_route.ts";
-import type { EventAnswer } from "../../audit/event_route.ts";
-import type { ExportAnswer } from "../../audit/export_route.ts";
-import type { HistoryAnswer } from "../../audit/history_route.ts";
-import type { ReceiptCheckAnswer } from "../../audit/receipt_check_route.ts";
-import type { ReceiptAnswer } from "../../audit/receipt_route.ts";
+import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
+import type { DailyCounts } from "../../audit/daily_counts.ts";
+import type { ReceiptAnswer, ReceiptCheckAnswer } from "../../audit/receipt_routes.ts";
+import type { EventAnswer, ExportAnswer, HistoryAnswer } from "../../audit/routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import type { CertificateAnswer, RequestAnswer } from "../../delegations/answers.ts";
@@ -18,14 +15,11 @@ import type { deliveryAnswer, recoveryAnswer, wholeDeliveryAnswer } from "../../
 import type { callbackAnswer } from "../../deliveries/callback_view.ts";
 import type { PartAnswer } from "../../installation/part_route.ts";
 import type { SuspendedAnswer } from "../../installation/suspended_route.ts";
-import type { ActivityAnswer } from "../../organizations/activity_route.ts";
-import type { OrganizationDomainAnswer } from "../../organizations/domains/domain_routes.ts";
-import type {
-  InvitationAnswer,
-  ReadInvitationAnswer,
-} from "../../organizations/invitations/invitation_routes.ts";
-import type { MemberAnswer } from "../../organizations/members/member_routes.ts";
-import type { OrganizationAnswer } from "../../organizations/organization_route.ts";
+import type { ActivityAnswer } from "../../organizations/activity.ts";
+import type { OrganizationDomainAnswer } from "../../organizations/domain_routes.ts";
+import type { InvitationAnswer, ReadInvitationAnswer } from "../../organizations/invitation_routes.ts";
+import type { MemberAnswer } from "../../organizations/member_routes.ts";
+import type { OrganizationAnswer } from "../../organizations/routes.ts";
 import type { AcceptedPrincipalAnswer } from "../../platforms/accepted_principals/routes.ts";
 import type { AdoptionAnswer } from "../../platforms/adoptions/routes.ts";
 import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_routes.ts";

@@ -1,4 +1,4 @@
-import type { SessionAnswer } from "../../accounts/sessions/session_route.ts";
+import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ErrorCode } from "../../errors.ts";
 import type { Html } from "../../html/html.ts";
 import type { CookieName } from "../../route.ts";

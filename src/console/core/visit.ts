@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { parseCookie, parseSetCookie, stringifyCookie } from "cookie";
-import { codeClient, signInCookie } from "../../accounts/sign_in/sign_in_cookie.ts";
+import { codeClient, signInCookie } from "../../accounts/sign_in/sign_in_mails.ts";
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
 import type { Exchange } from "../../http/exchange/finish_exchange.ts";

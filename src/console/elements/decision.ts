@@ -1,4 +1,4 @@
-import type { NamedEntry } from "../../audit/named_entry.ts";
+import type { NamedEntry } from "../../audit/history_entry.ts";
 import { type Html, html } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 import { badge, type Tone } from "./badge.ts";

@@ -1,4 +1,4 @@
-import type { DailyCounts } from "../../audit/daily_counts_route.ts";
+import type { DailyCounts } from "../../audit/daily_counts.ts";
 import { type Html, html } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 

@@ -5,7 +5,7 @@ import {
   MAX_CERTS_PER_REVOCATION_LIST,
   type RevocationList,
 } from "../../protocol/statements/revocation_list.ts";
-import type { RevokedCertificate } from "../../vault/statements.ts";
+import type { RevokedCertificate } from "../../vault/client.ts";
 
 /**
  * Seconds for which a revoked certificate stays listed after its own end, from which on it grants nothing

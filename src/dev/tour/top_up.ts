@@ -1,5 +1,5 @@
+import { formatUsd } from "../../accounts/ledger/credits.ts";
 import { grantCredits } from "../../accounts/ledger/grants.ts";
-import { formatUsd } from "../../accounts/ledger/usd.ts";
 import type { Clock } from "../../clock.ts";
 import { openDatabase } from "../../db/database.ts";
 import { newId } from "../../ids.ts";

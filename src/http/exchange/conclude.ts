@@ -3,7 +3,7 @@ import { isAway } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
-import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
+import { VaultRefused, VaultUnavailable } from "../../vault/transport.ts";
 import { createFaultLog } from "./fault_log.ts";
 import type { Reply } from "./replies.ts";
 

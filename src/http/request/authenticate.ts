@@ -1,6 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { csrfMatches } from "../../accounts/sessions/csrf.ts";
-import type { LiveSession } from "../../accounts/sessions/sessions.ts";
+import { csrfMatches, type LiveSession } from "../../accounts/sessions/sessions.ts";
 import { ApiError } from "../../errors.ts";
 import type {
   AccountCaller,

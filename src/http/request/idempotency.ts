@@ -9,7 +9,7 @@ import { ApiError } from "../../errors.ts";
 import { newId } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { VaultRefused, VaultUnavailable } from "../../vault/errors.ts";
+import { VaultRefused, VaultUnavailable } from "../../vault/transport.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;

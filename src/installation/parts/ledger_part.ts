@@ -1,4 +1,4 @@
-import { readReconciliation } from "../../accounts/ledger/reconcile_hourly.ts";
+import { readReconciliation } from "../../accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { figureOf } from "../measured.ts";

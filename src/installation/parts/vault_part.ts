@@ -1,5 +1,5 @@
-import { certificateEnd } from "../../vault/certificate_end.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../../vault/client.ts";
+import { certificateEnd } from "../../vault/credentials.ts";
 import { type AlertName, judge, stateOf } from "../alerts.ts";
 import { type Figure, figure, type Part } from "../part.ts";
 

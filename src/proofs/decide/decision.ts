@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/credits.ts";
 import { parametersOf } from "./decision_columns.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import { decisionStatement } from "./decision_statement.ts";

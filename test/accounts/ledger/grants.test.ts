@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
+import {
+  grantAlphaCredits,
+  VERIFICATION_PRICE_MICRO_USD as price,
+} from "../../../src/accounts/ledger/credits.ts";
+import { readPostings } from "../../../src/accounts/ledger/credits_route.ts";
 import { GrantError, grantCredits } from "../../../src/accounts/ledger/grants.ts";
-import { readPostings } from "../../../src/accounts/ledger/postings.ts";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../../proofs/decision_world.ts";

@@ -3,11 +3,16 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
-import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_difference.ts";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
-import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
-import { createReconciliation, readReconciliation } from "../../../src/accounts/ledger/reconcile_hourly.ts";
+import {
+  grantAlphaCredits,
+  VERIFICATION_PRICE_MICRO_USD as price,
+} from "../../../src/accounts/ledger/credits.ts";
+import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_counts.ts";
+import {
+  createReconciliation,
+  readReconciliation,
+  reconcileLedger,
+} from "../../../src/accounts/ledger/reconcile.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { type Database, openDatabase } from "../../../src/db/database.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createSessionTokens } from "../../../src/accounts/sessions/session_tokens.ts";
+import { createSessionTokens } from "../../../src/accounts/sessions/sessions.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer, HttpClient } from "../../support/http.ts";
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createTxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
+import { createTxtLookup } from "../../../src/organizations/verify_domain.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns_server.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";

@@ -4,7 +4,7 @@ import type { Kafka } from "kafkajs";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { beforeEach, expect, test } from "vitest";
-import { createNoticeMetrics } from "../../../src/accounts/notices/metrics.ts";
+import { createNoticeMetrics } from "../../../src/accounts/notices/sender.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import type { BusEvent, Consumer } from "../../../src/events/bus.ts";
 import { consume, putAside } from "../../../src/events/consume.ts";

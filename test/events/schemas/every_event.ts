@@ -1,4 +1,4 @@
-import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/credits.ts";
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
 import { noticeSuspension } from "../../../src/webhooks/suspension_notice.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../src/errors.ts";
-import { VaultRefused, VaultUnavailable } from "../../../src/vault/errors.ts";
+import { VaultRefused, VaultUnavailable } from "../../../src/vault/transport.ts";
 import { conflict, keyedCalls, PATH } from "./keyed_calls.ts";
 
 const SECRET_PATH = `${PATH}/secret`;

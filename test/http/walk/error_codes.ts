@@ -1,9 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
 import type { ErrorCode } from "../../../src/errors.ts";
-import { MAX_MEMBERS } from "../../../src/organizations/members/members.ts";
+import { MAX_MEMBERS } from "../../../src/organizations/members.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/statements/revocation_list.ts";
-import { VaultUnavailable } from "../../../src/vault/errors.ts";
+import { VaultUnavailable } from "../../../src/vault/transport.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";

@@ -1,10 +1,9 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll } from "vitest";
-import { createMailbox } from "../../../src/accounts/mail/mailbox.ts";
-import type { Mail } from "../../../src/accounts/mail/mailer.ts";
-import { createSessionTokens } from "../../../src/accounts/sessions/session_tokens.ts";
-import { createFindSession } from "../../../src/accounts/sessions/sessions.ts";
+import { createMailbox } from "../../../src/accounts/mail/mail.ts";
+import type { Mail } from "../../../src/accounts/mail/smtp.ts";
+import { createFindSession, createSessionTokens } from "../../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../../src/accounts/sign_in/codes.ts";
 import { apiRoutes } from "../../../src/api.ts";
 import { createIsLeader } from "../../../src/clusters/leadership.ts";
@@ -21,8 +20,8 @@ import { openInstallation } from "../../../src/installation/open_installation.ts
 import { readers } from "../../../src/installation/readers.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
-import type { TxtLookup } from "../../../src/organizations/domains/txt_lookup.ts";
 import type { OrganizationRates } from "../../../src/organizations/rates.ts";
+import type { TxtLookup } from "../../../src/organizations/verify_domain.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/decide/slow_accounts.ts";
 import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";

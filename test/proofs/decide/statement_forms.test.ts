@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/price.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision.ts";
 import { parametersOf } from "../../../src/proofs/decide/decision_columns.ts";
 import { decisionStatement } from "../../../src/proofs/decide/decision_statement.ts";

@@ -1,4 +1,4 @@
-import { formatUsd } from "../../../accounts/ledger/usd.ts";
+import { formatUsd } from "../../../accounts/ledger/credits.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Answers } from "../../core/calls.ts";
 import { page, type Visit } from "../../core/page.ts";

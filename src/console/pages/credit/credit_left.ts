@@ -1,5 +1,5 @@
 import { creditLevel } from "../../../accounts/ledger/credits.ts";
-import type { DailyCounts } from "../../../audit/daily_counts_route.ts";
+import type { DailyCounts } from "../../../audit/daily_counts.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Answers } from "../../core/calls.ts";

@@ -1,4 +1,4 @@
-import type { HistoryAnswer } from "../../../audit/history_route.ts";
+import type { HistoryAnswer } from "../../../audit/routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Visit } from "../../core/page.ts";
 import { decisionBadge, reasonText } from "../../elements/decision.ts";

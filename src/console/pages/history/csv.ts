@@ -1,4 +1,4 @@
-import type { NamedEntry } from "../../../audit/named_entry.ts";
+import type { NamedEntry } from "../../../audit/history_entry.ts";
 
 type Cell = string | null | undefined;
 

@@ -1,5 +1,5 @@
-import type { NamedEntry } from "../../../audit/named_entry.ts";
-import type { ReceiptAnswer } from "../../../audit/receipt_route.ts";
+import type { NamedEntry } from "../../../audit/history_entry.ts";
+import type { ReceiptAnswer } from "../../../audit/receipt_routes.ts";
 import type { CertificateAnswer } from "../../../delegations/answers.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";

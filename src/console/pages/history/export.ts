@@ -1,4 +1,4 @@
-import type { ExportAnswer } from "../../../audit/export_route.ts";
+import type { ExportAnswer } from "../../../audit/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { csvHead, csvLine } from "./csv.ts";
 import { askedFor } from "./filters.ts";

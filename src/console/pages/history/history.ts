@@ -1,4 +1,4 @@
-import type { NamedEntry } from "../../../audit/named_entry.ts";
+import type { NamedEntry } from "../../../audit/history_entry.ts";
 import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import type { NamedEntry } from "../../../audit/named_entry.ts";
-import type { ReceiptAnswer } from "../../../audit/receipt_route.ts";
+import type { NamedEntry } from "../../../audit/history_entry.ts";
+import type { ReceiptAnswer } from "../../../audit/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Visit } from "../../core/page.ts";
 import { badge, type Tone } from "../../elements/badge.ts";

@@ -1,4 +1,4 @@
-import type { ReceiptAnswer } from "../../../audit/receipt_route.ts";
+import type { ReceiptAnswer } from "../../../audit/receipt_routes.ts";
 import { page } from "../../core/page.ts";
 import { receiptFileName } from "./receipt_card.ts";
 

@@ -1,6 +1,6 @@
 import { type ErrorCode, errorCodes } from "../../../errors.ts";
 import { html, type Piece } from "../../../html/html.ts";
-import type { ActivityAnswer } from "../../../organizations/activity_route.ts";
+import type { ActivityAnswer } from "../../../organizations/activity.ts";
 import { memberRoles } from "../../../route.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { badge, type Tone } from "../../elements/badge.ts";

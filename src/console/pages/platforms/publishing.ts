@@ -1,5 +1,5 @@
 import { type Html, html } from "../../../html/html.ts";
-import type { OrganizationDomainAnswer } from "../../../organizations/domains/domain_routes.ts";
+import type { OrganizationDomainAnswer } from "../../../organizations/domain_routes.ts";
 import type { PlatformAnswer } from "../../../platforms/answers.ts";
 import type { Form, Visit } from "../../core/page.ts";
 import { selectField } from "../../elements/forms/fields.ts";

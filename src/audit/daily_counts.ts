@@ -1,23 +1,71 @@
 import { LRUCache } from "lru-cache";
+import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
+import { numberOf } from "../input/pagination.ts";
+import { type Route, route } from "../route.ts";
+
+const DAY_SECONDS = 24 * 60 * 60;
+const NONE = { allow: 0, deny: 0, indeterminate: 0, charged: 0 };
+
+const query = z.object({
+  days: z.preprocess(numberOf, z.int().min(1).max(90)).default(14).describe("How many days, today included"),
+});
+
+const count = z.int().min(0);
+const dayCounts = z.object({
+  day: z.iso.date().describe("A day in UTC"),
+  allow: count,
+  deny: count,
+  indeterminate: count,
+  charged: count.describe("Those of them that this account paid for"),
+});
+const answer = z.object({ days: z.array(dayCounts).describe("Every day, oldest first; today is the last") });
+
+/** What it answers. */
+export type DailyCounts = z.infer<typeof answer>;
+
+/** `GET /v1/service/audit/personal/days`: how many decisions the history has of each day, by result. */
+export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  const countDays = createCountDays({ db, clock });
+  return route({
+    id: "count_decisions",
+    method: "GET",
+    path: "/v1/service/audit/personal/days",
+    summary: "Count the account's decisions by day",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    query,
+    answer: { status: 200, schema: answer, description: "The counts" },
+    errors: [],
+    async handle({ caller: { accountId }, query: { days } }) {
+      const today = new Date(`${dayOf(clock.now())}T00:00:00Z`);
+      const listed = Array.from({ length: days }, (_, ago) =>
+        addSeconds(today, -ago * DAY_SECONDS),
+      ).reverse();
+      const counted = await countDays(accountId, listed);
+      return {
+        body: { days: listed.map(dayOf).map((day) => ({ day, ...(counted.get(day) ?? NONE) })) },
+      };
+    },
+  });
+}
 
 /** How many decisions a day has by result, and how many of them the account paid for. */
-export type DayCounts = { allow: number; deny: number; indeterminate: number; charged: number };
+type DayCounts = { allow: number; deny: number; indeterminate: number; charged: number };
 
 /** Counts an account's decisions of days in UTC that follow each other, by the day (`2026-01-31`). */
-export type CountDays = (accountId: string, days: readonly Date[]) => Promise<Map<string, DayCounts>>;
+type CountDays = (accountId: string, days: readonly Date[]) => Promise<Map<string, DayCounts>>;
 
 type Row = { day: string; decision: "allow" | "deny" | "indeterminate"; number: number; charged: number };
 
-const DAY_SECONDS = 24 * 60 * 60;
 /** Seconds after a day's end at which nothing of it is still being written. */
 const SETTLED_SECONDS = 300;
 /** Days that are remembered: 90 of each of about 500 accounts, 100 bytes a day. */
 const REMEMBERED = 50_000;
 
 /** The day of a moment, in UTC. */
-export function dayOf(time: Date): string {
+function dayOf(time: Date): string {
   return time.toISOString().slice(0, 10);
 }
 
@@ -25,7 +73,7 @@ export function dayOf(time: Date): string {
  * Counts days that are over once and remembers them: the history only grows, and only at its end. Each
  * process counts for itself.
  */
-export function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDays {
+function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDays {
   const remembered = new LRUCache<string, DayCounts>({ max: REMEMBERED });
   return async (accountId, days) => {
     const keyOf = (day: Date) => `${accountId} ${dayOf(day)}`;

@@ -1,14 +1,57 @@
 import { z } from "zod";
-import type { Database } from "../../db/database.ts";
-import { ApiError } from "../../errors.ts";
-import { isUuid } from "../../ids.ts";
-import { idText } from "../../input/schemas.ts";
-import { platformAnswer, showPlatform } from "../../platforms/answers.ts";
-import { findPlatform } from "../../platforms/platform_record.ts";
-import { type Route, route } from "../../route.ts";
-import { domainText } from "../domains/domain_name.ts";
-import { requireOrganization } from "../require_organization.ts";
-import { publishPlatform, unpublishPlatform } from "./publish.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import { idText } from "../input/schemas.ts";
+import { platformAnswer, showPlatform } from "../platforms/answers.ts";
+import { findPlatform, type LivePlatform } from "../platforms/platform_record.ts";
+import { type Route, route } from "../route.ts";
+import { domainText } from "./domain_records.ts";
+import { requireOrganization } from "./members.ts";
+
+/**
+ * Publishes an organization's platform under one of its verified domains: the named one, else the one that
+ * was verified first. Throws `not_found` and `domain_not_verified`.
+ */
+async function publishPlatform(
+  db: Database,
+  accountId: string,
+  platformId: string,
+  domain: string | undefined,
+): Promise<LivePlatform> {
+  return db.transaction(async (tx) => {
+    await findPlatform(tx, accountId, platformId);
+    const verified = await tx("organization_domains")
+      .where({ organization_id: accountId, ...(domain === undefined ? {} : { domain }) })
+      .whereNotNull("verified_at")
+      .orderBy(["verified_at", "domain"])
+      .forShare()
+      .first("domain");
+    if (verified === undefined) throw new ApiError("domain_not_verified");
+    return setState(tx, accountId, platformId, {
+      publish_state: "published",
+      published_domain: verified.domain,
+    });
+  });
+}
+
+/** Makes a platform a draft again. Throws `not_found`. */
+async function unpublishPlatform(db: Database, accountId: string, platformId: string): Promise<LivePlatform> {
+  return db.transaction(async (tx) => {
+    await findPlatform(tx, accountId, platformId);
+    return setState(tx, accountId, platformId, { publish_state: "draft", published_domain: null });
+  });
+}
+
+async function setState(
+  tx: Transaction,
+  accountId: string,
+  platformId: string,
+  state: Pick<LivePlatform, "publish_state" | "published_domain">,
+): Promise<LivePlatform> {
+  await tx("platforms").where({ account_id: accountId, platform_id: platformId }).update(state);
+  return findPlatform(tx, accountId, platformId);
+}
 
 const params = z.object({ platform_id: idText });
 

@@ -2,11 +2,54 @@ import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
+import { HIDDEN_TEXT, isPlainText } from "../input/plain_text.ts";
+import { CONTROLS } from "../input/schemas.ts";
 import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
-import { displayName } from "./display_name.ts";
 import { grantAlphaCredits } from "./ledger/credits.ts";
+
+/**
+ * A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break
+ * or hidden.
+ */
+export function displayName(max: number) {
+  return z
+    .string()
+    .trim()
+    .normalize("NFC")
+    .min(1)
+    .max(max)
+    .regex(new RegExp(`^[^${CONTROLS}\\u2028\\u2029]*$`), "must not contain control characters")
+    .refine(isPlainText, HIDDEN_TEXT);
+}
+
+const profileBody = z.object({ first_name: displayName(100), last_name: displayName(100) });
+const profileAnswer = z.object({ onboarding_step: z.literal("account_type") });
+
+/** `POST /v1/auth/onboarding/profile`: the first step of onboarding, taken once. */
+export function profileRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "set_profile",
+    method: "POST",
+    path: "/v1/auth/onboarding/profile",
+    summary: "Give the person's name",
+    access: "session",
+    roles: "person",
+    onboarding: "any",
+    idempotent: true,
+    body: profileBody,
+    answer: { status: 200, schema: profileAnswer, description: "The account's type is the next step" },
+    errors: ["onboarding_step"],
+    async handle({ caller, body }) {
+      const taken = await db("accounts")
+        .where({ account_id: caller.accountId, onboarding_step: "profile" })
+        .update({ ...body, onboarding_step: "account_type" });
+      if (taken !== 1) throw new ApiError("onboarding_step");
+      return { body: { onboarding_step: "account_type" as const } };
+    },
+  });
+}
 
 const body = z.discriminatedUnion("account_type", [
   z.object({ account_type: z.literal("individual") }),

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { emailAddress } from "../../accounts/email.ts";
-import type { Database } from "../../db/database.ts";
-import type { OrganizationInvitationRow } from "../../db/tables.ts";
-import { ApiError } from "../../errors.ts";
-import { isUuid } from "../../ids.ts";
-import { idText, isoTime } from "../../input/schemas.ts";
-import { memberRoles, type Route, route } from "../../route.ts";
-import { requireOrganization } from "../require_organization.ts";
-import { acceptInvitation, findInvitation } from "./accept.ts";
+import { emailAddress } from "../accounts/email.ts";
+import type { Database } from "../db/database.ts";
+import type { OrganizationInvitationRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import { idText, isoTime } from "../input/schemas.ts";
+import { memberRoles, type Route, route } from "../route.ts";
+import { acceptInvitation, findInvitation } from "./accept_invitation.ts";
 import { type InviteDeps, invite } from "./invite.ts";
+import { requireOrganization } from "./members.ts";
 
 const path = "/v1/service/organization/invitations";
 

@@ -1,8 +1,12 @@
 import { z } from "zod";
+import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { memberRoles, type Route, route } from "../../route.ts";
 import { type CreditLevel, creditLevel, creditLevels } from "../ledger/credits.ts";
-import { onboardingStep } from "../onboarding_steps.ts";
+import { clearedCookies } from "./sessions.ts";
+
+/** Steps of onboarding, in order. */
+export const onboardingStep = z.enum(["profile", "account_type", "complete"]);
 
 const answer = z.object({
   account_id: z.uuid(),
@@ -108,4 +112,42 @@ function levelOf({
 }: Record<"balance_micro_usd" | "low_at_micro_usd", number | null>): CreditLevel | null {
   if (balance_micro_usd === null || low_at_micro_usd === null) return null;
   return creditLevel({ balance_micro_usd, low_at_micro_usd });
+}
+
+const signOutBody = z
+  .object({
+    everywhere: z.boolean().default(false).describe("End every session of the account, not only this one"),
+  })
+  .default({ everywhere: false });
+const signOutAnswer = z.object({ status: z.literal("signed_out") });
+
+/**
+ * `POST /v1/auth/logout`: ends the session's family, or all of the account's, immediately and permanently.
+ */
+export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "logout",
+    method: "POST",
+    path: "/v1/auth/logout",
+    summary: "Sign out",
+    access: "session",
+    roles: "person",
+    onboarding: "any",
+    body: signOutBody,
+    answer: {
+      status: 200,
+      schema: signOutAnswer,
+      description: "Signed out; the cookies are cleared",
+      headers: { "Set-Cookie": "The three cookies, emptied" },
+    },
+    errors: [],
+    async handle({ caller, body: { everywhere } }) {
+      await db("session_families")
+        .where("account_id", caller.accountId)
+        .modify((families) => (everywhere ? families : families.where("family_id", caller.familyId)))
+        .whereNull("ended_at")
+        .update({ ended_at: clock.now(), end_reason: "logout" });
+      return { body: { status: "signed_out" as const }, cookies: clearedCookies };
+    },
+  });
 }

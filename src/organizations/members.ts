@@ -1,7 +1,12 @@
-import type { Database, Transaction } from "../../db/database.ts";
-import { ApiError } from "../../errors.ts";
-import { isUuid } from "../../ids.ts";
-import type { MemberRole } from "../../route.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import type { MemberRole, SessionCaller } from "../route.ts";
+
+/** Throws `not_available` for a call that is not made for an organization. */
+export function requireOrganization({ organization }: SessionCaller): void {
+  if (!organization) throw new ApiError("not_available", "Only for accounts of type organization");
+}
 
 /** Members and open invitations that an organization has at most. */
 export const MAX_MEMBERS = 200;
@@ -37,7 +42,7 @@ export async function lockMembers(tx: Transaction, organizationId: string): Prom
 }
 
 /** Whose role becomes which, or with `null` none any more; by whom. */
-export type MemberChange = { accountId: string; role: MemberRole | null; by: string };
+type MemberChange = { accountId: string; role: MemberRole | null; by: string };
 
 /**
  * Gives a member of an organization another role, or none. Who does it is an owner at that moment, or leaves.

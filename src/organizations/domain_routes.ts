@@ -1,12 +1,11 @@
 import { z } from "zod";
-import type { Database } from "../../db/database.ts";
-import type { OrganizationDomainRow } from "../../db/tables.ts";
-import { idText, isoTime } from "../../input/schemas.ts";
-import { type Route, route } from "../../route.ts";
-import type { OrganizationRates } from "../rates.ts";
-import { requireOrganization } from "../require_organization.ts";
-import { domainText, readDomain } from "./domain_name.ts";
-import { addDomain, challengeOf, removeDomain } from "./domain_records.ts";
+import type { Database } from "../db/database.ts";
+import type { OrganizationDomainRow } from "../db/tables.ts";
+import { idText, isoTime } from "../input/schemas.ts";
+import { type Route, route } from "../route.ts";
+import { addDomain, challengeOf, domainText, readDomain, removeDomain } from "./domain_records.ts";
+import { requireOrganization } from "./members.ts";
+import type { OrganizationRates } from "./rates.ts";
 import { type VerifyDomainDeps, verifyDomain } from "./verify_domain.ts";
 
 const path = "/v1/service/organization/domains";

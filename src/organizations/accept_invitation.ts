@@ -1,11 +1,11 @@
-import type { Clock } from "../../clock.ts";
-import type { Database, Transaction } from "../../db/database.ts";
-import type { OrganizationInvitationRow } from "../../db/tables.ts";
-import { ApiError } from "../../errors.ts";
-import type { ActingPerson } from "../../route.ts";
-import { writeAct } from "../activity.ts";
-import { lockMembers } from "../members/members.ts";
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import type { OrganizationInvitationRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import type { ActingPerson } from "../route.ts";
+import { writeAct } from "./activity.ts";
 import { hashInvitation } from "./invite.ts";
+import { lockMembers } from "./members.ts";
 
 /**
  * The invitation that a person could accept by its token, with the names it goes by. Throws

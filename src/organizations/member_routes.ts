@@ -1,9 +1,8 @@
 import { z } from "zod";
-import type { Database } from "../../db/database.ts";
-import { idText, isoTime } from "../../input/schemas.ts";
-import { memberRoles, type Route, route } from "../../route.ts";
-import { requireOrganization } from "../require_organization.ts";
-import { changeMember, listMembers, type Member } from "./members.ts";
+import type { Database } from "../db/database.ts";
+import { idText, isoTime } from "../input/schemas.ts";
+import { memberRoles, type Route, route } from "../route.ts";
+import { changeMember, listMembers, type Member, requireOrganization } from "./members.ts";
 
 const path = "/v1/service/organization/members";
 const params = z.object({ account_id: idText });

@@ -1,0 +1,164 @@
+import { Resolver } from "node:dns/promises";
+import { addSeconds, type Clock } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import type { OrganizationDomainRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import type { Logger } from "../log.ts";
+import { challengeOf, findDomain, lapse } from "./domain_records.ts";
+
+/** Milliseconds for one question to a server, and for all of a look-up. */
+const TRY_MS = 1_500;
+const TRIES = 2;
+const WHOLE_MS = 5_000;
+
+/** Whether a name has a TXT record of this value; `unknown` when no server said. */
+type TxtState = "found" | "absent" | "unknown";
+
+/** Asks DNS. */
+export type TxtLookup = (name: string, value: string) => Promise<TxtState>;
+
+/** Answers of DNS that say that there is no such record. */
+const NONE = new Set(["ENOTFOUND", "ENODATA"]);
+
+/**
+ * Looks TXT records up at these servers, `<address>` or `<address>:<port>`, else at the machine's. Nothing
+ * but TXT questions to these servers is sent, whatever the name; a look-up ends after 5 seconds.
+ */
+export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS): TxtLookup {
+  return async (name, value) => {
+    const resolver = new Resolver({ timeout: TRY_MS, tries: TRIES });
+    if (servers.length > 0) resolver.setServers(servers);
+    const late = setTimeout(() => resolver.cancel(), wholeMs);
+    try {
+      const records = await resolver.resolveTxt(name);
+      return records.some((chunks) => chunks.join("") === value) ? "found" : "absent";
+    } catch (error) {
+      return NONE.has((error as NodeJS.ErrnoException).code ?? "") ? "absent" : "unknown";
+    } finally {
+      clearTimeout(late);
+    }
+  };
+}
+
+/** What verifying domains works with; `word` is the service's. */
+export type VerifyDomainDeps = { db: Database; clock: Clock; lookupTxt: TxtLookup; word: string };
+
+/**
+ * Verifies a domain by its TXT record. One organization at most has a domain: another that verified it before
+ * keeps it for as long as its own record is there or cannot be looked up. Throws `not_found`,
+ * `domain_record_missing`, `domain_taken`, and `unavailable` when DNS gave no answer.
+ */
+export async function verifyDomain(
+  deps: VerifyDomainDeps,
+  organizationId: string,
+  domain: string,
+): Promise<OrganizationDomainRow> {
+  const { db, clock } = deps;
+  const row = await findDomain(db, organizationId, domain);
+  await requireRecord(deps, row);
+  const former = await db("organization_domains")
+    .where({ domain })
+    .whereNotNull("verified_at")
+    .whereNot({ organization_id: organizationId })
+    .first();
+  if (former !== undefined && (await stateOf(deps, former)) !== "absent") throw new ApiError("domain_taken");
+  return db.transaction(async (tx) => {
+    await tx.raw("select pg_advisory_xact_lock(hashtextextended(?, 1))", [domain]);
+    if (former !== undefined) await lapse(tx, former);
+    const now = clock.now();
+    const taken = tx("organization_domains as o")
+      .select("o.domain")
+      .where("o.domain", domain)
+      .whereNotNull("o.verified_at")
+      .whereNot("o.organization_id", organizationId);
+    const [verified] = await tx("organization_domains")
+      .where({ organization_id: organizationId, domain, token: row.token })
+      .whereNotExists(taken)
+      .update({
+        verified_at: tx.raw("coalesce(verified_at, ?)", [now]),
+        checked_at: now,
+        failing_since: null,
+      })
+      .returning("*");
+    if (verified === undefined) throw new ApiError("domain_taken");
+    return verified;
+  });
+}
+
+async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
+  const state = await stateOf(deps, row);
+  if (state !== "found") await noteLookup(deps, row);
+  if (state === "unknown") throw new ApiError("unavailable", "DNS gave no answer; try again later");
+  if (state === "absent") throw new ApiError("domain_record_missing");
+}
+
+/**
+ * Notes when a record was looked up in vain. Not of a verified domain: its daily look-up is due by that time,
+ * and would be put off.
+ */
+async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
+  const { organization_id, domain, token } = row;
+  await db("organization_domains")
+    .where({ organization_id, domain, token, verified_at: null })
+    .update({ checked_at: clock.now() });
+}
+
+/** Whether the record of an organization's domain is there now. */
+async function stateOf({ lookupTxt, word }: VerifyDomainDeps, row: OrganizationDomainRow) {
+  const { name, value } = challengeOf(word, row);
+  return lookupTxt(name, value);
+}
+
+const DAY = 24 * 60 * 60;
+/** Seconds of failing after which a domain is verified no more. */
+const LAPSE_SECONDS = 7 * DAY;
+const AT_ONCE = 10;
+
+type RecheckDeps = VerifyDomainDeps & { log: Logger; signal: AbortSignal };
+
+/**
+ * Looks the records of verified domains up again, each once a day over all replicas. One whose record has not
+ * been found for 7 days is verified no more, and its platforms are suspended.
+ */
+export async function recheckDomains(deps: RecheckDeps): Promise<void> {
+  for (;;) {
+    const due = await claimDue(deps.db, deps.clock.now());
+    await Promise.all(due.map((row) => recheck(deps, row)));
+    if (due.length < AT_ONCE || deps.signal.aborted) return;
+  }
+}
+
+/** A look-up that a process dies with is made a day later. */
+async function claimDue(db: Database, now: Date): Promise<OrganizationDomainRow[]> {
+  const { rows } = await db.raw<{ rows: OrganizationDomainRow[] }>(
+    `update organization_domains d set checked_at = :now
+     from (select organization_id, domain from organization_domains
+       where verified_at is not null and checked_at <= :due
+       order by checked_at limit :count for update skip locked) as due
+     where d.organization_id = due.organization_id and d.domain = due.domain
+     returning d.*`,
+    { now, due: addSeconds(now, -DAY), count: AT_ONCE },
+  );
+  return rows;
+}
+
+async function recheck(deps: RecheckDeps, row: OrganizationDomainRow): Promise<void> {
+  const { db, clock, log } = deps;
+  const isFound = (await stateOf(deps, row)) === "found";
+  const now = clock.now();
+  const { organization_id, domain, token } = row;
+  const failingSince = isFound ? null : (row.failing_since ?? now);
+  await db.transaction(async (tx) => {
+    const still = await tx("organization_domains")
+      .where({ organization_id, domain, token })
+      .whereNotNull("verified_at")
+      .update({ failing_since: failingSince });
+    if (still === 0 || failingSince === null) return;
+    if (addSeconds(failingSince, LAPSE_SECONDS) > now) return;
+    await lapse(tx, row);
+    log.warn(
+      { account_id: organization_id },
+      "a domain's record was gone for 7 days: it is verified no more",
+    );
+  });
+}
