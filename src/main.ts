@@ -68,19 +68,6 @@ program
   });
 
 program
-  .command("tour-receiver", { hidden: true })
-  .description("Keep webhooks for the tour on a cluster")
-  .option("--port <port>", "where they arrive", "8080")
-  .option("--read-port <port>", "where the tour reads them, on loopback", "8081")
-  .action(async (options) => {
-    const [{ runTourReceiver }, { systemClock }] = await Promise.all([
-      import("./tour_receiver/run.ts"),
-      import("./clock.ts"),
-    ]);
-    await runTourReceiver(options, systemClock);
-  });
-
-program
   .command("api")
   .description("Serve the HTTP API")
   .action(async () => (await import("./roles.ts")).runApi());

@@ -1,5 +1,5 @@
 import { verifyWebhook } from "../../sdk/webhook.ts";
-import type { WebhookDelivery } from "../../tour_receiver/webhook_server.ts";
+import type { WebhookDelivery } from "./webhook_server.ts";
 
 /** A delivery that was received, checked and written down. */
 export type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, unknown> };

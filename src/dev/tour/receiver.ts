@@ -1,7 +1,7 @@
 import { appendFile } from "node:fs/promises";
 import { type Clock, unixSeconds } from "../../clock.ts";
-import { startWebhookServer, WEBHOOK_PATH } from "../../tour_receiver/webhook_server.ts";
 import { createInbox, type Inbox } from "./inbox.ts";
+import { startWebhookServer, WEBHOOK_PATH } from "./webhook_server.ts";
 
 /** Where webhooks arrive, and what has arrived. */
 export type Receiver = Pick<Inbox, "useSecret" | "waitFor"> & { url: string; close(): Promise<void> };

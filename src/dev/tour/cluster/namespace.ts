@@ -56,7 +56,9 @@ export async function choosePlace(
 }
 
 /** What the tour makes for its receiver, as kubectl names it. */
-export const receiverObjects = ["pods", "services", "networkpolicies"].map((kind) => `${kind}/${RECEIVER}`);
+export const receiverObjects = ["pods", "configmaps", "services", "networkpolicies"].map(
+  (kind) => `${kind}/${RECEIVER}`,
+);
 
 /** Makes the namespace, in which restricted Pod Security is enforced. */
 export async function makeNamespace(

@@ -1,11 +1,11 @@
+import { readFile } from "node:fs/promises";
 import { isIPv6 } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Kubectl, KubernetesObject } from "../../../plugin/kubectl.ts";
-import { DELIVERIES_PATH, type KeptDelivery } from "../../../tour_receiver/run.ts";
-import { WEBHOOK_PATH } from "../../../tour_receiver/webhook_server.ts";
 import { Surprise } from "../calls.ts";
 import { createInbox } from "../inbox.ts";
 import type { Receiver } from "../receiver.ts";
+import { DELIVERIES_PATH, type KeptDelivery, WEBHOOK_PATH } from "../webhook_server.ts";
 import { type Manifest, TOUR_LABELS } from "./apply.ts";
 import type { Release } from "./release.ts";
 
@@ -15,6 +15,8 @@ export const RECEIVER = "deputize-tour-receiver";
 export const READ_PORT = 8081;
 const PORT = 8080;
 const USER = 10_001;
+/** The pod mounts the program here. Node takes a file with this ending for TypeScript and a module. */
+const [PROGRAM_FOLDER, PROGRAM_FILE] = ["/receiver", "webhook_server.mts"];
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
@@ -29,8 +31,12 @@ export async function receiverUrl(kubectl: Kubectl): Promise<string> {
   return `http://${host}:${PORT}${WEBHOOK_PATH}`;
 }
 
-/** What is applied for it: a pod of the release's own image that the release's worker alone can reach. */
-export function receiverManifests(release: Release, namespace: string): Manifest[] {
+/**
+ * What is applied for it: the program in a ConfigMap, and a pod that runs it by the Node of the release's
+ * image. Only the release's worker can reach the pod.
+ */
+export async function receiverManifests(release: Release, namespace: string): Promise<Manifest[]> {
+  const program = await readFile(new URL("../webhook_server.ts", import.meta.url), "utf8");
   const own = { "app.kubernetes.io/name": RECEIVER };
   const metadata = { name: RECEIVER, namespace, labels: { ...TOUR_LABELS, ...own } };
   const worker = {
@@ -59,6 +65,7 @@ export function receiverManifests(release: Release, namespace: string): Manifest
       metadata,
       spec: { selector: own, ports: [{ name: "http", port: PORT, targetPort: "http" }] },
     },
+    { apiVersion: "v1", kind: "ConfigMap", metadata, data: { [PROGRAM_FILE]: program } },
     { apiVersion: "v1", kind: "Pod", metadata, spec: podSpec(release) },
   ];
 }
@@ -74,12 +81,14 @@ function podSpec({ image: { name: image, pullPolicy } }: Release): object {
       runAsGroup: USER,
       seccompProfile: { type: "RuntimeDefault" },
     },
+    volumes: [{ name: "program", configMap: { name: RECEIVER } }],
     containers: [
       {
         name: "receiver",
         image,
         ...(pullPolicy !== undefined && { imagePullPolicy: pullPolicy }),
-        args: ["tour-receiver", "--port", String(PORT), "--read-port", String(READ_PORT)],
+        command: ["node", `${PROGRAM_FOLDER}/${PROGRAM_FILE}`, String(PORT), String(READ_PORT)],
+        volumeMounts: [{ name: "program", mountPath: PROGRAM_FOLDER, readOnly: true }],
         ports: [{ name: "http", containerPort: PORT }],
         readinessProbe: { httpGet: { path: "/readyz", port: "http" }, periodSeconds: 1 },
         resources: { requests: { cpu: "10m", memory: "48Mi" }, limits: { memory: "192Mi" } },

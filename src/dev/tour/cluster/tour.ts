@@ -178,7 +178,7 @@ async function startReceiver(
       const byHand = `kubectl delete ${receiverObjects.join(" ")} --namespace=${namespace}`;
       undo.add({ what: "the receiver", remove: async () => void (await kubectl.run(removal)), byHand });
     }
-    await apply(kubectl, receiverManifests(release, namespace));
+    await apply(kubectl, await receiverManifests(release, namespace));
     const { url, deliveries } = await reach.receiver({ kubectl, namespace, timeoutMs, interrupted });
     undo.add({ remove: deliveries.close });
     const receiver = readReceiver({ url, deliveriesUrl: deliveries.url }, interrupted);

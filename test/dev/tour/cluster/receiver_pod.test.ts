@@ -2,7 +2,8 @@ import { createHmac } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { systemClock, unixSeconds } from "../../../../src/clock.ts";
-import { readReceiver } from "../../../../src/dev/tour/cluster/receiver_pod.ts";
+import { RECEIVER, readReceiver, receiverManifests } from "../../../../src/dev/tour/cluster/receiver_pod.ts";
+import type { Release } from "../../../../src/dev/tour/cluster/release.ts";
 import type { Receiver } from "../../../../src/dev/tour/receiver.ts";
 import { type ReceiverProcess, startReceiverProcess } from "./receiver_process.ts";
 
@@ -65,4 +66,32 @@ test("where webhooks arrive nothing can be read", async () => {
 
 test("it ends with SIGTERM, as a pod does", async () => {
   expect(await pod.stop()).toBe(0);
+});
+
+test("its pod runs the program of its ConfigMap, which needs nothing but Node", async () => {
+  const release = {
+    name: "deputize",
+    namespace: "deputize-system",
+    image: { name: "deputize:1" },
+  } as Release;
+  const manifests = await receiverManifests(release, "lab");
+  const { data } = manifests.find(({ kind }) => kind === "ConfigMap") as unknown as {
+    data: Record<string, string>;
+  };
+  const [[file, program] = ["", ""]] = Object.entries(data);
+  expect([...program.matchAll(/from "(.*)"/g)].map(([, from]) => from)).toEqual([
+    "node:events",
+    "node:http",
+    "node:net",
+  ]);
+  expect(manifests.find(({ kind }) => kind === "Pod")?.spec).toMatchObject({
+    volumes: [{ name: "program", configMap: { name: RECEIVER } }],
+    containers: [
+      {
+        image: "deputize:1",
+        command: ["node", `/receiver/${file}`, "8080", "8081"],
+        volumeMounts: [{ name: "program", mountPath: "/receiver", readOnly: true }],
+      },
+    ],
+  });
 });

@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { PROGRAM } from "../../../support/dev_stack.ts";
+import { join } from "node:path";
 import { runScript } from "../../../support/process.ts";
 
-/** The role that receives the tour's webhooks in a cluster, as a process on loopback. */
+/** The program that receives the tour's webhooks in a cluster, as a process on loopback. */
 export type ReceiverProcess = {
   webhooksUrl: string;
   deliveriesUrl: string;
@@ -10,10 +10,11 @@ export type ReceiverProcess = {
   stop(): Promise<number | null>;
 };
 
+const PROGRAM = join(import.meta.dirname, "../../../../src/dev/tour/webhook_server.ts");
+
 /** Starts it on free ports. */
 export async function startReceiverProcess(): Promise<ReceiverProcess> {
-  const args = ["tour-receiver", "--port", "0", "--read-port", "0"];
-  const { child, firstLine } = await runScript(PROGRAM, args);
+  const { child, firstLine } = await runScript(PROGRAM, ["0", "0"]);
   const ports = JSON.parse(firstLine) as { webhooks: number; reading: number };
   return {
     webhooksUrl: `http://127.0.0.1:${ports.webhooks}/webhooks`,

@@ -1,11 +1,7 @@
 import { afterEach, expect, test } from "vitest";
-import {
-  startWebhookServer,
-  type WebhookDelivery,
-  type WebhookServer,
-} from "../../src/tour_receiver/webhook_server.ts";
+import { startWebhookServer, type WebhookDelivery } from "../../../src/dev/tour/webhook_server.ts";
 
-let server: WebhookServer | undefined;
+let server: Awaited<ReturnType<typeof startWebhookServer>> | undefined;
 afterEach(() => server?.close());
 
 async function start(take: (delivery: WebhookDelivery) => Promise<number>): Promise<string> {
