@@ -8,8 +8,6 @@ const OPTIONS = {
   /** Threads that collect garbage and compile. More of them take the processor from what calls wait for. */
   "--v8-pool-size": 1,
 };
-/** Parts of the system's heap: it would make one for each thread, which keeps what was freed in it. */
-const ARENAS = { MALLOC_ARENA_MAX: "2" };
 /** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
 const GROWTH = "--heap-growing-percent=40";
 
@@ -248,13 +246,12 @@ function keepToItself(): void {
   // The engine takes its options with underscores, too.
   const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
   const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
-  const isGiven = missing.length === 0 && env.MALLOC_ARENA_MAX !== undefined;
-  if (isGiven || execve === undefined) {
+  if (missing.length === 0 || execve === undefined) {
     setFlagsFromString(GROWTH);
     return;
   }
   const options = missing.map(([name, value]) => `${name}=${value}`);
-  execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], { ...ARENAS, ...env });
+  execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], env);
 }
 
 /** Whether a command's module is of those that develop, which the image does not have. */
