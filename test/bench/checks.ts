@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { figureOf, measureAgainst } from "./verify/in_turns.ts";
 
 /**

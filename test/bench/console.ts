@@ -10,9 +10,9 @@ import { createProofWorld } from "../support/proof_world.ts";
 import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
-import { median } from "./results/median.ts";
+import { median } from "./results/figures.ts";
 import { createRecord, type FigureRecord, inParts } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { percentile } from "./timing.ts";
 
 /**

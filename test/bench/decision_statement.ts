@@ -9,7 +9,7 @@ import { withBenchDatabase } from "./database.ts";
 import { processorTime } from "./processor_time.ts";
 import type { Ratio } from "./results/figures.ts";
 import { createRecord, type FigureRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 
 /**
  * What the deciding statement alone costs Postgres, for batches of several sizes: decisions on the verifier's

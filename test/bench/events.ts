@@ -4,7 +4,7 @@ import { startBenchKafka } from "./events/kafka.ts";
 import { measureDrain, measureLatency } from "./events/relaying.ts";
 import type { Ratio } from "./results/figures.ts";
 import { createRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 
 /**
  * Events from the commit of a change to their consumers and receivers. `node test/bench/events.ts

@@ -12,7 +12,7 @@ import { MAX_HEADER_BYTES } from "../../src/http/exchange/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Route, route } from "../../src/route.ts";
 import { createRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 
 /**
  * What the HTTP side costs on a hot call: a trivial `api_key` operation that takes 17.6 kB of bytes, against

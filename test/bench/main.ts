@@ -2,13 +2,12 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { Report } from "./results/figures.ts";
-import { plotOf } from "./results/plot.ts";
 import { resultOf, writeResult } from "./results/results.ts";
 import { tablesOf } from "./results/tables.ts";
 
 /**
  * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own, prints
- * what they found and writes it to `bench-results/`, as JSON and as a picture; `--json` prints one object per
+ * what they found and writes it to `bench-results/`, as JSON and as tables; `--json` prints one object per
  * bench instead of tables. All other options are a bench's own. Figures are ratios within one run: what the
  * machine does besides slows both sides.
  */
@@ -60,6 +59,7 @@ async function run(name: string, title: string): Promise<void> {
   if (code !== 0) process.exitCode = 1;
   if (code !== 0 || report === undefined) return;
   const result = resultOf({ name, title, options, begun, report });
-  const folder = await writeResult(result, plotOf(title, report));
-  console.log(isJson ? JSON.stringify(result) : `${tablesOf(report)}\nWritten: ${folder}/${name}.json, .svg`);
+  const tables = tablesOf(report);
+  const folder = await writeResult(result, tables);
+  console.log(isJson ? JSON.stringify(result) : `${tables}\nWritten: ${folder}/${name}.json, .txt`);
 }

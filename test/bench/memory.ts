@@ -9,10 +9,9 @@ import { type BenchDatabase, withBenchDatabase } from "./database.ts";
 import { type Agent, openAgents } from "./memory/agents.ts";
 import { childrenOf, residentOf, type Watched } from "./memory/resident.ts";
 import { type Orders, WINDOW_SECONDS, type Window } from "./memory/windows.ts";
-import type { Ratio } from "./results/figures.ts";
-import { median } from "./results/median.ts";
+import { median, type Ratio } from "./results/figures.ts";
 import { createRecord, type FigureRecord, inParts } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { percentiles } from "./timing.ts";
 import { type BenchVault, startBenchVault } from "./vault/place.ts";
 

@@ -13,7 +13,7 @@ import { type Crowd, collection, declareCrowd, each, namespaceName } from "./ope
 import { type BenchOperator, startBenchOperator } from "./operator/process.ts";
 import { processorTime } from "./processor_time.ts";
 import { addWaits, createRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 
 /**
  * An operator with as many objects as it is made for, on a real API server and etcd, against a fake of the

@@ -9,7 +9,7 @@ import { withBenchDatabase } from "./database.ts";
 import { type Agent, openAgents } from "./memory/agents.ts";
 import type { Ratio } from "./results/figures.ts";
 import { type FigureRecord, recordRounds } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { startBenchVault } from "./vault/place.ts";
 import { measureLoad } from "./verify/load.ts";
 import { httpRequest } from "./verify/proofs.ts";

@@ -12,7 +12,7 @@ import type { CertificateMemory } from "../../src/protocol/verification/certific
 import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 
 /** Something whose cost is measured, one run after the other. */
 type Case = {

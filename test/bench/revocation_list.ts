@@ -7,7 +7,7 @@ import { Worker } from "node:worker_threads";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { firstThreadTime } from "./processor_time.ts";
 import { addWaits, createRecord, type FigureRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";
 

@@ -2,7 +2,7 @@ import { startApiProcess } from "./api_process.ts";
 import { type BenchDatabase, withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
 import { createRecord, type FigureRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { fill, type Stock } from "./stock/fill.ts";
 import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";

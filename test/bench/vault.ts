@@ -7,7 +7,7 @@ import { generateSeeds, importSeeds, signHybrid } from "../../src/protocol/keys/
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
 import { addWaits, createRecord, type FigureRecord } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { inTurns, times } from "./timing.ts";
 import { openDisk, waitForDisk } from "./vault/disk.ts";
 import { type BenchVault, startBenchVault, startPlainSigner } from "./vault/place.ts";

@@ -11,7 +11,7 @@ import { createLog } from "../../keyvault/log.ts";
 import { openToken } from "../../keyvault/token/client.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 
 /**

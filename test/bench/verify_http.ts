@@ -5,7 +5,7 @@ import { withBenchDatabase } from "./database.ts";
 import { processorTime, processorTimeWithChildren } from "./processor_time.ts";
 import type { Ratio } from "./results/figures.ts";
 import { type FigureRecord, recordRounds } from "./results/record.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, type Proven, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 

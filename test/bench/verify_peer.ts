@@ -3,7 +3,7 @@ import { parseArgs } from "node:util";
 import { goProgram } from "../support/go_program.ts";
 import { withBenchDatabase } from "./database.ts";
 import type { Ratio } from "./results/figures.ts";
-import { report } from "./results/report.ts";
+import { report } from "./results/tables.ts";
 import { figureOf, measureAgainst } from "./verify/in_turns.ts";
 
 /**

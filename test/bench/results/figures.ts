@@ -1,4 +1,7 @@
-import { median } from "./median.ts";
+/** The middle of some figures, the upper one of two; not a number when there are none. */
+export function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
 
 /** What was measured in each round, in turns with the other figures of the bench. */
 export type Figure = { name: string; unit: string; values: readonly number[] };

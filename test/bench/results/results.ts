@@ -37,13 +37,13 @@ export function resultOf(run: {
 }
 
 /**
- * Writes a result and its picture, in place of those of the run before. The folder's name, seen from the
- * project.
+ * Writes a result and its tables, in place of those of the previous run. Returns the folder's name, seen from
+ * the project.
  */
-export async function writeResult(result: Result, svg: string): Promise<string> {
+export async function writeResult(result: Result, tables: string): Promise<string> {
   const folder = join(ROOT, FOLDER);
   await mkdir(folder, { recursive: true });
   await writeFile(join(folder, `${result.bench}.json`), `${JSON.stringify(result, null, 2)}\n`);
-  await writeFile(join(folder, `${result.bench}.svg`), svg);
+  await writeFile(join(folder, `${result.bench}.txt`), `${result.title}\n\n${tables}`);
   return FOLDER;
 }

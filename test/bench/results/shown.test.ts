@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import type { Report } from "./figures.ts";
-import { plotOf } from "./plot.ts";
 import { createRecord } from "./record.ts";
 import { shown, tablesOf } from "./tables.ts";
 
@@ -33,30 +32,6 @@ test.each([
   [1829.4, "1,829"],
 ])("%d is shown as %s", (value, text) => {
   expect(shown(value)).toBe(text);
-});
-
-test("a picture has the title, each figure and each ratio, as text that stays text", () => {
-  const svg = plotOf("Protocol & more", report);
-  expect(svg).toMatch(/^<svg .*<\/svg>$/s);
-  for (const text of [
-    "Protocol &amp; more",
-    "verify, &lt;cold&gt;",
-    "verify, warm",
-    "cold / warm (at most 2)",
-    "2.05",
-  ]) {
-    expect(svg).toContain(`>${text}</text>`);
-  }
-});
-
-test("a picture shows how far the rounds lie apart", () => {
-  const wider = { name: "verify, warm", unit: "µs", values: [300, 410, 450] };
-  const [cold, warm] = report.figures;
-  const linesOf = (figures: Report["figures"]) =>
-    [...plotOf("", { figures }).matchAll(/<path d="([^"]+)"[^>]* stroke-width="2"/g)].map(([, line]) => line);
-  const [lines, others] = [linesOf([cold!, warm!]), linesOf([cold!, wider])];
-  expect(lines).toHaveLength(2);
-  expect([others[0] === lines[0], others[1] === lines[1]]).toEqual([true, false]);
 });
 
 test("a record keeps figures in their order, and one unit for each", () => {

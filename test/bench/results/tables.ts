@@ -42,7 +42,7 @@ function spreadColumns(): Column<Spread>[] {
 }
 
 /** An aim in words, as in "at most 2.5". */
-export function aimInWords(aim: Aim): string {
+function aimInWords(aim: Aim): string {
   return "atMost" in aim ? `at most ${aim.atMost}` : `at least ${aim.atLeast}`;
 }
 
@@ -51,4 +51,17 @@ export function shown(value: number): string {
   if (value === 0) return "0";
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
   return value.toLocaleString("en", { maximumFractionDigits: Math.min(decimals, 4) });
+}
+
+/**
+ * Tells what a bench found out: to the process that runs the benches, which keeps it; a bench that is run by
+ * itself prints it. Throws for what was not measured.
+ */
+export function report(found: Report): void {
+  const tables = tablesOf(found);
+  if (process.env.BENCH_REPORTS === undefined) {
+    console.log(tables);
+  } else {
+    process.send?.(found);
+  }
 }
