@@ -66,7 +66,6 @@ const schema = z.object({
     .optional(),
   KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
   KEYVAULT_KEYS_PER_TENANT: count.default(10_000),
-  KEYVAULT_RESIDENT_KEYS: wholeUpTo(1_000).default(0),
   KEYVAULT_RATE_PER_KEY: count.default(250),
   KEYVAULT_RATE_PER_TENANT: count.default(1_000),
   KEYVAULT_CREATION_RATE_PER_TENANT: count.default(25),
@@ -126,8 +125,6 @@ export type Config = {
   creationsPerDay: number;
   /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
   keysPerTenant: number;
-  /** Keys whose halves may live in the token, of all tenants together; 0 switches them off. */
-  residentKeys: number;
   connections: ConnectionLimits;
   logLevel: string;
   exitOnStdinClose: boolean;
@@ -196,7 +193,6 @@ export function loadConfig(environment: Environment = process.env): Config {
     creationRate: settings.KEYVAULT_CREATION_RATE_PER_TENANT,
     creationsPerDay: settings.KEYVAULT_CREATIONS_PER_DAY,
     keysPerTenant: settings.KEYVAULT_KEYS_PER_TENANT,
-    residentKeys: settings.KEYVAULT_RESIDENT_KEYS,
     connections: {
       most: settings.KEYVAULT_MAX_CONNECTIONS,
       handshakeRate: settings.KEYVAULT_HANDSHAKE_RATE,

@@ -90,8 +90,8 @@ async function listen(
     const opened = opening.opened();
     if (opened === undefined) return undefined;
     const { rewrapping, retirement } = opened;
-    const { journal, residents, service } = opened.vault;
-    return { token, journal, residents, service, rewrapping, retirement };
+    const { journal, service } = opened.vault;
+    return { token, journal, service, rewrapping, retirement };
   };
   const journal = () => parts()?.journal;
   const open = async () => (await opening.open()).vault.journal;
@@ -99,8 +99,7 @@ async function listen(
   const whenOpen = <T>(given: T): T | undefined => (sealing.state() === undefined ? given : undefined);
   const database = openDatabase(config.databaseUrl, log, 1);
   closers.push(() => database.destroy());
-  const { residentKeys } = config;
-  const readStatus = createStatusReading({ database, sealing, opened: parts, residentKeys });
+  const readStatus = createStatusReading({ database, sealing, opened: parts });
   const readiness = createReadiness(() => whenOpen(parts()), elapsed);
   showState(metrics, { readiness, material: trust.material });
   const operations = () => whenOpen(opening.opened()?.operations);

@@ -4,7 +4,6 @@ import type { Database } from "./db/database.ts";
 import type { Retirement, RetireProgress } from "./kek/retire.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";
-import type { ResidentsCheck } from "./lifecycle/sweep_residents.ts";
 import type { Token } from "./token/client.ts";
 import type { TokenInfo } from "./token/messages.ts";
 
@@ -16,11 +15,6 @@ export type Status = {
   /** How far the proof is that a version may be destroyed; null while none is under way. */
   retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
-  /**
-   * Keys in the token: how many of how many there may be, ids of those that the token lacks, labels that only
-   * the token knows.
-   */
-  residents: { keys: number; limit: number; missing: string[]; unknown: string[] };
   /**
    * Id of the key that attests all others and signs backups; null before the vault was opened for the first
    * time.
@@ -39,7 +33,6 @@ export type StatusParts = {
   journal: Journal;
   rewrapping: Pick<Rewrapping, "progress">;
   retirement: Pick<Retirement, "progress">;
-  residents: ResidentsCheck;
   service: { keyId: string };
 };
 
@@ -51,22 +44,17 @@ export function createStatusReading(parts: {
   database: Database;
   sealing: Pick<Sealing, "state">;
   opened(): StatusParts | undefined;
-  /** Keys that may live in the token. */
-  residentKeys: number;
 }): ReadStatus {
-  const { database, sealing, opened, residentKeys: limit } = parts;
+  const { database, sealing, opened } = parts;
   return async () => {
     const sealed = sealing.state() ?? null;
     const open = opened();
-    const [keys, resident, audit, working] = await Promise.all([
+    const [keys, audit, working] = await Promise.all([
       available(() => count(database)),
-      available(() => database("residents").count<{ count: number }[]>("key_id as count")),
       open === undefined ? countAudit(database) : headOf(open.journal),
       open === undefined || sealed !== null ? { token: null, kek: null, retiring: null } : readToken(open),
     ]);
-    const { missing, unknown } = open?.residents ?? { missing: [], unknown: [] };
-    const residents = { keys: resident[0]?.count ?? 0, limit, missing, unknown };
-    return { sealed, ...working, keys, residents, service_key: open?.service.keyId ?? null, audit };
+    return { sealed, ...working, keys, service_key: open?.service.keyId ?? null, audit };
   };
 }
 

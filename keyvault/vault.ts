@@ -13,14 +13,7 @@ import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/c
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
 import { VAULT_TENANT } from "./keys/disable.ts";
-import { createResidency } from "./keys/residency.ts";
 import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
-import {
-  checkResidents,
-  createResidentSweeping,
-  type ResidentsCheck,
-  type SweepResidents,
-} from "./lifecycle/sweep_residents.ts";
 import type { Logger } from "./log.ts";
 import { createRates, type Rates } from "./rates.ts";
 import type { SigningRates } from "./sign/statement.ts";
@@ -49,9 +42,6 @@ export type Vault = {
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
   signingRates: SigningRates;
-  /** What audit and token said of each other's resident keys when the vault was opened. */
-  residents: ResidentsCheck;
-  sweepResidents: SweepResidents;
   /** Puts what the token wrote on the disk, where the token is files of the vault's own. */
   flush(): Promise<void>;
   /** Whether the service key had to be made. */
@@ -84,7 +74,7 @@ export async function openVault(
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
     closers.push(() => dataKeys.clear());
-    const custody = createCustody(dataKeys, token);
+    const custody = createCustody(dataKeys);
     let service: KeptKey | undefined;
     const register = createRegister();
     const rowCodes = createRowCodes(token, register);
@@ -100,20 +90,13 @@ export async function openVault(
     closers.push(() => journal.close());
     const keeping = keepSnapshots({ snapshots, register, log }, savedAt);
     closers.push(() => keeping.stop());
-    const { keysPerTenant, residentKeys: limit } = config;
+    const { keysPerTenant } = config;
     const flush = async (): Promise<void> => {
       if (config.token.managed) await syncFolder(config.token.dir);
     };
-    const residency = createResidency({ journal, token, register, clock, log, limit, flush: flush });
     const around = { database, journal, register, clock, token };
-    const parts = { ...around, custody, dataKeys, rowCodes, keysPerTenant, residency };
+    const parts = { ...around, custody, dataKeys, rowCodes, keysPerTenant };
     const opened = await openServiceKey(parts, rule);
-    const sweepResidents = createResidentSweeping({ journal, register, residency, token, flush: flush });
-    await sweepResidents();
-    const residents = await checkResidents(parts);
-    if (residents.missing.length + residents.unknown.length > 0) {
-      log.error({ event: "residents_differ", ...residents });
-    }
     service = opened.key;
     const { keyId } = opened.key;
     const serviceKey = async (): Promise<KeptKey> => requireService(await store.find(keyId));
@@ -131,9 +114,7 @@ export async function openVault(
       rates: createRates(() => performance.now()),
       signingRates: config.signingRates,
       serviceKeyMade: opened.made,
-      sweepResidents,
-      residents,
-      flush: flush,
+      flush,
       close,
     };
   } catch (error) {

@@ -28,8 +28,6 @@ export type StatementKind =
   | "tenant_erase"
   | "state_adopt"
   | "head_accept"
-  | "resident_make"
-  | "resident_erase"
   | "seal"
   | "unseal"
   | "backup"

@@ -10,7 +10,6 @@ import { z } from "zod";
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
   { table: "keys", column: "key_id", page: 500 },
-  { table: "residents", column: "label", page: 500 },
   { table: "listed_certificates", column: "key_id", page: 1 },
   { table: "audit", column: "seq", page: 500 },
 ] as const;

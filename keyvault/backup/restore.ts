@@ -19,6 +19,9 @@ const UNFIT = /^2[23][0-9A-Z]{3}$/;
 /** What the file system says when another process removes a folder, or fills it. */
 const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
+/** Earlier versions kept keys in the token too. Their backups count the rows of this table. */
+const RESIDENTS = "residents";
+
 /**
  * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the
  * migrations that the rows went through, none for a backup with the newest tables; `signed_by` is the service
@@ -172,7 +175,7 @@ function requireCounts(end: EndLine, counts: Readonly<Record<string, number>>): 
 }
 
 function isKnown(table: string): boolean {
-  return BACKUP_TABLES.some(({ table: name }) => name === table);
+  return table === RESIDENTS || BACKUP_TABLES.some(({ table: name }) => name === table);
 }
 
 const unknownTable = (): UserError => new UserError("The backup has a table that is unknown here");
@@ -190,6 +193,11 @@ function requireFitting(manifest: Manifest, managed: boolean): void {
 
 async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLine): Promise<void> {
   if (!isKnown(table)) throw unknownTable();
+  if (table === RESIDENTS) {
+    throw new UserError(
+      "The backup has keys that live in the token, which this version does not support: restore it with the version that made it",
+    );
+  }
   try {
     await transaction.raw("insert into ?? select * from jsonb_populate_recordset(null::??, ?::jsonb)", [
       table,

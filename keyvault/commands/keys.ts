@@ -129,7 +129,6 @@ function describeKey(key: KeyView): string {
     ["label", key.label],
     ["state", endsWithTenant(key) ? `${key.tenant_state}, with its tenant` : key.state],
     ["ceiling", key.ceiling === null ? "none recorded" : key.ceiling.join(", ") || "nothing"],
-    ...(key.resident ? [["kept", "halves in the token"] satisfies [string, string]] : []),
     ["created", key.created_at],
     ["attested by", key.attestation.attested_by],
   ];

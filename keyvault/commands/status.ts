@@ -20,7 +20,7 @@ export function statusCommand(): Command {
 
 /** The status as lines for people, none longer than the terminal is wide. */
 export function describeStatus(status: Status): string {
-  const { sealed, token, kek, keys, residents, service_key, audit } = status;
+  const { sealed, token, kek, keys, service_key, audit } = status;
   const lines: [string, string][] = [
     ...(sealed === null ? [] : [["SEALED", describeSeal(sealed)] satisfies [string, string]]),
     ...(token === null ? [] : describeToken(token)),
@@ -28,7 +28,6 @@ export function describeStatus(status: Status): string {
       ? []
       : [["key encryption", `${token.keks.join(", ")}${rewrapping(kek)}`] satisfies [string, string]]),
     ["keys", `${keys.active} active, ${keys.disabled} disabled${endings(keys)}, of ${keys.tenants} tenants`],
-    ...describeResidents(residents, token),
     ["service key", service_key ?? "not checked yet"],
     ["audit", `${audit.records} records`],
     ["audit head", audit.head === null ? "not checked yet" : `${audit.records}:${audit.head}`],
@@ -55,21 +54,6 @@ function describeSeal({ since, reason, by }: SealState): string {
 function describeToken(token: NonNullable<Status["token"]>): [string, string][] {
   const answers = token.answers ? "answers" : "DOES NOT ANSWER";
   return [["token", `${answers} (${token.manufacturer}, ${token.model}, serial ${token.serial})`]];
-}
-
-const HALVES = { ed25519: "Ed25519", ml_dsa_65: "ML-DSA-65" } as const;
-
-function describeResidents(residents: Status["residents"], token: Status["token"]): [string, string][] {
-  const { keys, limit, missing, unknown } = residents;
-  const kept = token?.resident.map((half) => HALVES[half]).join(" and ");
-  const halves = kept === undefined ? "" : kept === "" ? "; it can keep none" : `; it keeps ${kept}`;
-  return [
-    ...(keys + limit === 0
-      ? []
-      : [["in the token", `${keys} of ${limit} keys${halves}`] satisfies [string, string]]),
-    ...missing.map((id): [string, string] => ["MISSING", `the token lacks the halves of ${id}`]),
-    ...unknown.map((label): [string, string] => ["unknown", `${label} in the token belongs to no key`]),
-  ];
 }
 
 function rewrapping({ kek, running, remaining }: RewrapProgress): string {

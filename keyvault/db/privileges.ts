@@ -10,7 +10,6 @@ const PRIVILEGES: Readonly<Record<string, string>> = {
   audit: "select, insert",
   tenants: "select, insert, update",
   keys: "select, insert, update",
-  residents: "select, insert, update, delete",
   audit_register: "select, insert, update",
   listed_certificates: "select, insert, update, delete",
   schema_migrations: "select",

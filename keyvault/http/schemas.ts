@@ -57,14 +57,12 @@ export const createKeyBody = z.discriminatedUnion("purpose", [
     purpose: z.literal("account_root"),
     label: oneLine(256),
     ceiling: scopes.exactOptional(),
-    resident: z.boolean().exactOptional(),
   }),
   z.strictObject({
     tenant,
     purpose: z.literal("agent"),
     label: oneLine(256),
     ceiling: scopes,
-    resident: z.boolean().exactOptional(),
   }),
 ]);
 

@@ -27,12 +27,7 @@ export type Key = KeptKey & {
 };
 
 /** A stored row with its tenant's. */
-export type JoinedKeyRow = {
-  key: KeyRow;
-  tenant: TenantRow;
-  /** The label of the key's halves in the token, if it has any there. */
-  resident: string | null;
-};
+export type JoinedKeyRow = { key: KeyRow; tenant: TenantRow };
 
 /** A row that was judged. */
 export type CheckedRow = { row: JoinedKeyRow; intact: boolean };
@@ -179,8 +174,7 @@ export function selectKeys(database: Database): Knex.QueryBuilder<FlatRow, FlatR
   const tenantColumns = TENANT_COLUMNS.map((column) => `tenants.${column} AS tenant_${column}`).join(", ");
   return database("keys")
     .join("tenants", "tenants.tenant", "keys.tenant")
-    .leftJoin("residents", "residents.key_id", "keys.key_id")
-    .select(database.raw(`keys.*, residents.label AS resident, ${tenantColumns}`));
+    .select(database.raw(`keys.*, ${tenantColumns}`));
 }
 
 const TENANT_COLUMNS = [
@@ -196,13 +190,12 @@ const TENANT_COLUMNS = [
 
 type FlatRow = KeyRow & {
   [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
-} & { resident: string | null };
+};
 
 /** One row of {@link selectKeys}. */
 export function joinedRow(row: FlatRow): JoinedKeyRow {
   return {
     key: row,
-    resident: row.resident,
     tenant: {
       tenant: row.tenant,
       kek: row.tenant_kek,
@@ -218,7 +211,7 @@ export function joinedRow(row: FlatRow): JoinedKeyRow {
 }
 
 /** A row in the operations' terms. */
-export function keyOf({ key: row, tenant, resident }: JoinedKeyRow): Key {
+export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
   return {
     keyId: row.key_id,
     tenant: row.tenant,
@@ -226,7 +219,6 @@ export function keyOf({ key: row, tenant, resident }: JoinedKeyRow): Key {
     publicKey: row.public_key,
     version: row.seeds_version,
     wrappedSeeds: ownBytes(row.wrapped_seeds),
-    resident,
     dataKey: {
       tenant: row.tenant,
       kek: tenant.kek,

@@ -12,8 +12,6 @@ export type KeyView = {
   state: KeyRow["state"];
   /** The tenant's own: a key signs only while both are active. */
   tenant_state: TenantRow["state"];
-  /** Whether halves of the key live in the token instead of the database. */
-  resident: boolean;
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
   /** What one admin asked for and another has not granted yet; null when nothing waits. */
@@ -25,7 +23,7 @@ export type KeyView = {
 };
 
 /** What may be shown of a key. */
-export function viewKey({ key, tenant, resident }: JoinedKeyRow): KeyView {
+export function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
   return {
     key_id: key.key_id,
     tenant: key.tenant,
@@ -33,7 +31,6 @@ export function viewKey({ key, tenant, resident }: JoinedKeyRow): KeyView {
     label: key.label,
     state: key.state,
     tenant_state: tenant.state,
-    resident: resident !== null,
     ceiling: key.ceiling,
     public_key: key.public_key,
     pending: wishOf(key.pending),

@@ -22,10 +22,6 @@ const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
  * (16).
  */
 export const SEEDS_VERSION = 1;
-/** The same with the ML-DSA-65 seed alone (32): the Ed25519 half lives in the token. */
-export const HALF_VERSION = 2;
-/** Nothing: both halves live in the token. */
-export const RESIDENT_VERSION = 3;
 
 /**
  * What wrapped seeds are bound to: moved to another key, tenant or purpose, or beside another public key,
@@ -66,12 +62,10 @@ export function isDataKeyRow({
  * Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are.
  */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
-  return wrap(dataKey, identity, [seeds.ed25519, seeds.ml_dsa_65]);
-}
-
-/** As {@link wrapSeeds}, for a key whose Ed25519 half lives in the token. */
-export function wrapHalf(dataKey: Uint8Array, identity: KeyIdentity, seed: Uint8Array): Buffer {
-  return wrap(dataKey, identity, [seed]);
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv("aes-256-gcm", dataKey, nonce).setAAD(seedsContext(identity));
+  const body = [cipher.update(seeds.ed25519), cipher.update(seeds.ml_dsa_65), cipher.final()];
+  return Buffer.concat([nonce, ...body, cipher.getAuthTag()]);
 }
 
 /**
@@ -79,22 +73,11 @@ export function wrapHalf(dataKey: Uint8Array, identity: KeyIdentity, seed: Uint8
  * `key_damaged` when box, key or identity were altered
  */
 export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): HybridSeeds {
-  if (identity.version !== SEEDS_VERSION) throw new VaultError("key_damaged");
+  if (identity.version !== SEEDS_VERSION) {
+    throw new VaultError("key_damaged", "The key lives in the token, which this version does not support");
+  }
   const seeds = unwrap(dataKey, identity, box, 2 * SEED_BYTES);
   return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
-}
-
-/** As {@link unwrapSeeds}, the ML-DSA-65 seed of a key whose other half lives in the token. */
-export function unwrapHalf(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): Buffer {
-  if (identity.version !== HALF_VERSION) throw new VaultError("key_damaged");
-  return unwrap(dataKey, identity, box, SEED_BYTES);
-}
-
-function wrap(dataKey: Uint8Array, identity: KeyIdentity, parts: readonly Uint8Array[]): Buffer {
-  const nonce = randomBytes(NONCE_BYTES);
-  const cipher = createCipheriv("aes-256-gcm", dataKey, nonce).setAAD(seedsContext(identity));
-  const body = [...parts.map((part) => cipher.update(part)), cipher.final()];
-  return Buffer.concat([nonce, ...body, cipher.getAuthTag()]);
 }
 
 function unwrap(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array, bytes: number): Buffer {

@@ -5,11 +5,10 @@ import type { Database } from "../db/database.ts";
 import { isRefusal, refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
 import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
-import type { SweepResidents } from "./sweep_residents.ts";
 
 /**
- * Erases the seeds, data keys and halves in the token that are due, each with its record, and returns how
- * many keys and tenants. Safe to call at any time, again and again.
+ * Erases the seeds and data keys that are due, each with its record, and returns how many keys and tenants.
+ * Safe to call at any time, again and again.
  */
 export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
@@ -18,10 +17,8 @@ const BATCH = 500;
 const NOTHING = Buffer.alloc(0);
 
 /** Erasing on these parts. */
-export function createErasing(
-  parts: TenantChangeParts & { clock: Clock; database: Database; sweepResidents: SweepResidents },
-): EraseDue {
-  const { clock, database, sweepResidents } = parts;
+export function createErasing(parts: TenantChangeParts & { clock: Clock; database: Database }): EraseDue {
+  const { clock, database } = parts;
   const due = (table: "keys" | "tenants", name: "key_id" | "tenant", after: string) =>
     available(() =>
       database(table)
@@ -57,7 +54,6 @@ export function createErasing(
   return async () => {
     const tenants = await eraseAll((after) => due("tenants", "tenant", after), eraseTenant);
     const keys = await eraseAll((after) => due("keys", "key_id", after), eraseKey);
-    await sweepResidents();
     return { keys, tenants };
   };
 }

@@ -5,15 +5,7 @@ import type { Logger } from "../log.ts";
 import { chunksOf } from "./chunks.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
 import { applyMask, createMask } from "./mask.ts";
-import type {
-  Half,
-  NotedHead,
-  TokenAnswers,
-  TokenInfo,
-  TokenPlace,
-  TokenRequest,
-  Wrapped,
-} from "./messages.ts";
+import type { NotedHead, TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
 import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
 
 const CALL_DEADLINE_MS = 5_000;
@@ -59,23 +51,6 @@ export type Token = {
    * left. Anything still wrapped under it never opens again: only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
-  /**
-   * Generates halves of a key inside the token, never to leave it, under a label (`key-` and 32 hexadecimal
-   * digits) that must be new.
-   */
-  createResident(label: string, halves: readonly Half[]): Promise<Partial<Record<Half, Uint8Array>>>;
-  /**
-   * Signs with a half under a label. Rejects with `DamagedBox` when the token has none, and for a label that
-   * is not a resident's.
-   */
-  signResident(label: string, half: Half, bytes: Uint8Array): Promise<Uint8Array>;
-  /**
-   * Permanently destroys the objects with a label, and returns how many there were; it is not an error when
-   * there were none.
-   */
-  destroyResident(label: string): Promise<{ destroyed: number }>;
-  /** The labels of all resident keys. */
-  listResidents(): Promise<{ labels: string[] }>;
   /** The highest head of the audit chain that was noted in the token, or null. */
   notedHead(): Promise<{ head: NotedHead | null }>;
   /** Notes a head, unless a higher one is noted. With `anew` it replaces any noted head. */
@@ -260,10 +235,6 @@ export async function openToken(
       info = { ...opened(), keks };
       return { keks };
     },
-    createResident: (label, halves) => call({ kind: "create_resident", label, halves }),
-    signResident: (label, half, bytes) => call({ kind: "sign_resident", label, half, bytes }),
-    destroyResident: (label) => call({ kind: "destroy_resident", label }),
-    listResidents: () => call({ kind: "list_residents" }),
     notedHead: () => call({ kind: "noted_head" }),
     noteHead: ({ seq, mac }, anew = false) => call({ kind: "note_head", head: { seq, mac }, anew }),
     health: () => call({ kind: "health" }),

@@ -2,10 +2,7 @@ import { deserialize, serialize } from "node:v8";
 
 const HEADER_BYTES = 4;
 
-/**
- * Largest frame either side accepts, in bytes: holds the longest list that a key in the token signs, whose
- * canonical form may be twice its body's length.
- */
+/** Largest frame that either side accepts, in bytes: far more than the vault's own messages have. */
 export const MAX_FRAME_BYTES = 5_242_880;
 
 /** One message as it goes over the pipe: u32be length ‖ structured clone of `message`. */

@@ -10,9 +10,6 @@ export type TokenPlace = { module: string; label: string; pinFile: string; param
 /** The number and the code of the audit chain's last record, as the token has them noted. */
 export type NotedHead = { seq: number; mac: Uint8Array };
 
-/** A half of a hybrid key. */
-export type Half = "ed25519" | "ml_dsa_65";
-
 /**
  * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached.
  * Unwrapped bytes are returned XORed with `mask`, of its length: the runtime leaves copies of what went over
@@ -30,10 +27,6 @@ export type TokenRequest =
   | { kind: "rotate" }
   | { kind: "retire"; kek: string }
   | { kind: "health" }
-  | { kind: "create_resident"; label: string; halves: readonly Half[] }
-  | { kind: "sign_resident"; label: string; half: Half; bytes: Uint8Array }
-  | { kind: "destroy_resident"; label: string }
-  | { kind: "list_residents" }
   | { kind: "noted_head" }
   | { kind: "note_head"; head: NotedHead; anew: boolean }
   | { kind: "offer" }
@@ -45,8 +38,6 @@ export type TokenInfo = {
   model: string;
   serial: string;
   keks: string[];
-  /** Halves that the token can keep and sign with itself. */
-  resident: readonly Half[];
 };
 
 /** The answer's type for each request. */
@@ -62,10 +53,6 @@ export type TokenAnswers = {
   rotate: { keks: string[] };
   retire: { keks: string[] };
   health: { keks: string[] };
-  create_resident: Partial<Record<Half, Uint8Array>>;
-  sign_resident: Uint8Array;
-  destroy_resident: { destroyed: number };
-  list_residents: { labels: string[] };
   noted_head: { head: NotedHead | null };
   note_head: Record<string, never>;
   offer: { publicKey: Uint8Array };

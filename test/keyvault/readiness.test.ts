@@ -56,7 +56,7 @@ test("a sealed vault is not ready", async () => {
 });
 
 test("the status is shown while the token is away, and says that", async () => {
-  const info = { manufacturer: "m", model: "m", serial: "s", keks: ["kek-1"], resident: [] };
+  const info = { manufacturer: "m", model: "m", serial: "s", keks: ["kek-1"] };
   const health = { answers: true };
   const open = {
     token: {
@@ -66,7 +66,6 @@ test("the status is shown while the token is away, and says that", async () => {
     journal: { head: () => ({ seq: 3, mac: Buffer.alloc(32, 0xab) }) },
     rewrapping: { progress: async () => null },
     retirement: { progress: () => null },
-    residents: { missing: ["lost"], unknown: ["key-odd"] },
     service: { keyId: "service" },
   } as unknown as StatusParts;
   const database = Object.assign(() => ({ count: async () => [{ count: 1 }] }), {
@@ -76,12 +75,10 @@ test("the status is shown while the token is away, and says that", async () => {
     database: database as never,
     sealing: { state: () => undefined },
     opened: () => open,
-    residentKeys: 5,
   });
   const expected = {
     sealed: null,
     keys: { tenants: 1 },
-    residents: { keys: 1, limit: 5, missing: ["lost"], unknown: ["key-odd"] },
     service_key: "service",
     audit: { records: 3, head: "ab".repeat(32) },
   };

@@ -27,8 +27,6 @@ let admin: Client;
 
 beforeAll(async () => {
   vault = await startVault();
-  vault.home.config = { ...vault.home.config, residentKeys: 10 };
-  vault = await vault.restart();
   api = readIdentity(vault.home, "api");
   admin = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "alice" });
 });
@@ -185,26 +183,6 @@ test("no list without what the last one revoked is signed when the record of the
   expect(await list(2, []), "with an earlier list put back").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
   expect(await list(2, []), "started anew").toBe("key_damaged");
-});
-
-test("a resident's half is not destroyed when its row and record are altered for a start", async () => {
-  const { key_id } = await vault.makeKey({
-    tenant: "acc-5",
-    purpose: "agent",
-    label: "resident",
-    ceiling: [],
-    resident: true,
-  });
-  await vault.makeKey({ tenant: "acc-5", purpose: "agent", label: "so that the chain's end stays" });
-  const [row] = await sql<{ label: string }>("select label from residents where key_id = $1", [key_id]);
-  await sql("update residents set key_id = null, created_at = '2020-01-01' where key_id = $1", [key_id]);
-  await alterAudit("update audit set detail = detail - 'resident' where detail ? 'resident'");
-  expect(await vault.vault.sweepResidents()).toBe(0);
-  expect(await restartOnAltered()).toBe("chain_broken");
-  await vault.vault.sweepResidents();
-  await sql("update residents set key_id = $1 where label = $2", [key_id, row?.label]);
-  vault.vault.store.changed();
-  expect(await challenge(key_id, "acc-5")).toBe("done");
 });
 
 test("no harmless call has the vault code a row that somebody altered", async () => {

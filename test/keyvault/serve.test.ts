@@ -9,9 +9,7 @@ import { systemClock } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type Serving, serve } from "../../keyvault/serve.ts";
-import { openToken } from "../../keyvault/token/client.ts";
-import { tokenSettings } from "../../keyvault/token/install.ts";
-import { createHome, SILENT, type VaultHome } from "./fixture.ts";
+import { createHome, type VaultHome } from "./fixture.ts";
 
 let home: VaultHome;
 let serving: Serving | undefined;
@@ -85,17 +83,6 @@ test("an audit chain that is not the vault's is logged with the record, and the 
   expect(sealing.state()).toMatchObject({ reason: "chain_broken" });
   expect(told("chain_broken")).toEqual([
     expect.objectContaining({ level: 50, reason: expect.stringMatching(/record 1 /) }),
-  ]);
-});
-
-test("halves in the token that belong to no key are logged at each start", async () => {
-  const token = await openToken(await tokenSettings(home.config.token), SILENT);
-  const label = `key-${"0".repeat(32)}`;
-  await token.createResident(label, ["ed25519"]);
-  await token.close();
-  await start();
-  expect(told("residents_differ")).toEqual([
-    expect.objectContaining({ level: 50, missing: [], unknown: [label] }),
   ]);
 });
 

@@ -9,7 +9,6 @@ import {
   partOf,
   type RegisterPart,
   type RegisterRest,
-  type ResidentKey,
 } from "./register_parts.ts";
 
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
@@ -23,7 +22,7 @@ export type LastList = { digest: Buffer; updatedAt: number; listed: string | nul
 
 /**
  * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last
- * revocation lists, labels of halves in the token, adoption. It is made only of records whose codes were
+ * revocation lists, adoption. It is made only of records whose codes were
  * verified and of those that this process wrote and that are durable, so nothing in it changes when rows of
  * the database do.
  */
@@ -49,8 +48,6 @@ export type Register = {
   rootsOf(tenant: string): readonly string[];
   /** The last granted revocation list of a root. */
   lastList(keyId: string): LastList | undefined;
-  /** Labels of the halves that were made in the token and not destroyed. */
-  residents(): ReadonlyMap<string, ResidentKey>;
   /** Whether it was made by a version that knew no codes and never got one. */
   isAdoptable(kind: StateKind, name: string): boolean;
   /** The adoption that one admin asked for last. */
@@ -131,15 +128,11 @@ export function createRegister(): Register {
   }
 
   function takeInDetail(record: AuditRow): void {
-    const { statement, detail } = record;
+    const { statement } = record;
     if (isCreation(record)) {
-      takeInKey(record);
+      takeInRoot(record);
     } else if (statement === "state_adopt") {
       takeInAdoption(record);
-    } else if (statement === "resident_make" && detail.label !== undefined) {
-      rest.residents.set(detail.label, undefined);
-    } else if (statement === "resident_erase" && detail.label !== undefined) {
-      rest.residents.delete(detail.label);
     } else if (statement === "revocation_list") takeInList(record);
   }
 
@@ -152,13 +145,8 @@ export function createRegister(): Register {
     });
   }
 
-  function takeInKey({ key_id: keyId, purpose, detail: { tenant, resident } }: AuditRow): void {
-    if (keyId === null || tenant === undefined) return;
-    if (purpose === "account_root") takeInRoot(tenant, keyId);
-    if (resident !== undefined) rest.residents.set(resident, { keyId, tenant });
-  }
-
-  function takeInRoot(tenant: string, keyId: string): void {
+  function takeInRoot({ key_id: keyId, purpose, detail: { tenant } }: AuditRow): void {
+    if (keyId === null || tenant === undefined || purpose !== "account_root") return;
     const { roots } = changing(tenant);
     const known = roots.get(tenant) ?? [];
     if (!known.includes(keyId)) roots.set(tenant, [...known, keyId]);
@@ -211,7 +199,6 @@ export function createRegister(): Register {
       const last = parts[partOf(keyId)]?.lists.get(keyId);
       return last && { ...last, digest: Buffer.from(last.digest, "latin1") };
     },
-    residents: () => rest.residents,
     isAdoptable: (kind, name) => !rest.allCoded && find(kind, name)?.coded === false,
     adoptionWish: () => rest.wish,
     part: (index) => ({ content: parts[index] ?? emptyPart(), changes: changes[index] ?? 0 }),

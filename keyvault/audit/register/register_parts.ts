@@ -7,9 +7,6 @@ import type { Pending } from "../../db/rows.ts";
  */
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
-/** Whose the halves under a label in the token are; undefined while no key got them. */
-export type ResidentKey = { keyId: string; tenant: string } | undefined;
-
 /**
  * The states of those keys and tenants, and the last lists of those roots, whose names fall into the part.
  */
@@ -22,7 +19,6 @@ export type RegisterPart = {
 
 /** Things that exist once and have no name. */
 export type RegisterRest = {
-  residents: Map<string, ResidentKey>;
   /** Numbers of the records by which earlier versions took rows over by themselves. */
   earlierAdoptions: Set<number>;
   /** Whether every row has a code, because an earlier version's own adoption was completed. */
@@ -49,7 +45,7 @@ export function emptyPart(): RegisterPart {
 
 /** A rest without anything in it. */
 export function emptyRest(): RegisterRest {
-  return { residents: new Map(), earlierAdoptions: new Set(), allCoded: false, wish: null };
+  return { earlierAdoptions: new Set(), allCoded: false, wish: null };
 }
 
 const CODED = 1;
@@ -108,9 +104,8 @@ export function readPart(text: string): RegisterPart {
 }
 
 /** The rest as text. */
-export function writeRest({ residents, earlierAdoptions, allCoded, wish }: RegisterRest): string {
+export function writeRest({ earlierAdoptions, allCoded, wish }: RegisterRest): string {
   return JSON.stringify({
-    residents: Array.from(residents, ([label, owner]) => [label, owner ?? null]),
     earlierAdoptions: [...earlierAdoptions],
     allCoded,
     wish,
@@ -119,9 +114,8 @@ export function writeRest({ residents, earlierAdoptions, allCoded, wish }: Regis
 
 /** The rest that {@link writeRest} made the text of. Throws for any other text. */
 export function readRest(text: string): RegisterRest {
-  const { residents, earlierAdoptions, allCoded, wish } = restSchema.parse(JSON.parse(text));
+  const { earlierAdoptions, allCoded, wish } = restSchema.parse(JSON.parse(text));
   return {
-    residents: new Map(residents.map(([label, owner]) => [label, owner ?? undefined])),
     earlierAdoptions: new Set(earlierAdoptions),
     allCoded,
     wish,
@@ -136,9 +130,6 @@ const partSchema = z.strictObject({
   lists: z.array(z.tuple([z.string(), z.string(), z.number(), z.string().nullable()])),
 });
 const restSchema = z.strictObject({
-  residents: z.array(
-    z.tuple([z.string(), z.strictObject({ keyId: z.string(), tenant: z.string() }).nullable()]),
-  ),
   earlierAdoptions: z.array(z.int()),
   allCoded: z.boolean(),
   wish: z

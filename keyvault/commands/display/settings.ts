@@ -55,7 +55,6 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "keys a day that one caller has made, for all tenants; default: 100000; 0: no bound",
   ],
   ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no bound"],
-  ["KEYVAULT_RESIDENT_KEYS", "keys that may live in the token itself, at most 1000; default: 0, none"],
   ["KEYVAULT_MAX_CONNECTIONS", "concurrent connections; default: 1000; 0: no bound"],
   ["KEYVAULT_HANDSHAKE_RATE", "handshakes a second from one address; default: 200; 0: no bound"],
   ["KEYVAULT_LOG_LEVEL", "debug, info, warn, error or silent; default: info"],

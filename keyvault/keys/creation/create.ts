@@ -16,7 +16,6 @@ import type { Token } from "../../token/client.ts";
 import { attestationSignBytes, verifyAttestation } from "../attestation.ts";
 import type { Custody, KeptKey } from "../custody.ts";
 import type { DataKeys } from "../data_keys.ts";
-import type { Residency, Resident } from "../residency.ts";
 import { readTenant } from "../store.ts";
 import { insertKey, isMade, type NewKeyRow } from "./insert.ts";
 import { exceedsQuota } from "./quota.ts";
@@ -25,14 +24,13 @@ import { NEW_TENANT, placeTenant, refuseEnding } from "./tenant_place.ts";
 
 /**
  * What a key is made from. `ceiling` bounds permanently what may be delegated by it or to it; it can only
- * shrink. A `resident` key's halves live in the token as far as that offers it.
+ * shrink.
  */
 export type KeyRequest = {
   tenant: string;
   purpose: Purpose;
   label: string;
   ceiling?: string[];
-  resident?: boolean;
 };
 
 /** A key that was made: its public parts. */
@@ -65,7 +63,6 @@ export type CreateKeyParts = {
   journal: Journal;
   clock: Clock;
   token: Pick<Token, "info">;
-  residency: Residency;
   service: (() => Promise<KeptKey>) | undefined;
 };
 
@@ -89,18 +86,14 @@ export function createKeyCreation({
   journal,
   clock,
   token,
-  residency,
   service,
 }: CreateKeyParts): CreateKey {
-  async function prepare(
-    { tenant, purpose }: KeyRequest,
-    resident: Resident | undefined,
-  ): Promise<Prepared | Refusal | "raced" | "damaged"> {
+  async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal | "raced" | "damaged"> {
     const readAt = rowCodes.now();
     const known = await readTenant(database, tenant);
     if (known !== undefined && known.state !== "active") return ending(known, readAt);
     const dataKey = known ?? (await dataKeys.create(tenant));
-    const key = await custody.generate(dataKey, tenant, purpose, resident);
+    const key = await custody.generate(dataKey, tenant, purpose);
     const createdAt = clock.now();
     const signer = (await service?.()) ?? key;
     const fields = {
@@ -169,26 +162,15 @@ export function createKeyCreation({
       if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
       const roots = () => register.rootsOf(request.tenant);
       const named = { about, request, requestKey, requestHash };
-      const made = { ...named, prepared, roots, keysPerTenant, token, residency };
+      const made = { ...named, prepared, roots, keysPerTenant, token };
       const stored = await journal.change((client, seq) => storeKey(client, seq, rowCodes, made));
       return stored === "stored" ? created(rowOf(made)) : stored;
-    }
-
-    async function attempt(): Promise<Exclude<Stored, "stored"> | CreatedKey> {
-      if (request.resident !== true) return store(await prepare(request, undefined));
-      const resident = await residency.make();
-      if (isRefusal(resident)) return recordRefusal(journal, about, resident);
-      try {
-        return await store(await prepare(request, resident));
-      } finally {
-        await residency.abandon(resident.label);
-      }
     }
 
     for (let tries = 0; tries < ATTEMPTS; tries += 1) {
       const made = await readMade();
       if (made !== undefined) return replay(made);
-      const result = await attempt();
+      const result = await store(await prepare(request));
       if (result === "raced") continue;
       if (result === "damaged") throw new VaultError("key_damaged");
       return result;
@@ -211,7 +193,6 @@ type NewKey = {
   roots(): readonly string[];
   keysPerTenant: number;
   token: Pick<Token, "info">;
-  residency: Residency;
 };
 
 /** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
@@ -238,10 +219,9 @@ async function storeKey(
   const fault = await placeTenant(client, rowCodes, tenant, made.token.info().keks);
   if (fault !== undefined) return misplaced(fault, entry);
   await insertKey(client, row);
-  if (key.resident !== null) await made.residency.occupy(client, key.resident, key.keyId);
   const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
   const state = keyStateDigest(row).toString("hex");
-  const detail = { ...about.detail, state, ...(key.resident !== null && { resident: key.resident }) };
+  const detail = { ...about.detail, state };
   return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
 }
 

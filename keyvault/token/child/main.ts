@@ -16,14 +16,13 @@ import { createHeadNote, type HeadNote } from "./head_note.ts";
 import { findKeys } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
 import { provision } from "./provision.ts";
-import { createResidents, type Residents } from "./residents.ts";
 import { describe, openSession } from "./session.ts";
 
 /** The descriptor of the pipe to the parent. */
 const PIPE = 3;
 
 /** A token that was opened, and what it reported of itself. */
-type Opened = { operations: TokenOperations; residents: Residents; headNote: HeadNote; info: TokenInfo };
+type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo };
 
 /**
  * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the
@@ -87,15 +86,13 @@ function open(place: TokenPlace, pin?: string): Opened {
   const operations = createOperations(session, keys);
   operations.health();
   const { manufacturerID, model, serialNumber } = session.library.C_GetTokenInfo(session.slot);
-  const residents = createResidents(session);
   const info = {
     manufacturer: manufacturerID.trim(),
     model: model.trim(),
     serial: serialNumber.trim(),
     keks: [...keys.keks.keys()],
-    resident: residents.offered,
   };
-  return { operations, residents, headNote: createHeadNote(session), info };
+  return { operations, headNote: createHeadNote(session), info };
 }
 
 function answer(
@@ -104,7 +101,7 @@ function answer(
 ): TokenAnswers[TokenRequest["kind"]] {
   if (request.kind === "provision") return { created: provision(request, request.initialise) };
   if (opened === undefined) throw new Error("The token is not open");
-  const { operations, residents, headNote, info } = opened;
+  const { operations, headNote, info } = opened;
   switch (request.kind) {
     case "open":
     case "unseal":
@@ -127,14 +124,6 @@ function answer(
     case "retire":
       info.keks = operations.retire(request.kek);
       return { keks: info.keks };
-    case "create_resident":
-      return residents.create(request.label, request.halves);
-    case "sign_resident":
-      return residents.sign(request.label, request.half, request.bytes);
-    case "destroy_resident":
-      return { destroyed: residents.destroy(request.label) };
-    case "list_residents":
-      return { labels: residents.list() };
     case "noted_head":
       return { head: headNote.read() };
     case "note_head":

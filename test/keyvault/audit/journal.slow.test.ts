@@ -408,13 +408,13 @@ test("a change whose record the token does not chain leaves nothing behind, for 
     reopened: () => {},
   });
   const half = journal.change(async (client) => {
-    await client.query("insert into residents (label, created_at) values ('key-' || repeat('0', 32), now())");
+    await client.query("insert into tenants values ('left', 'kek-1', '\\x00', now())");
     return { value: undefined, entry: entry("half") };
   });
   await expect(half).rejects.toMatchObject({ code: "token_unavailable" });
   away = false;
   await journal.change(async () => ({ value: undefined, entry: entry("whole") }));
-  expect(await home.sql("select from residents")).toEqual([]);
+  expect(await home.sql("select from tenants where tenant = 'left'")).toEqual([]);
   expect((await notes()).at(-1)).toBe("whole");
 });
 

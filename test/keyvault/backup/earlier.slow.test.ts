@@ -164,7 +164,21 @@ test("a restore gives up on tables that somebody uses, and keeps everybody out o
   }
   const recoveryKey = await readFile(backup.key, "utf8");
   await restoreBackup(home.config, read, { recoveryKey, origin: "unsigned" }, SILENT);
-  expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "residents", "tenants"]]);
+  expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "tenants"]]);
+});
+
+test("a backup with a key that lives in the token is refused in one line, and leaves nothing", async () => {
+  const home = await emptyMachine();
+  const rows = await earlierRows(vault, NEWEST);
+  const residents = [{ label: `key-${"0".repeat(32)}`, key_id: null, created_at: "2026-01-02T03:04:05Z" }];
+  const tables = { ...rows.tables, residents };
+  const backup = await writeEarlierBackup(vault, { ...rows, tables }, migrationsTo(NEWEST));
+  await expect(restore(home, backup)).rejects.toMatchObject({
+    code: 1,
+    stderr:
+      "keyvault: The backup has keys that live in the token, which this version does not support: restore it with the version that made it\n",
+  });
+  expect(await tablesOf(home)).toEqual([]);
 });
 
 test("an older backup does not take the place of a vault, and leaves it as it is", async () => {

@@ -144,7 +144,7 @@ test("the list of keys goes on to the last page", async () => {
   expect(process.exitCode).toBe(2);
 });
 
-test("a key is shown with its bound, where it is kept, what waits for it and when it ends", async () => {
+test("a key is shown with its bound, what waits for it and when it ends", async () => {
   const key = {
     key_id: "a".repeat(32),
     tenant: "acc-1",
@@ -153,7 +153,6 @@ test("a key is shown with its bound, where it is kept, what waits for it and whe
     state: "active",
     tenant_state: "active",
     ceiling: ["data:read", "data:write"],
-    resident: false,
     created_at: "2026-11-21T10:00:00.000Z",
     attestation: { attested_by: "b".repeat(32) },
     pending: null,
@@ -179,7 +178,6 @@ attested by  ${key.attestation.attested_by}
   );
   expect(await shown({ ceiling: null })).toMatch(/^ceiling +none recorded$/m);
   expect(await shown({ ceiling: [] })).toMatch(/^ceiling +nothing$/m);
-  expect(await shown({ resident: true })).toMatch(/^kept +halves in the token$/m);
   expect(await shown({ tenant_state: "destroying" })).toMatch(/^state +destroying, with its tenant$/m);
   const asked_at = "2026-11-22T10:00:00.000Z";
   const wish = { admin: "ada", action: "destroy", days: 7, asked_at };

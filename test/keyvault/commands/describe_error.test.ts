@@ -61,9 +61,6 @@ test("a setting that is missing, empty or no number is said so, without its valu
   expect(load({ ...whole, KEYVAULT_PORT: "65536" })).toThrow(
     /KEYVAULT_PORT: must be a whole number from 0 to 65535$/,
   );
-  expect(load({ ...whole, KEYVAULT_RESIDENT_KEYS: "1001" })).toThrow(
-    /must be a whole number from 0 to 1000$/,
-  );
   expect(load({ ...whole, KEYVAULT_LOG_LEVEL: "loud" })).toThrow(
     /: must be debug, info, warn, error or silent$/,
   );

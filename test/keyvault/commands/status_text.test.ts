@@ -9,13 +9,11 @@ const OPEN: Status = {
     model: "SoftHSM v2",
     serial: "0123",
     keks: ["kek-1", "kek-2"],
-    resident: ["ed25519"],
     answers: true,
   },
   kek: { kek: "kek-2", running: false, done: 0, remaining: 0, damaged: [], fault: null },
   retiring: null,
   keys: { tenants: 2, active: 3, disabled: 1, destroying: 0, destroyed: 0 },
-  residents: { keys: 0, limit: 0, missing: [], unknown: [] },
   service_key: "0".repeat(32),
   audit: { records: 7, head: "ab".repeat(32) },
 };
@@ -63,17 +61,8 @@ test.each([
   },
 );
 
-test("a token that does not answer, halves that are missing and those that nobody knows are reported", () => {
+test("reports a token that does not answer", () => {
   expect(said({ token: { ...OPEN.token!, answers: false } })).toMatch(/^token +DOES NOT ANSWER \(/);
-  const residents = { keys: 2, limit: 5, missing: ["lost"], unknown: ["key-odd"] };
-  const text = said({ residents });
-  expect(text).toMatch(/^in the token +2 of 5 keys; it keeps Ed25519$/m);
-  expect(text).toMatch(/^MISSING +the token lacks the halves of lost$/m);
-  expect(text).toMatch(/^unknown +key-odd in the token belongs to no key$/m);
-  const none = { residents: { ...residents, missing: [], unknown: [] } };
-  expect(said({ ...none, token: { ...OPEN.token!, resident: [] } })).toMatch(
-    /2 of 5 keys; it can keep none$/m,
-  );
 });
 
 test("data keys that are not under the newest version are reported with what sees to them", () => {

@@ -1,20 +1,17 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import { refuse } from "../../../keyvault/errors.ts";
 import {
   type CreateKeyParts,
   createKeyCreation,
   type KeyRequest,
 } from "../../../keyvault/keys/creation/create.ts";
 import { createCustody } from "../../../keyvault/keys/custody.ts";
-import type { Residency } from "../../../keyvault/keys/residency.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
 /* What is not made is on record all the same. */
 
 let vault: TestVault;
 let told: Partial<AuditEntry>[];
-const abandoned: string[] = [];
 
 beforeAll(async () => {
   vault = await startVault();
@@ -25,22 +22,15 @@ beforeEach(async () => {
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] });
 });
 
-const LABEL = `key-${"0".repeat(32)}`;
-const residency = {
-  make: async () => ({ label: LABEL, publicKeys: {} }),
-  async abandon(label: string) {
-    abandoned.push(label);
-  },
-} as unknown as Residency;
 const note = ({ caller, statement, outcome, detail }: AuditEntry) =>
   void told.push({ caller, statement, outcome, ...(detail && { detail }) });
 
 /** Asks for a key of a tenant, with some other parts than the vault's own. */
-function ask(other: Partial<CreateKeyParts>, resident = false) {
+function ask(other: Partial<CreateKeyParts>) {
   const { journal } = vault.vault;
   const create = createKeyCreation({
     ...vault.vault,
-    ...{ keysPerTenant: 0, clock: vault.clock, residency, service: undefined },
+    ...{ keysPerTenant: 0, clock: vault.clock, service: undefined },
     journal: {
       ...journal,
       async record(entry) {
@@ -56,7 +46,7 @@ function ask(other: Partial<CreateKeyParts>, resident = false) {
     },
     ...other,
   });
-  const request: KeyRequest = { tenant: "acc-1", purpose: "agent", label: "more", ceiling: [], resident };
+  const request: KeyRequest = { tenant: "acc-1", purpose: "agent", label: "more", ceiling: [] };
   return create(API, `told:${Math.random()}`, request);
 }
 
@@ -68,17 +58,6 @@ const set = (change: string) => vault.home.sql(`update tenants set ${change} whe
 test("a key beyond the tenant's quota", async () => {
   expect(await ask({ keysPerTenant: 1 })).toMatchObject({ refused: "policy_violation" });
   expect(told).toEqual([entry("policy_violation")]);
-});
-
-test("a resident key that there is no room for", async () => {
-  const full = { ...residency, make: async () => refuse("policy_violation", "full") };
-  expect(await ask({ residency: full }, true)).toMatchObject({ refused: "policy_violation" });
-  expect(told).toEqual([entry("policy_violation")]);
-});
-
-test("the halves of a resident key that cannot be made are given back", async () => {
-  await expect(ask({}, true)).rejects.toMatchObject({ code: "internal" });
-  expect(abandoned).toEqual([LABEL]);
 });
 
 test("a key of a tenant whose row was altered, before or while it is made", async () => {
@@ -95,7 +74,7 @@ test("a key of a tenant whose row was altered, before or while it is made", asyn
       return dataKeys.use(wrapped, work);
     },
   };
-  const custody = createCustody(meanwhile, vault.vault.token);
+  const custody = createCustody(meanwhile);
   await expect(ask({ custody })).rejects.toMatchObject({ code: "key_damaged" });
   expect(told).toMatchObject([entry("failed")]);
   await set("state = 'active', destroy_at = NULL");

@@ -36,7 +36,7 @@ function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partia
     async unseal() {
       await gate;
       sealed = undefined;
-      return { manufacturer: "", model: "", serial: "", keks: [], resident: [] };
+      return { manufacturer: "", model: "", serial: "", keks: [] };
     },
   };
   const sealing = createSealing({

@@ -4,23 +4,13 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
-import { isRefusal } from "../../../keyvault/errors.ts";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { DamagedBox } from "../../../keyvault/token/token_error.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
-import { ALGORITHMS } from "../../../src/protocol/keys/algorithms.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
-import {
-  API,
-  createHome,
-  readIdentity,
-  SILENT,
-  startVault,
-  type TestVault,
-  type VaultHome,
-} from "../fixture.ts";
+import { createHome, readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
@@ -123,23 +113,6 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(await token.authenticate([plain])).toEqual(code);
   });
 
-  test("keeps the halves it offers to keep, and signs with each for the public key it gave", async () => {
-    const halves = token.info().resident;
-    const label = `key-${"5e".repeat(16)}`;
-    const bytes = Buffer.from("a statement");
-    const publicKeys = await token.createResident(label, halves);
-    expect(Object.keys(publicKeys)).toEqual(halves);
-    for (const half of halves) {
-      const signature = await token.signResident(label, half, bytes);
-      const verifying = ALGORITHMS[half].reference.verifyingKey(publicKeys[half]!)!;
-      expect(await verifying.verify(bytes, signature), half).toBe(true);
-      expect(await verifying.verify(Buffer.from("another"), signature), half).toBe(false);
-    }
-    expect((await token.listResidents()).labels).toEqual(halves.length === 0 ? [] : [label]);
-    expect(await token.destroyResident(label)).toEqual({ destroyed: halves.length });
-    expect((await token.listResidents()).labels).toEqual([]);
-  });
-
   test("does not open with another PIN", async () => {
     const { place, environment } = await tokenSettings(home.config.token);
     const pinFile = `${home.dir}/other-pin`;
@@ -167,32 +140,9 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     let vault: TestVault;
     beforeAll(async () => {
       await token.close();
-      home.config = { ...home.config, residentKeys: 1 };
       vault = await startVault(home);
     });
     afterAll(() => vault?.stop());
-
-    test("that keeps a key in the token where it offers that, and else refuses to", async () => {
-      const request = { tenant: "acc-2", purpose: "agent", label: "agent", resident: true } as const;
-      const halves = vault.token.info().resident;
-      const made = await vault.vault.createKey(API, "resident-key", request);
-      if (!halves.includes("ed25519")) return expect(made).toMatchObject({ refused: "policy_violation" });
-      if (isRefusal(made)) throw new Error(made.message);
-      const [row] = await home.sql<{ wrapped_seeds: Buffer }>(
-        "select wrapped_seeds from keys where key_id = $1",
-        [made.key_id],
-      );
-      expect(row?.wrapped_seeds).toHaveLength(halves.length === 2 ? 0 : 12 + 32 + 16);
-      const signs = async () => {
-        const key = await vault.vault.store.find(made.key_id);
-        const bytes = Buffer.from("a statement");
-        return verifyHybrid(made.public_key, bytes, await vault.vault.custody.sign(key!, bytes));
-      };
-      expect(await signs()).toBe(true);
-      vault = await vault.restart();
-      expect(await signs()).toBe(true);
-      expect(vault.vault.residents).toEqual({ missing: [], unknown: [] });
-    });
 
     test("that makes keys, signs, rotates, rewraps, retires, is restarted and signs on", async () => {
       const { key_id, public_key } = await vault.makeKey({

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import { loadConfig } from "../../../keyvault/config.ts";
 import { MAX_LIST_BODY_BYTES } from "../../../keyvault/http/body.ts";
 import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
 import { newCertificateId } from "../../../src/ids.ts";
@@ -9,7 +8,7 @@ import {
   type RevocationList,
   verifyRevocationList,
 } from "../../../src/protocol/statements/revocation_list.ts";
-import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Answer, type Client, call } from "../http/caller_support.ts";
 
 /* How long a revocation list may be, at both sides of each bound, on a real vault over mutual TLS. */
@@ -19,16 +18,12 @@ let api: Client;
 let root: CreatedKey;
 
 beforeAll(async () => {
-  const home = await createHome();
-  home.config = loadConfig({ ...home.environment, KEYVAULT_RESIDENT_KEYS: "1" });
-  vault = await startVault(home);
+  vault = await startVault();
   api = readIdentity(vault.home, "api");
-  root = await makeRoot(false);
+  root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
 });
 afterAll(() => vault.close());
 
-const makeRoot = (resident: boolean) =>
-  vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root", ...(resident && { resident }) });
 const send = (kind: string, body: unknown, key = root, headers = {}): Promise<Answer> =>
   call(`${vault.url}/v1/keys/${key.key_id}/sign/${kind}`, api, { method: "POST", body, headers });
 
@@ -69,19 +64,6 @@ describe("the number of certificates in a list", () => {
     );
     const rows = await vault.home.sql("select statement, outcome from audit where seq > $1", [before]);
     expect(rows).toEqual([{ statement: "call", outcome: "invalid_request" }]);
-  });
-
-  test("a root key in the token signs the longest list as well", async () => {
-    const resident = await makeRoot(true);
-    const { status, body } = await send(
-      "revocation-list",
-      fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST)),
-      resident,
-    );
-    expect(status).toBe(200);
-    expect(
-      await verifyRevocationList(body as unknown as RevocationList, resident.public_key),
-    ).toBeUndefined();
   });
 });
 

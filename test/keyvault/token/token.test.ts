@@ -188,14 +188,8 @@ test("a message that is too large for the pipe fails alone, and the child lives 
     ended = true;
   });
   try {
-    const bytes = Buffer.alloc(MAX_FRAME_BYTES);
-    const request = {
-      kind: "sign_resident",
-      label: `key-${"0".repeat(32)}`,
-      half: "ed25519",
-      bytes,
-    } as const;
-    await expect(link.request(request, 50)).rejects.toThrow(/too large/);
+    const texts: Uint8Array[] = [Buffer.alloc(MAX_FRAME_BYTES)];
+    await expect(link.request({ kind: "authenticate", texts }, 50)).rejects.toThrow(/too large/);
     await new Promise((resolve) => setTimeout(resolve, 200));
     expect(ended).toBe(false);
     expect(await link.request({ kind: "offer" }, 20_000)).toHaveProperty("publicKey");

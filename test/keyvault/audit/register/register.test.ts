@@ -103,17 +103,6 @@ test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
   },
 );
 
-test("a half in the token is known from its label on, gets its owner, and is forgotten when it is erased", () => {
-  const register = createRegister();
-  const label = { label: "half-1" };
-  register.apply([record(1, { statement: "resident_make", key_id: null, detail: label })]);
-  expect([...register.residents()]).toEqual([["half-1", undefined]]);
-  register.apply([record(2, { detail: { tenant: "acc-1", resident: "half-1" } })]);
-  expect([...register.residents()]).toEqual([["half-1", { keyId: KEY, tenant: "acc-1" }]]);
-  register.apply([record(3, { statement: "resident_erase", key_id: null, detail: label })]);
-  expect([...register.residents()]).toEqual([]);
-});
-
 test("what never had a code is to be adopted, until it is, or until an earlier version has taken over all", () => {
   const other = "1".repeat(32);
   const uncoded = { detail: { tenant: "acc-1" } };
@@ -178,22 +167,18 @@ test("a part that was written and read again says the same, of what was erased t
 
 test("a rest that was written and read again says the same", () => {
   const adoption = { statement: "state_adopt", key_id: null } as const;
-  const half = { statement: "resident_make", key_id: null } as const;
   const asked = { step: "asked", rows: "ab", certificate: "AA==" };
   const register = createRegister();
   register.apply([
-    record(1, { ...half, detail: { label: "key-a" } }),
-    record(2, { detail: { tenant: "acc-1", resident: "key-b" } }),
-    record(3, { ...adoption, detail: { rows: "1" } }),
-    record(4, { ...adoption, detail: { rows: "0" } }),
-    record(5, { ...adoption, detail: asked }),
+    record(1, { ...adoption, detail: { rows: "1" } }),
+    record(2, { ...adoption, detail: { rows: "0" } }),
+    record(3, { ...adoption, detail: asked }),
   ]);
   const rest = register.rest();
   expect(rest).toMatchObject({ allCoded: true, wish: { rows: "ab", certificate: "AA==" } });
-  expect([...rest.residents.keys()]).toEqual(["key-a", "key-b"]);
-  expect([...rest.earlierAdoptions]).toEqual([3, 4]);
+  expect([...rest.earlierAdoptions]).toEqual([1, 2]);
   expect(readRest(writeRest(rest))).toEqual(rest);
-  register.apply([record(6, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
+  register.apply([record(4, { ...adoption, detail: { step: "done", rows: "1", keys: "", tenants: "" } })]);
   expect(register.adoptionWish(), "a wish that came true").toBeNull();
   expect(readRest(writeRest(register.rest()))).toEqual(register.rest());
 });

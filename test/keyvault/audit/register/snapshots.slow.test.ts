@@ -27,14 +27,10 @@ let database: Database;
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
   const parts = { ...vault.vault, clock: vault.clock, accepts: () => true };
-  const make = (tenant: string, purpose: "account_root" | "agent", resident = false) =>
-    vault.makeKey({ tenant, purpose, label: "key", ceiling: ["data:read"], resident });
+  const make = (tenant: string, purpose: "account_root" | "agent") =>
+    vault.makeKey({ tenant, purpose, label: "key", ceiling: ["data:read"] });
   const root = await make("acc-1", "account_root");
-  const agents = await Promise.all([
-    make("acc-1", "agent"),
-    make("acc-2", "agent"),
-    make("acc-3", "agent", true),
-  ]);
+  const agents = await Promise.all([make("acc-1", "agent"), make("acc-2", "agent"), make("acc-3", "agent")]);
   const updated_at = Math.floor(vault.clock.now().getTime() / 1000);
   await createListSigning(parts)(API, root.key_id, {
     tenant: "acc-1",
@@ -53,7 +49,6 @@ async function write(more = 0): Promise<void> {
 
 beforeAll(async () => {
   home = await createHome();
-  home.config = { ...home.config, residentKeys: 10 };
   token = await openToken(await tokenSettings(home.config.token), SILENT);
   database = openDatabase(home.config.databaseUrl, SILENT, 2);
   await write();

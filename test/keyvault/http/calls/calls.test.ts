@@ -105,7 +105,6 @@ test("shows a key's public parts to its tenant, and nothing that opens it", asyn
     "pending",
     "public_key",
     "purpose",
-    "resident",
     "state",
     "tenant",
     "tenant_state",

@@ -1,7 +1,6 @@
 import pkcs11 from "pkcs11js";
 import { expect, test } from "vitest";
 import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/child/objects.ts";
-import { createResidents } from "../../../../keyvault/token/child/residents.ts";
 import { GUARDED, type Session } from "../../../../keyvault/token/child/session.ts";
 
 type Templated = { type: number; value?: unknown }[];
@@ -29,9 +28,6 @@ function sessionOf(...labels: string[]) {
       return Buffer.from([labels.length - 1]);
     },
     C_DestroyObject: (_: unknown, [index = 0]: Buffer) => void asked.destroyed.push(labels[index] ?? ""),
-    C_GetMechanismList: () => [],
-    C_SignInit: () => {},
-    C_Sign: () => Buffer.alloc(64),
   };
   return {
     asked,
@@ -46,21 +42,6 @@ test("two keys of one label are refused: nobody says which of them is the vault'
   expect(() => findKeys(sessionOf("kek-1", "kek-2", "kek-1", "audit-1").session)).toThrow(
     "The token has two keys labelled kek-1",
   );
-});
-
-test("two halves of one label and kind are refused, and signed with by nobody", () => {
-  const label = `key-${"0".repeat(32)}`;
-  const sign = (...labels: string[]) =>
-    createResidents(sessionOf(...labels).session).sign(label, "ed25519", Buffer.from("text"));
-  expect(sign(label)).toHaveLength(64);
-  expect(() => sign(label, label)).toThrow(`The token has two keys labelled ${label}`);
-});
-
-test("halves are listed by residents' labels, each once; what else a token keeps is none of them", () => {
-  const [label, other] = [`key-${"0".repeat(32)}`, `key-${"1".repeat(32)}`];
-  const foreign = ["", "web server", `${label}0`, `key-${"A".repeat(32)}`, "kek-1"];
-  const { session } = sessionOf(label, other, label, ...foreign);
-  expect(createResidents(session).list()).toEqual([label, other]);
 });
 
 test("what is missing is named with what makes it", () => {
