@@ -5,14 +5,13 @@ useMemoryForFiles();
 
 /**
  * Two cores: two processes, each with one file after the other, so that a module is loaded twice and not 300
- * times. Tests named `*.slow.test.ts` run by `npm run test:slow`, `*.cluster.test.ts` by `npm run
- * test:cluster`.
+ * times. `npm run test:slow`, `test:soak` and `test:cluster` run the tests with these words in their names.
  */
 export default defineConfig({
   test: {
     root: new URL("..", import.meta.url).pathname,
     include: ["test/**/*.test.ts"],
-    exclude: ["**/*.slow.test.ts", "**/*.cluster.test.ts", "node_modules/**"],
+    exclude: ["**/*.{slow,soak,cluster}.test.ts", "node_modules/**"],
     globalSetup: ["test/support/global_setup.ts"],
     pool: "forks",
     isolate: false,

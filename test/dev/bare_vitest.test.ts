@@ -7,6 +7,7 @@ const ROOT = join(import.meta.dirname, "../..");
 test.each([
   ["test/ids.test.ts", "npm test"],
   ["test/e2e/two_apis.slow.test.ts", "npm run test:slow"],
+  ["test/proofs/races.soak.test.ts", "npm run test:soak"],
   ["test/cluster/life.cluster.test.ts", "npm run test:cluster"],
 ])("Vitest without a configuration prints one sentence on how to run %s", (path, script) => {
   const args = ["node_modules/vitest/vitest.mjs", "run", path];

@@ -17,9 +17,9 @@ import { type RoleProcess, startRole } from "../support/role_process.ts";
 
 /**
  * Two API processes decide over one Postgres while that is stopped the hard way ten times, and each process
- * is killed five times. `FAULT_DECISIONS` changes how many proofs there are.
+ * is killed five times. `FAULT_DECISIONS` sets the number of proofs.
  */
-const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 100_000);
+const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 6_000);
 const FAULTS = 10;
 const LANES = 32;
 const WORLDS = 8;

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Command } from "commander";
-import { described, soak } from "./soak.ts";
+import { described, idleness, soak } from "./soak.ts";
 
 /** `npm run soak`: faults for as long as is asked, on everything that carries events. */
 const program = new Command("soak")
@@ -17,7 +17,9 @@ const say = (line: string) => console.log(line);
 say(`SEED=${seed}`);
 const report = await soak({ folder, seed: Number(seed), seconds: Number(seconds), say });
 for (const line of described(report)) say(line);
-const isGood = report.problems.length === 0;
+const idle = idleness(report, Number(seconds));
+for (const line of idle) say(line);
+const isGood = report.problems.length === 0 && idle.length === 0;
 if (isGood && keep === undefined) await rm(folder, { recursive: true, force: true });
 else say(`Everything that the programs wrote is in ${folder}`);
 process.exitCode = isGood ? 0 : 1;

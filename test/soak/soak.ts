@@ -105,3 +105,21 @@ export function described({ faults, problems, ...numbers }: Report): string[] {
 function words(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }
+
+/** Names the parts of a run that did so little that finding no problem proves nothing. */
+export function idleness(report: Report, seconds: number): string[] {
+  const { events, decisions, poison, orderedConnections, orderedAccounts, faults, mostExtraRequests } =
+    report;
+  const crashes = faults["Postgres stopped immediately"] ?? 0;
+  const inflicted = Object.values(faults).reduce((sum, count) => sum + count, 0);
+  const parts: [string, boolean][] = [
+    ["more events than seconds", events > seconds],
+    ["a decision in ten seconds", decisions > seconds / 10],
+    ["poison", poison > 0],
+    ["an order of a connection to compare", orderedConnections > 0],
+    ["an order of an account to compare", orderedAccounts > 0],
+    ["enough stops of Postgres", crashes >= Math.min(10, seconds / 18)],
+    ["no more repeats than faults", mostExtraRequests <= inflicted],
+  ];
+  return parts.filter(([, isThere]) => !isThere).map(([what]) => `The run did not have ${what}`);
+}

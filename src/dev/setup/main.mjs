@@ -17,6 +17,7 @@ const TARGETS = {
   start: { command: ["src/main.ts", "dev"], token: true },
   test: { command: [...VITEST, "test/vitest.config.ts"], token: true },
   "test:slow": { command: [...VITEST, "test/vitest.slow.config.ts"], token: true },
+  "test:soak": { command: [...VITEST, "test/vitest.soak.config.ts"], token: true },
   "test:cluster": { command: [...VITEST, "test/vitest.cluster.config.ts"], token: false },
   bench: { command: ["test/bench/main.ts"], token: true },
   soak: { command: ["test/soak/main.ts"], token: false },

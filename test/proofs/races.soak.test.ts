@@ -22,7 +22,7 @@ async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promis
   }
 }
 
-test(`under load no allow is seen after a revocation has answered, in up to ${ROUNDS} rounds`, {
+test(`under load no allow is seen after a revocation has answered, in ${ROUNDS} rounds`, {
   timeout: TIMEOUT_MS,
 }, async () => {
   const raced = new Map<string, number>();
