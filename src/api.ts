@@ -23,8 +23,8 @@ import { readSchemaState } from "./db/migrate.ts";
 import type { DecideDeps } from "./delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "./delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
-import { createSendingRates } from "./deliveries/rates.ts";
 import { type DeliveryDeps, deliveryRoutes } from "./deliveries/routes.ts";
+import { createSendingRates } from "./deliveries/sending_limits.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { docsPage } from "./http/docs/page.ts";
@@ -57,7 +57,7 @@ import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient } from "./vault/client.ts";
 import { readCredentials, showCertificateEnd } from "./vault/credentials.ts";
-import { createAddressPolicy } from "./webhooks/callbacks/addresses.ts";
+import { createAddressPolicy } from "./webhooks/callback_address.ts";
 
 /** The running API. */
 export type Api = {

@@ -16,15 +16,13 @@ import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
 import { createSecretBox } from "./secret_box.ts";
-import { stepBacklogs } from "./webhooks/backlog.ts";
-import { createAddressPolicy } from "./webhooks/callbacks/addresses.ts";
-import { createResolve } from "./webhooks/callbacks/resolve.ts";
-import { CLAIM_SECONDS } from "./webhooks/claim.ts";
+import { createAddressPolicy, createResolve } from "./webhooks/callback_address.ts";
+import { CLAIM_SECONDS, reapLost } from "./webhooks/claim.ts";
 import { createWebhookConsumer } from "./webhooks/consumer.ts";
 import { createDispatcher } from "./webhooks/dispatcher.ts";
-import { reapLost } from "./webhooks/reap.ts";
-import { stepRecovery } from "./webhooks/recover.ts";
-import { createSender } from "./webhooks/send.ts";
+import { stepBacklogs } from "./webhooks/endpoint.ts";
+import { stepRecovery } from "./webhooks/resend_and_recover.ts";
+import { createSender } from "./webhooks/sign_and_send.ts";
 
 /** How long what a worker holds stays its own when it dies, and how often others look for it. */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };

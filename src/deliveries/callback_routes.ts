@@ -1,9 +1,26 @@
 import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import { appendEvent } from "../events/outbox.ts";
 import { idText } from "../input/schemas.ts";
 import { callbackState } from "../platforms/answers.ts";
+import { lockConnection } from "../platforms/connection_lock.ts";
+import { findConnection } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
-import { pauseCallback, resumeCallback } from "./change_callback_state.ts";
-import { type TestDeps, testCallback } from "./test_callback.ts";
+import type { SecretBox } from "../secret_box.ts";
+import {
+  type Backlog,
+  deliveryIdOf,
+  endpointIdOf,
+  pauseEndpoint,
+  resumeEndpoint,
+} from "../webhooks/endpoint.ts";
+import {
+  type OwnConnection,
+  requireActiveCallback,
+  requireCallback,
+  type SendingRates,
+} from "./sending_limits.ts";
 
 const path = "/v1/service/connections/{connection_id}";
 const params = z.object({ connection_id: idText });
@@ -82,5 +99,66 @@ export function resumeCallbackRoute(deps: TestDeps): Route {
       await resumeCallback(deps, own, body?.backlog ?? "replay");
       return { body: { connection_id: params.connection_id, callback_state: "active" } };
     },
+  });
+}
+
+/** What a test event works with. */
+export type TestDeps = { db: Database; clock: Clock; secretBox: SecretBox; sendingRates: SendingRates };
+
+/**
+ * Appends a test event, which goes to the connection's callback URL like any other; gives its id and the
+ * delivery's, which exists as soon as the worker has made it. Throws `not_found`, `no_callback`,
+ * `callback_inactive`, `rate_limited`.
+ */
+export async function testCallback(
+  { db, clock, secretBox, sendingRates }: TestDeps,
+  { accountId, connectionId }: OwnConnection,
+): Promise<{ event_id: string; delivery_id: string }> {
+  const found = await findConnection(db, accountId, connectionId);
+  requireActiveCallback(found);
+  const { connection_id } = found;
+  await sendingRates.takeTest(connection_id);
+  const eventId = await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    requireActiveCallback(await findConnection(tx, accountId, connection_id));
+    const now = clock.now();
+    const fields = { connection_id, org_id: accountId, sent_at: now.toISOString() };
+    return appendEvent(tx, secretBox, { type: "callback.test", connectionId: connection_id, fields }, now);
+  });
+  return { event_id: eventId, delivery_id: deliveryIdOf(endpointIdOf(connection_id), eventId) };
+}
+
+type Deps = { db: Database; clock: Clock };
+type ResumeDeps = Deps & { sendingRates: Pick<SendingRates, "takeResume"> };
+
+/**
+ * Pauses a connection's callback, also a suspended one: nothing more is sent, and events are held. May be
+ * repeated. Throws `not_found`, `no_callback`.
+ */
+async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
+  await change(deps, own, (tx, connectionId) => pauseEndpoint(tx, connectionId, deps.clock.now()));
+}
+
+/**
+ * Ends a pause or a suspension; what was held is sent, or dropped for good with the recovery that is open.
+ * May be repeated. Throws `not_found`, `no_callback`: without a URL what was held would only be cancelled;
+ * and `rate_limited`, since each time a thousand rows are moved, and sent to a URL that can be anybody's.
+ */
+async function resumeCallback(deps: ResumeDeps, own: OwnConnection, backlog: Backlog): Promise<void> {
+  const { connection_id } = await findConnection(deps.db, own.accountId, own.connectionId);
+  await deps.sendingRates.takeResume(connection_id);
+  await change(deps, own, (tx, connectionId) => resumeEndpoint(tx, connectionId, backlog, deps.clock.now()));
+}
+
+async function change(
+  { db }: Deps,
+  { accountId, connectionId }: OwnConnection,
+  work: (tx: Transaction, connectionId: string) => Promise<void>,
+): Promise<void> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    requireCallback(await findConnection(tx, accountId, connection_id));
+    await work(tx, connection_id);
   });
 }

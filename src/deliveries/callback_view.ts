@@ -7,7 +7,7 @@ import { callbackState } from "../platforms/answers.ts";
 import { findConnection, type LivePlatform } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import { endpointIdOf } from "../webhooks/endpoint.ts";
-import type { TestDeps } from "./test_callback.ts";
+import type { TestDeps } from "./callback_routes.ts";
 
 const MOST_COUNTED = 1_000;
 

@@ -1,26 +1,29 @@
 import { z } from "zod";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
 import { eventKinds } from "../events/kinds.ts";
 import { isUuid } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { idText, isoTimeInput } from "../input/schemas.ts";
+import { lockConnection } from "../platforms/connection_lock.ts";
 import { findConnection } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import { endpointIdOf } from "../webhooks/endpoint.ts";
-import {
-  deliveryAnswer,
-  deliveryState,
-  showDelivery,
-  showWholeDelivery,
-  wholeDeliveryAnswer,
-} from "./answers.ts";
+import { resendDelivery } from "../webhooks/resend_and_recover.ts";
 import {
   type DeliveryRecord,
+  deliveryAnswer,
+  deliveryState,
   findDelivery,
   latestAttempts,
   readBody,
   selectDeliveries,
-} from "./delivery_record.ts";
-import { type ResendDeps, resendOwnDelivery } from "./resend.ts";
+  showDelivery,
+  showWholeDelivery,
+  wholeDeliveryAnswer,
+} from "./delivery_view.ts";
+import type { OwnConnection, SendingRates } from "./sending_limits.ts";
 
 const path = "/v1/service/connections/{connection_id}/deliveries";
 const memberPath = `${path}/{delivery_id}`;
@@ -117,4 +120,29 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
       return { body: showDelivery(await resendOwnDelivery(deps, own, params.delivery_id)) };
     },
   });
+}
+
+/** What sending again works with. */
+export type ResendDeps = { db: Database; clock: Clock; sendingRates: SendingRates };
+
+/**
+ * Has a delivery of the account's connection sent again and gives it as it then is. Throws `not_found`,
+ * `rate_limited`, and a code of {@link resendRefusal}; then nothing has changed.
+ */
+async function resendOwnDelivery(
+  { db, clock, sendingRates }: ResendDeps,
+  { accountId, connectionId }: OwnConnection,
+  deliveryId: string,
+): Promise<DeliveryRecord> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  const endpointId = endpointIdOf(connection_id);
+  const { delivery_id } = await findDelivery(db, endpointId, deliveryId);
+  await sendingRates.takeResend(connection_id);
+  const refusal = await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    await findConnection(tx, accountId, connection_id);
+    return resendDelivery(tx, endpointId, delivery_id, clock.now());
+  });
+  if (refusal !== undefined) throw new ApiError(refusal);
+  return findDelivery(db, endpointId, delivery_id);
 }

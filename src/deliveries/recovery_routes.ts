@@ -1,13 +1,33 @@
 import { z } from "zod";
-import { isUuid } from "../ids.ts";
+import type { Database } from "../db/database.ts";
+import type { WebhookRecoveryRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid, newId } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
-import { idText, isoTimeInput } from "../input/schemas.ts";
+import { idText, isoTime, isoTimeInput } from "../input/schemas.ts";
+import { lockConnection } from "../platforms/connection_lock.ts";
 import { findConnection } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
-import { endpointIdOf } from "../webhooks/endpoint.ts";
-import { recoverableState, recoveryAnswer, showRecovery } from "./answers.ts";
-import { findRecovery, openRecovery } from "./recover.ts";
-import type { ResendDeps } from "./resend.ts";
+import { endpointIdOf, ensureEndpoints } from "../webhooks/endpoint.ts";
+import type { ResendDeps } from "./delivery_routes.ts";
+import { type OwnConnection, requireActiveCallback } from "./sending_limits.ts";
+
+/** States that a recovery may take deliveries of. */
+const recoverableState = z.enum(["failed", "rejected", "blocked", "delivered"]);
+
+/** A recovery. */
+export const recoveryAnswer = z.object({
+  recovery_id: z.string(),
+  state: z.enum(["running", "done", "cancelled"]),
+  since: isoTime,
+  until: isoTime,
+  states: z.array(recoverableState),
+  examined: z.int().describe("Deliveries of the range that were looked at so far"),
+  resent: z.int(),
+  left_out: z.int().describe("In one of the states, and without a body or with 50 attempts"),
+  created_at: isoTime,
+  finished_at: isoTime.nullable(),
+});
 
 const connection = "/v1/service/connections/{connection_id}";
 const params = z.object({ connection_id: idText });
@@ -97,4 +117,83 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
       return { body: showRecovery(await findRecovery(db, own, params.recovery_id)) };
     },
   });
+}
+
+/** What is to be sent again: deliveries by the moment of their making, from `since` on and before `until`. */
+type RecoveryWish = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
+
+/**
+ * Opens a recovery of a connection's deliveries, which the worker works off. What is made after this call is
+ * not in its range. Throws `not_found`, `no_callback`, `callback_inactive`, `recovery_open`, `rate_limited`,
+ * and `invalid_request` when the range is empty.
+ */
+async function openRecovery(
+  { db, clock, sendingRates }: ResendDeps,
+  { accountId, connectionId }: OwnConnection,
+  { since, until, states }: RecoveryWish,
+): Promise<WebhookRecoveryRow> {
+  const record = await findConnection(db, accountId, connectionId);
+  const { connection_id } = record;
+  const now = clock.now();
+  const end = until !== undefined && until < now ? until : now;
+  if (since >= end) throw new ApiError("invalid_request", "since: must be before until, and in the past");
+  requireActiveCallback(record);
+  const endpointId = endpointIdOf(connection_id);
+  const open = await db("webhook_recoveries")
+    .where({ endpoint_id: endpointId, state: "running" })
+    .first("recovery_id");
+  if (open !== undefined) throw new ApiError("recovery_open");
+  await sendingRates.takeRecovery(connection_id);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    requireActiveCallback(await findConnection(tx, accountId, connection_id));
+    await ensureEndpoints(tx, [connection_id], now);
+    const [opened] = await tx("webhook_recoveries")
+      .insert({
+        recovery_id: newId(),
+        endpoint_id: endpointId,
+        since,
+        until: end,
+        states,
+        seen_at: since,
+        stepped_at: now,
+        created_at: now,
+      })
+      .onConflict(tx.raw("(endpoint_id) where finished_at is null"))
+      .ignore()
+      .returning("*");
+    if (opened === undefined) throw new ApiError("recovery_open");
+    return opened;
+  });
+}
+
+/** A connection's recovery with this id. Throws `not_found` when there is none. */
+async function findRecovery(
+  db: Database,
+  { accountId, connectionId }: OwnConnection,
+  recoveryId: string,
+): Promise<WebhookRecoveryRow> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  if (!isUuid(recoveryId)) throw new ApiError("not_found");
+  const found = await db("webhook_recoveries")
+    .where({ recovery_id: recoveryId, endpoint_id: endpointIdOf(connection_id) })
+    .first();
+  if (found === undefined) throw new ApiError("not_found");
+  return found;
+}
+
+/** Shows a recovery. */
+function showRecovery(row: WebhookRecoveryRow): z.infer<typeof recoveryAnswer> {
+  return {
+    recovery_id: row.recovery_id,
+    state: row.state,
+    since: row.since.toISOString(),
+    until: row.until.toISOString(),
+    states: row.states.map((state) => recoverableState.parse(state)),
+    examined: row.examined,
+    resent: row.resent,
+    left_out: row.left_out,
+    created_at: row.created_at.toISOString(),
+    finished_at: row.finished_at?.toISOString() ?? null,
+  };
 }

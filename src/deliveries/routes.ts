@@ -1,11 +1,15 @@
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
 import type { Route } from "../route.ts";
-import { pauseCallbackRoute, resumeCallbackRoute, testCallbackRoute } from "./callback_routes.ts";
+import {
+  pauseCallbackRoute,
+  resumeCallbackRoute,
+  type TestDeps,
+  testCallbackRoute,
+} from "./callback_routes.ts";
 import { getCallbackRoute } from "./callback_view.ts";
 import { getDeliveryRoute, listDeliveriesRoute, resendDeliveryRoute } from "./delivery_routes.ts";
 import { getRecoveryRoute, listRecoveriesRoute, recoverDeliveriesRoute } from "./recovery_routes.ts";
-import type { TestDeps } from "./test_callback.ts";
-import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_routes.ts";
+import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_rotation.ts";
 
 /** What the calls about deliveries work with. */
 export type DeliveryDeps = TestDeps & RetireDeps;

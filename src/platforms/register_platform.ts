@@ -12,7 +12,7 @@ import { newId } from "../ids.ts";
 import { checkScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
 import type { SecretBox } from "../secret_box.ts";
-import type { AddressPolicy } from "../webhooks/callbacks/addresses.ts";
+import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { findPlatform, type LivePlatform } from "./platform_record.ts";

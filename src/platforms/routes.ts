@@ -1,5 +1,5 @@
 import type { Route } from "../route.ts";
-import type { AddressPolicy } from "../webhooks/callbacks/addresses.ts";
+import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
 import { adoptionRoutes } from "./adoptions/routes.ts";
 import { getAccountAgentRoute, listAccountAgentsRoute } from "./agents/account_agents_routes.ts";

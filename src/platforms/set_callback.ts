@@ -1,8 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
-import type { AddressPolicy } from "../webhooks/callbacks/addresses.ts";
-import { callbackUrlForm } from "../webhooks/callbacks/url_form.ts";
+import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
 import { endSuspension } from "../webhooks/endpoint.ts";
 import { lockConnection } from "./connection_lock.ts";
 import { findConnection } from "./platform_record.ts";

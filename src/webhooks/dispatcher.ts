@@ -3,15 +3,18 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
 import type { AttemptResult } from "../events/metrics/event_metrics.ts";
-import { deliveryBodyContext } from "../events/secrets.ts";
+import {
+  deliveryBodyContext,
+  webhookFormerSecretContext,
+  webhookNextSecretContext,
+  webhookSecretContext,
+} from "../events/secrets.ts";
 import type { Logger } from "../log.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { resultOf, type Sent } from "./attempt_result.ts";
-import { type Claimed, claimDeliveries } from "./claim.ts";
+import { type BoxedSecrets, type Claimed, claimDeliveries, readSecrets } from "./claim.ts";
 import { type Attempted, cancelDelivery, recordAttempt } from "./record_attempt.ts";
-import type { Send } from "./send.ts";
-import { signedHeaders } from "./sign.ts";
-import { openSecrets, readSecrets } from "./signing_secrets.ts";
+import { resultOf, type Sent } from "./retries_and_suspension.ts";
+import { type Send, signedHeaders } from "./sign_and_send.ts";
 
 /** What delivering needs. `word` is the service's word, `random` is uniform in [0, 1). */
 export type DispatcherDeps = {
@@ -136,6 +139,21 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
     log.error({ delivery_id: deliveryId }, "a sealed value of a delivery cannot be opened");
     return { fault: "unprepared", detail: "internal" };
   }
+}
+
+/**
+ * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to
+ * its promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
+ */
+function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
+  const { connection_id: id, webhook_former_until: until } = boxed;
+  const former = until !== null && now < until ? boxed.webhook_former_secret_sealed : null;
+  const next = boxed.webhook_next_secret_sealed;
+  return [
+    secretBox.unbox(boxed.webhook_secret_sealed, webhookSecretContext(id)),
+    ...(next === null ? [] : [secretBox.unbox(next, webhookNextSecretContext(id))]),
+    ...(former === null ? [] : [secretBox.unbox(former, webhookFormerSecretContext(id))]),
+  ];
 }
 
 /**

@@ -1,18 +1,27 @@
+import { addSeconds } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { WebhookDeliveryRow } from "../db/tables.ts";
+import { appendAccountEvent } from "../events/account_events.ts";
 import type { AttemptResult } from "../events/metrics/event_metrics.ts";
-import { DEFERRALS, isDeferred, resultOf, type Sent } from "./attempt_result.ts";
-import { moveBacklog } from "./backlog.ts";
 import type { Claimed } from "./claim.ts";
-import { FRESH_HEALTH, type Health, healthAfter } from "./health.ts";
-import { MAX_ATTEMPTS, retryDelay } from "./schedule.ts";
-import { noticeSuspension } from "./suspension_notice.ts";
+import { moveBacklog } from "./endpoint.ts";
+import {
+  DEFERRALS,
+  FRESH_HEALTH,
+  type Health,
+  healthAfter,
+  isDeferred,
+  MAX_ATTEMPTS,
+  resultOf,
+  retryDelay,
+  type Sent,
+} from "./retries_and_suspension.ts";
 
 /** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
 /** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
-export type RecordedAttempt =
+type RecordedAttempt =
   | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
   | "stale";
 
@@ -117,4 +126,35 @@ async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Cla
     .whereIn("status", DEFERRALS)
     .first("attempt");
   return earlier !== undefined;
+}
+
+const DAY = 24 * 60 * 60;
+/** Most mails about suspensions that an account gets within 24 hours. */
+export const NOTICES_PER_DAY = 5;
+
+/**
+ * Appends the event of which the account's owner gets a mail, in the transaction that suspends an endpoint.
+ * One a day for an endpoint and five for an account: whoever has a callback resumed and suspended in turns,
+ * or declares many platforms, fills nobody's mailbox. None for a connection that is removed. Locks the
+ * account's balance, so that concurrent suspensions count each other.
+ */
+export async function noticeSuspension(tx: Transaction, endpointId: string, now: Date): Promise<void> {
+  const suspended = await tx("webhook_endpoints as e")
+    .join("connections as c", "c.connection_id", "e.connection_id")
+    .where({ "e.endpoint_id": endpointId })
+    .whereNull("c.removed_at")
+    .first("c.account_id", "c.connection_id", "e.suspend_reason");
+  if (suspended === undefined) return;
+  const { account_id, connection_id, suspend_reason: reason } = suspended;
+  await tx("balances").where({ account_id }).forNoKeyUpdate().first("account_id");
+  const noticed: string[] = await tx("connections as c")
+    .join("webhook_endpoints as e", "e.connection_id", "c.connection_id")
+    .where({ "c.account_id": account_id })
+    .where("e.noticed_at", ">", addSeconds(now, -DAY))
+    .limit(NOTICES_PER_DAY)
+    .pluck("e.endpoint_id");
+  if (noticed.length >= NOTICES_PER_DAY || noticed.includes(endpointId)) return;
+  await tx("webhook_endpoints").where({ endpoint_id: endpointId }).update({ noticed_at: now });
+  const fields = { account_id, connection_id, reason, occurred_at: now.toISOString() };
+  await appendAccountEvent(tx, { type: "webhook.suspended", ...fields }, now);
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { showExcerpt } from "../../src/deliveries/delivery_record.ts";
+import { showExcerpt } from "../../src/deliveries/delivery_view.ts";
 
 const shown = (text: string) => showExcerpt(Buffer.from(text));
 

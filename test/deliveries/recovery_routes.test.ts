@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { stepRecovery } from "../../src/webhooks/recover.ts";
+import { stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
 import { errorCode, platformApi } from "../support/platform_world.ts";
 import { NOBODYS, type Sending, sending } from "./delivery_calls.ts";
 

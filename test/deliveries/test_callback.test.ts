@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createSendingRates } from "../../src/deliveries/rates.ts";
-import { testCallback } from "../../src/deliveries/test_callback.ts";
+import { testCallback } from "../../src/deliveries/callback_routes.ts";
+import { createSendingRates } from "../../src/deliveries/sending_limits.ts";
 import { secretBox } from "../events/support/connection.ts";
 import { deliveryWorld } from "../webhooks/delivery_world.ts";
 

@@ -9,7 +9,7 @@ import { freePort } from "../../src/dev/process/ports.ts";
 import { accountEventKinds } from "../../src/events/account_kinds.ts";
 import { eventKinds } from "../../src/events/kinds.ts";
 import { createWebhookSecret } from "../../src/events/secrets.ts";
-import { signedHeaders } from "../../src/webhooks/sign.ts";
+import { signedHeaders } from "../../src/webhooks/sign_and_send.ts";
 import { eventually } from "./support/time.ts";
 
 const page = await readFile(new URL("../../docs/events.md", import.meta.url), "utf8");

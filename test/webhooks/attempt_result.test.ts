@@ -5,7 +5,7 @@ import {
   resultOf,
   type SendErrorCode,
   type Sent,
-} from "../../src/webhooks/attempt_result.ts";
+} from "../../src/webhooks/retries_and_suspension.ts";
 
 const answer = (status: number): Sent => ({ status, retryAfter: undefined, excerpt: Buffer.alloc(0) });
 const fault = (name: SendErrorCode): Sent => ({ fault: name, detail: "" });

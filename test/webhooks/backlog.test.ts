@@ -1,10 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, expect, test } from "vitest";
-import { BACKLOG_BATCH, stepBacklogs } from "../../src/webhooks/backlog.ts";
 import { claimDeliveries } from "../../src/webhooks/claim.ts";
-import { endpointIdOf, LAST_WAITING, pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
-import { stepRecovery } from "../../src/webhooks/recover.ts";
-import { resendDelivery } from "../../src/webhooks/resend.ts";
+import {
+  BACKLOG_BATCH,
+  endpointIdOf,
+  LAST_WAITING,
+  pauseEndpoint,
+  resumeEndpoint,
+  stepBacklogs,
+} from "../../src/webhooks/endpoint.ts";
+import { resendDelivery, stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
 import type { TestConnection } from "../events/support/connection.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { deliveryWorld } from "./delivery_world.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { setCallback } from "../../src/platforms/set_callback.ts";
-import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
+import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 import { resumeEndpoint } from "../../src/webhooks/endpoint.ts";
 import { makeConnection } from "../events/support/connection.ts";
 import { deliveryWorld } from "./delivery_world.ts";

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { setCallback } from "../../src/platforms/set_callback.ts";
-import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
-import { claimDeliveries } from "../../src/webhooks/claim.ts";
+import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
+import { claimDeliveries, reapLost } from "../../src/webhooks/claim.ts";
 import { endpointIdOf, pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
-import { reapLost } from "../../src/webhooks/reap.ts";
 import type { TestConnection } from "../events/support/connection.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 

@@ -1,10 +1,9 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Sent } from "../../src/webhooks/attempt_result.ts";
-import { claimDeliveries } from "../../src/webhooks/claim.ts";
+import { claimDeliveries, reapLost } from "../../src/webhooks/claim.ts";
 import { resumeEndpoint } from "../../src/webhooks/endpoint.ts";
-import { reapLost } from "../../src/webhooks/reap.ts";
 import { recordAttempt } from "../../src/webhooks/record_attempt.ts";
+import type { Sent } from "../../src/webhooks/retries_and_suspension.ts";
 import { makeConnection, type TestConnection } from "../events/support/connection.ts";
 import { useDatabase } from "../events/support/database.ts";
 import { append, deniedEvent } from "../events/support/events.ts";

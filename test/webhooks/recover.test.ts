@@ -2,8 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
-import { MOST_DUE, STEP_EXAMINES, stepRecovery } from "../../src/webhooks/recover.ts";
-import { RESEND_ATTEMPTS } from "../../src/webhooks/resend.ts";
+import {
+  MOST_DUE,
+  RESEND_ATTEMPTS,
+  STEP_EXAMINES,
+  stepRecovery,
+} from "../../src/webhooks/resend_and_recover.ts";
 import { virtualClock } from "../events/support/time.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { deliveryWorld } from "./delivery_world.ts";

@@ -1,14 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { claimDeliveries } from "../../src/webhooks/claim.ts";
+import { claimDeliveries, reapLost } from "../../src/webhooks/claim.ts";
 import { endpointIdOf, pauseEndpoint } from "../../src/webhooks/endpoint.ts";
-import { reapLost } from "../../src/webhooks/reap.ts";
 import {
   RESEND_ATTEMPTS,
   type Resendable,
   resendDelivery,
   resendRefusal,
-} from "../../src/webhooks/resend.ts";
+} from "../../src/webhooks/resend_and_recover.ts";
 import type { TestConnection } from "../events/support/connection.ts";
 import { append, createdEvent } from "../events/support/events.ts";
 import { insertDelivery } from "../support/deliveries.ts";

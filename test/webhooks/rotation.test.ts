@@ -6,7 +6,7 @@ import {
   promoteWebhookSecret,
   rotateWebhookSecret,
   SECRET_GRACE_SECONDS,
-} from "../../src/deliveries/webhook_secret.ts";
+} from "../../src/deliveries/webhook_secret_rotation.ts";
 import { removeOld } from "../../src/events/retention.ts";
 import { makeConnection, secretBox, type TestConnection } from "../events/support/connection.ts";
 import { useDatabase } from "../events/support/database.ts";

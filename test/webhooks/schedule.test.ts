@@ -1,7 +1,12 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { Sent } from "../../src/webhooks/attempt_result.ts";
-import { MAX_ATTEMPTS, RETRY_DELAYS, retryAfterSeconds, retryDelay } from "../../src/webhooks/schedule.ts";
+import {
+  MAX_ATTEMPTS,
+  RETRY_DELAYS,
+  retryAfterSeconds,
+  retryDelay,
+  type Sent,
+} from "../../src/webhooks/retries_and_suspension.ts";
 
 const now = new Date("2026-03-01T12:00:00.000Z");
 const answer = (status: number, retryAfter?: string): Sent => ({

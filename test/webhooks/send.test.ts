@@ -3,9 +3,8 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { createServer as createTcpServer, type Server as TcpServer } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../src/webhooks/callbacks/addresses.ts";
-import type { Resolve } from "../../src/webhooks/callbacks/resolve.ts";
-import { createSender } from "../../src/webhooks/send.ts";
+import { createAddressPolicy, type Resolve } from "../../src/webhooks/callback_address.ts";
+import { createSender } from "../../src/webhooks/sign_and_send.ts";
 import { selfSigned } from "../events/support/certificate.ts";
 
 const closing: (() => Promise<void>)[] = [];

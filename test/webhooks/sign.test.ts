@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { expect, test } from "vitest";
 import { createWebhookSecret } from "../../src/events/secrets.ts";
-import { signedHeaders } from "../../src/webhooks/sign.ts";
+import { signedHeaders } from "../../src/webhooks/sign_and_send.ts";
 
 const delivery = { deliveryId: "7d0e1f3c-0000-5000-8000-000000000001", body: '{"event":"x","name":"Zoë"}' };
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { readAccountEvent } from "../../src/events/account_kinds.ts";
 import { shardOf } from "../../src/events/outbox.ts";
 import { endpointIdOf, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
-import { NOTICES_PER_DAY, noticeSuspension } from "../../src/webhooks/suspension_notice.ts";
+import { NOTICES_PER_DAY, noticeSuspension } from "../../src/webhooks/record_attempt.ts";
 import { makeConnection, type TestConnection } from "../events/support/connection.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 

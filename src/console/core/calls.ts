@@ -11,8 +11,9 @@ import type { ChainAnswer } from "../../delegations/certificates/certificate_cha
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { PreviewAnswer } from "../../delegations/requests/preview_route.ts";
 import type { ScopesAnswer } from "../../delegations/scopes_route.ts";
-import type { deliveryAnswer, recoveryAnswer, wholeDeliveryAnswer } from "../../deliveries/answers.ts";
 import type { callbackAnswer } from "../../deliveries/callback_view.ts";
+import type { deliveryAnswer, wholeDeliveryAnswer } from "../../deliveries/delivery_view.ts";
+import type { recoveryAnswer } from "../../deliveries/recovery_routes.ts";
 import type { PartAnswer } from "../../installation/part_route.ts";
 import type { SuspendedAnswer } from "../../installation/suspended_route.ts";
 import type { ActivityAnswer } from "../../organizations/activity.ts";

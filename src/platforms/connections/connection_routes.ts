@@ -2,7 +2,7 @@ import { z } from "zod";
 import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import type { AddressPolicy } from "../../webhooks/callbacks/addresses.ts";
+import type { AddressPolicy } from "../../webhooks/callback_address.ts";
 import { verifierName } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { setCallback } from "../set_callback.ts";

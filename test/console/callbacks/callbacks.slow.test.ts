@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { stepRecovery } from "../../../src/webhooks/recover.ts";
+import { stepRecovery } from "../../../src/webhooks/resend_and_recover.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
-import { stepRecovery } from "../../../src/webhooks/recover.ts";
+import { stepRecovery } from "../../../src/webhooks/resend_and_recover.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { type RealReceiver, realReceiver } from "../callbacks/real_receiver.ts";

@@ -8,7 +8,7 @@ import { freePort } from "../../../src/dev/process/ports.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
-import { FRESH_HEALTH } from "../../../src/webhooks/health.ts";
+import { FRESH_HEALTH } from "../../../src/webhooks/retries_and_suspension.ts";
 import { makeConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";

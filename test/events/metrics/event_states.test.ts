@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { eventStates, readOutbox } from "../../../src/events/metrics/event_states.ts";
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
-import { FRESH_HEALTH } from "../../../src/webhooks/health.ts";
+import { FRESH_HEALTH } from "../../../src/webhooks/retries_and_suspension.ts";
 import { makeConnection } from "../support/connection.ts";
 import { useDatabase } from "../support/database.ts";
 import { append, deniedEvent } from "../support/events.ts";

@@ -1,6 +1,6 @@
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/credits.ts";
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
-import { noticeSuspension } from "../../../src/webhooks/suspension_notice.ts";
+import { noticeSuspension } from "../../../src/webhooks/record_attempt.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
 import type { WholeApi } from "../../http/walk/world.ts";
 import type { HttpAnswer } from "../../support/http.ts";

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { eventKinds } from "../../../src/events/kinds.ts";
 import { createWebhookSecret } from "../../../src/events/secrets.ts";
 import { asyncApiDocument, asyncApiPage } from "../../../src/http/asyncapi/asyncapi.ts";
-import { signedHeaders } from "../../../src/webhooks/sign.ts";
+import { signedHeaders } from "../../../src/webhooks/sign_and_send.ts";
 import { startApi } from "../../support/api.ts";
 import { currentSchemas } from "../../support/schema_files.ts";
 

@@ -9,7 +9,7 @@ import { apiRoutes } from "../../../src/api.ts";
 import { createIsLeader } from "../../../src/clusters/leadership.ts";
 import { acceptBinding } from "../../../src/clusters/namespace_binding.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/database.ts";
-import { createSendingRates } from "../../../src/deliveries/rates.ts";
+import { createSendingRates } from "../../../src/deliveries/sending_limits.ts";
 import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { startServer } from "../../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../../src/http/mailbox_page.ts";
@@ -28,7 +28,7 @@ import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
-import { createAddressPolicy } from "../../../src/webhooks/callbacks/addresses.ts";
+import { createAddressPolicy } from "../../../src/webhooks/callback_address.ts";
 import { OPERATOR_TOKEN } from "../../support/api.ts";
 import { type SteeredClock, steeredClock } from "../../support/clock.ts";
 import { createFakeCluster, type FakeCluster } from "../../support/fake_cluster.ts";

@@ -1,6 +1,6 @@
 import { Dispatcher, fetch } from "undici";
 import { expect, test } from "vitest";
-import { isForeignPort } from "../../../src/webhooks/callbacks/url_form.ts";
+import { isForeignPort } from "../../../src/webhooks/callback_address.ts";
 
 /** Beyond the highest of them. */
 const LAST = 12_000;

@@ -1,6 +1,6 @@
 import { createSocket, type Socket } from "node:dgram";
 import { afterEach, expect, test } from "vitest";
-import { createResolve } from "../../../src/webhooks/callbacks/resolve.ts";
+import { createResolve } from "../../../src/webhooks/callback_address.ts";
 
 let server: Socket | undefined;
 afterEach(() => server?.close());

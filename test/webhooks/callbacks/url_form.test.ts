@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../../src/webhooks/callbacks/addresses.ts";
-import { callbackUrlForm } from "../../../src/webhooks/callbacks/url_form.ts";
+import { callbackUrlForm, createAddressPolicy } from "../../../src/webhooks/callback_address.ts";
 
 const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8", "10.1.0.0/16"] });
 const development = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });

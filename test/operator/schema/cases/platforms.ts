@@ -1,4 +1,4 @@
-import { FOREIGN_PORTS } from "../../../../src/webhooks/callbacks/url_form.ts";
+import { FOREIGN_PORTS } from "../../../../src/webhooks/callback_address.ts";
 import {
   accepts,
   type Changes,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../../src/webhooks/callbacks/addresses.ts";
+import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 
 const forbidden = [
   ["loopback", ["127.0.0.1", "127.255.255.255", "::1"]],

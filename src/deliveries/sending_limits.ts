@@ -1,5 +1,21 @@
 import type { Database } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import type { PlatformRecord } from "../platforms/platform_record.ts";
 import { createStoredRate, takeRate } from "../rates/stored_rate.ts";
+
+/** A connection of an account. */
+export type OwnConnection = { accountId: string; connectionId: string };
+
+/** Throws `no_callback` when a connection has no callback URL. */
+export function requireCallback({ callback_url }: Pick<PlatformRecord, "callback_url">): void {
+  if (callback_url === null) throw new ApiError("no_callback");
+}
+
+/** Throws that, and `callback_inactive` when nothing is sent to it. */
+export function requireActiveCallback(record: Pick<PlatformRecord, "callback_url" | "callback_state">): void {
+  requireCallback(record);
+  if (record.callback_state !== "active") throw new ApiError("callback_inactive");
+}
 
 const MINUTE = 60;
 const DAY = 24 * 60 * 60;

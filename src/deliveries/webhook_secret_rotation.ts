@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { addSeconds } from "../clock.ts";
 import type { Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
@@ -8,18 +9,97 @@ import {
   webhookSecretContext,
 } from "../events/secrets.ts";
 import { MAX_GRACE_SECONDS } from "../input/platform_fields.ts";
+import { idText, isoTime } from "../input/schemas.ts";
 import { type RetireDeps, replaceKey } from "../platforms/api_keys/rotate_key.ts";
 import { lockConnection } from "../platforms/connection_lock.ts";
 import { findConnection } from "../platforms/platform_record.ts";
+import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
+import type { OwnConnection } from "./sending_limits.ts";
 
 /** Longest time for which a replaced webhook secret still signs, in seconds: 7 days. */
-export const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
+const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
 /** The time when none is given, in seconds: 24 hours. */
 export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
 
-/** A connection of an account. */
-export type OwnConnection = { accountId: string; connectionId: string };
+const path = "/v1/service/connections/{connection_id}/rotate-webhook-secret";
+const params = z.object({ connection_id: idText });
+
+/** `POST /v1/service/connections/{connection_id}/rotate-webhook-secret`. */
+export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
+  return route({
+    id: "rotate_webhook_secret",
+    method: "POST",
+    path,
+    summary: "Make a connection's next webhook secret; deliveries carry the signatures of both",
+    access: "session",
+    roles: ["developer"],
+    idempotent: true,
+    showsSecret: true,
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({
+        connection_id: z.string(),
+        webhook_signing_secret: z.string().describe("The next one, shown once"),
+      }),
+      description: "The next secret; promote it when the receiver knows it",
+    },
+    errors: ["not_found"],
+    async handle({ caller, params }) {
+      const own = { accountId: caller.accountId, connectionId: params.connection_id };
+      const secret = await rotateWebhookSecret(deps, own);
+      return { body: { connection_id: params.connection_id, webhook_signing_secret: secret } };
+    },
+  });
+}
+
+const promotion = z
+  .object({
+    grace_seconds: z.number().int().min(0).max(MAX_SECRET_GRACE_SECONDS).default(SECRET_GRACE_SECONDS),
+  })
+  .optional();
+
+/** `POST /v1/service/connections/{connection_id}/rotate-webhook-secret/promote`. */
+export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
+  return route({
+    id: "promote_webhook_secret",
+    method: "POST",
+    path: `${path}/promote`,
+    summary: "Make a connection's next webhook secret its current one",
+    access: "session",
+    roles: ["developer"],
+    idempotent: true,
+    params,
+    body: promotion,
+    answer: {
+      status: 200,
+      schema: z.object({
+        connection_id: z.string(),
+        former_expires_at: isoTime.nullable().describe("Until when the former secret signs besides"),
+        api_key_prefix: z
+          .string()
+          .describe(
+            "A new key's where the operator keeps the platform's Secret, for it is written as a whole",
+          ),
+      }),
+      description: "The next secret is the current one",
+    },
+    errors: ["not_found", "no_secret_rotation"],
+    async handle({ caller, params, body }) {
+      const own = { accountId: caller.accountId, connectionId: params.connection_id };
+      const graceSeconds = body?.grace_seconds ?? SECRET_GRACE_SECONDS;
+      const { formerUntil, keyPrefix } = await promoteWebhookSecret(deps, own, graceSeconds);
+      return {
+        body: {
+          connection_id: params.connection_id,
+          former_expires_at: formerUntil === null ? null : formerUntil.toISOString(),
+          api_key_prefix: keyPrefix,
+        },
+      };
+    },
+  });
+}
 
 /**
  * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the
