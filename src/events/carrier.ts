@@ -2,20 +2,9 @@ import { StartError } from "../config.ts";
 import type { Database } from "../db/database.ts";
 import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
-import type { ConsumeDeps } from "./consume.ts";
+import type { BusDeps } from "./consume.ts";
 import { createLocalBus } from "./local_bus.ts";
-import type { Measurements } from "./metrics/measurements.ts";
 import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
-
-/**
- * What a bus works with. `workerId`: whose shards its process relays, `leaseSeconds`: how long those stay its
- * own when it dies. `measurements` get what only the bus can read.
- */
-export type BusDeps = ConsumeDeps & {
-  workerId: string;
-  leaseSeconds: number;
-  measurements?: Pick<Measurements, "add"> | undefined;
-};
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */
 export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };

@@ -4,6 +4,7 @@ import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 import type { BusEvent, Consumer } from "./bus.ts";
 import type { EventMetrics } from "./metrics/event_metrics.ts";
+import type { Measurements } from "./metrics/measurements.ts";
 
 /** What consuming needs. `measure` is told what became of events. */
 export type ConsumeDeps = {
@@ -11,6 +12,16 @@ export type ConsumeDeps = {
   clock: Clock;
   log: Logger;
   measure?: EventMetrics | undefined;
+};
+
+/**
+ * What a bus works with. `workerId`: whose shards its process relays, `leaseSeconds`: how long those stay its
+ * own when it dies. `measurements` get what only the bus can read.
+ */
+export type BusDeps = ConsumeDeps & {
+  workerId: string;
+  leaseSeconds: number;
+  measurements?: Pick<Measurements, "add"> | undefined;
 };
 
 /** Where a bus brought an event from. */

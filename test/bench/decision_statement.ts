@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
 import { addSeconds } from "../../src/clock.ts";
-import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
+import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { receiptParts } from "../../src/proofs/decide/decision_receipt.ts";
 import { insertRecords, itemFor, type Records } from "../proofs/records.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";

@@ -1,7 +1,8 @@
 import type { Pool, PoolClient } from "pg";
 import { afterAll, afterEach, beforeAll } from "vitest";
 import { type Database, openDatabase, openPool } from "../../src/db/database.ts";
-import { type DecisionItem, type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
+import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 import type { Records } from "./records.ts";

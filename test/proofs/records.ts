@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/database.ts";
-import type { DecisionItem } from "../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { insertAccount, insertApproval } from "../support/account_rows.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Bus, BusEvent } from "../bus.ts";
-import type { BusDeps } from "../carrier.ts";
+import type { BusDeps } from "../consume.ts";
 import type { Reader } from "../published.ts";
 import { createKafkaClient } from "./client.ts";
 import { startDeadLetterLoop } from "./dead_letters.ts";

@@ -1,7 +1,8 @@
 import type { Pool } from "pg";
 import { sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
-import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+import { type DecisionOutcome, decideBatch } from "./decision.ts";
+import type { DecisionItem } from "./decision_item.ts";
 
 /**
  * Decides one item, together with whatever else is being decided at the moment. `onHeld` is called before it

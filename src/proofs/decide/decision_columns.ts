@@ -1,5 +1,5 @@
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
-import type { DecisionItem } from "./decision.ts";
+import type { DecisionItem } from "./decision_item.ts";
 
 /** Columns that are handed over as arrays, one element a row: the type of each, and what it holds. */
 type Columns<Row> = Record<string, readonly [type: string, value: (row: Row, n: number) => unknown]>;

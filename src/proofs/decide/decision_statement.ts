@@ -1,5 +1,5 @@
-import type { DecisionItem } from "./decision.ts";
 import { ITEMS, LINKS, PRICE } from "./decision_columns.ts";
+import type { DecisionItem } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit.ts";
 
 /** Fresh where no item has an operation. */

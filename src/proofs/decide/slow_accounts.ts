@@ -2,7 +2,8 @@ import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
 import type { Decide } from "./batch.ts";
-import { type DecisionItem, type DecisionOutcome, decideBatch } from "./decision.ts";
+import { type DecisionOutcome, decideBatch } from "./decision.ts";
+import type { DecisionItem } from "./decision_item.ts";
 
 /** Milliseconds that a batch waits for a row somebody else holds, before it is taken apart. */
 export const QUICK_LOCK_MS = 50;

@@ -2,13 +2,8 @@ import { hash, randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { decodeBase64, encodeBase64 } from "../encoding/base64.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import {
-  ALGORITHMS,
-  type AlgorithmName,
-  type Implementation,
-  type SigningKey,
-  type VerifyingKey,
-} from "./algorithms.ts";
+import { ALGORITHMS, type AlgorithmName } from "./algorithms.ts";
+import type { Implementation, SigningKey, VerifyingKey } from "./implementation.ts";
 
 /** Public key in wire form: canonical base64 of 32 and of 1952 bytes (wire format §2). */
 export type HybridPublicKey = {

@@ -7,8 +7,8 @@ import {
   verify,
 } from "node:crypto";
 import { promisify } from "node:util";
-import type { Implementation, SigningKey, VerifyingKey } from "./algorithms.ts";
 import { isStrictPoint } from "./ed25519_points.ts";
+import type { Implementation, SigningKey, VerifyingKey } from "./implementation.ts";
 
 type NativeName = "ed25519" | "ml-dsa-65";
 

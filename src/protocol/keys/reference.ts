@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { ed25519 as curve } from "@noble/curves/ed25519.js";
 import { sha512 } from "@noble/hashes/sha2.js";
 import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
-import type { Implementation } from "./algorithms.ts";
 import { isStrictPoint } from "./ed25519_points.ts";
+import type { Implementation } from "./implementation.ts";
 
 /**
  * Strict Ed25519 in JavaScript: RFC 8032 with the equation without cofactor, by comparing the encoding of s·B

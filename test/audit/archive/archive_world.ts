@@ -8,7 +8,7 @@ import { MANIFEST, type Manifest, manifestText } from "../../../src/audit/archiv
 import { createHistoryCommands, type HistoryCommands } from "../../../src/audit/archive/history_command.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import { newIdAt } from "../../../src/ids.ts";
-import type { DecisionItem } from "../../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { receiptParts } from "../../../src/proofs/decide/decision_receipt.ts";
 import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
 import { type DecisionWorld, decisionWorld } from "../../proofs/decision_world.ts";

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { DecisionItem, DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { contextOf, type Operation } from "../../../src/proofs/operation.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";

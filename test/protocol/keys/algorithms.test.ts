@@ -1,12 +1,9 @@
 import { ed25519 } from "@noble/curves/ed25519.js";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  ALGORITHMS,
-  type AlgorithmName,
-  type Implementation,
-} from "../../../src/protocol/keys/algorithms.ts";
+import { ALGORITHMS, type AlgorithmName } from "../../../src/protocol/keys/algorithms.ts";
 import { isStrictPoint, SMALL_ORDER_POINTS } from "../../../src/protocol/keys/ed25519_points.ts";
+import type { Implementation } from "../../../src/protocol/keys/implementation.ts";
 import type { SignatureCase } from "../../vectors/signature_case.ts";
 import ed25519Cases from "../../vectors/signatures/ed25519.json" with { type: "json" };
 import mlDsa65Cases from "../../vectors/signatures/ml_dsa_65.json" with { type: "json" };
