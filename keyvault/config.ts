@@ -4,8 +4,6 @@ import { z } from "zod";
 import { invalidScopes } from "../src/protocol/documents/scopes.ts";
 import { UserError } from "./errors.ts";
 import type { Rate } from "./rates.ts";
-import type { DelegationPolicy } from "./sign/delegation.ts";
-import type { SigningRates } from "./sign/statement.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
 /**
@@ -78,6 +76,17 @@ const schema = z.object({
 
 /** Concurrent connections, and handshakes a second from one address; 0 sets no bound. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
+
+/** Bounds that the vault's operator sets, out of every caller's reach. */
+export type DelegationPolicy = {
+  /** Scopes that may be delegated at all; undefined sets no bound. */
+  ceiling: readonly string[] | undefined;
+  /** Whether anything may be delegated to a key that is not in this vault. */
+  externalSubjects: boolean;
+};
+
+/** Signatures a second that one key, and all keys of one tenant, may make. */
+export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /**
  * Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by

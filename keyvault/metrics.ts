@@ -1,7 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type ErrorCode, VaultError } from "./errors.ts";
-import type { Readiness } from "./readiness.ts";
+import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
 
 /**

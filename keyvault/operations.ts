@@ -1,53 +1,92 @@
+import { type HeadKeeping, keepHeads } from "./audit/head_file.ts";
 import { createAuditListing } from "./audit/list.ts";
-import { createBackups } from "./backup/create.ts";
-import type { Clock } from "./clock.ts";
-import type { Config } from "./config.ts";
-import type { Operations } from "./http/calls/calls.ts";
+import { createBackups, measureLastBackup } from "./backup/create.ts";
+import type { Operations } from "./http/calls.ts";
 import { createKekRetirement, type Retirement } from "./kek/retire.ts";
-import { createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
-import { createKekRotation } from "./kek/rotate.ts";
-import { limitKeyCreation } from "./keys/creation/creation_rate.ts";
-import { createKeyDisabling } from "./keys/disable.ts";
-import { createKeyReading } from "./keys/get.ts";
-import { createKeyListing } from "./keys/list.ts";
-import { createCeilingShrinking } from "./keys/shrink_ceiling.ts";
+import { createKekRotation, createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
+import { createCeilingShrinking, createKeyDisabling } from "./keys/change.ts";
+import { limitKeyCreation } from "./keys/creation_rate.ts";
+import { createKeyListing, createKeyReading } from "./keys/view.ts";
 import { createAdoption } from "./lifecycle/adopt_states.ts";
-import { createKeyDestruction, createKeyDestructionCancelling } from "./lifecycle/destroy_key.ts";
 import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
-import { createKeyEnabling } from "./lifecycle/enable_key.ts";
-import { createErasing } from "./lifecycle/erase_due.ts";
-import { keepErasing } from "./lifecycle/keep_erasing.ts";
-import type { Logger } from "./log.ts";
+import {
+  createKeyDestruction,
+  createKeyDestructionCancelling,
+  createKeyEnabling,
+} from "./lifecycle/enable_destroy_key.ts";
+import { createErasing, keepErasing } from "./lifecycle/erase_due.ts";
 import type { Metrics } from "./metrics.ts";
 import { createRates } from "./rates.ts";
 import { createChallengeSigning } from "./sign/challenge.ts";
 import { createDelegationSigning } from "./sign/delegation.ts";
 import { createListSigning } from "./sign/revocation_list.ts";
 import type { AcceptsCertificate } from "./tls/trust.ts";
-import type { Vault } from "./vault.ts";
+import { openVault, type Vault, type VaultParts } from "./vault.ts";
+
+/** A vault that was opened, and everything it can be asked. */
+type Opened = {
+  vault: Vault;
+  operations: Operations;
+  rewrapping: Pick<Rewrapping, "progress">;
+  retirement: Pick<Retirement, "progress">;
+};
+
+/**
+ * Opens the vault once its token is open for the first time; a token that is sealed later and opened again
+ * finds it as it was.
+ */
+export type Opening = {
+  /**
+   * Opens the vault unless it was opened before. Rejects with a `UserError` when its parts do not belong
+   * together.
+   */
+  open(): Promise<Opened>;
+  /** What was opened, whether its token is sealed by now or not. */
+  opened(): Opened | undefined;
+  /** Lets go of everything but the token. */
+  stop(): Promise<void>;
+};
+
+/** What a vault is opened and run with. `accepts` judges admins' certificates. */
+type Parts = VaultParts & { accepts: AcceptsCertificate; metrics: Metrics };
+
+/** Opening of a vault of these parts. */
+export function createOpening(parts: Parts): Opening {
+  const { config, clock, log, token, metrics } = parts;
+  let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
+
+  return {
+    async open() {
+      if (current !== undefined) return current;
+      const vault = await openVault(parts, "require");
+      void measureLastBackup(vault.database, metrics, log);
+      const working = openOperations(vault, parts);
+      const { auditHeadsFile: file, auditHeadsLogSeconds } = config;
+      const logEveryMs = auditHeadsLogSeconds * 1_000;
+      const heads = keepHeads({ journal: vault.journal, token, clock, log, file, logEveryMs });
+      const { operations, rewrapping, retirement } = working;
+      current = { vault, operations, rewrapping, retirement, working, heads };
+      return current;
+    },
+    opened: () => current,
+    async stop() {
+      await current?.working.stop();
+      await current?.heads.stop();
+      await current?.vault.close();
+    },
+  };
+}
 
 /** Everything an open vault can be asked, and what it does by itself until it is stopped. */
-export type OpenOperations = {
+type OpenOperations = {
   operations: Operations;
   rewrapping: Rewrapping;
   retirement: Pick<Retirement, "progress">;
   stop(): Promise<void>;
 };
 
-/** What the operations need besides the vault. `accepts` judges admins' certificates. */
-export type OperationsParts = {
-  clock: Clock;
-  config: Config;
-  log: Logger;
-  accepts: AcceptsCertificate;
-  metrics: Metrics;
-};
-
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
-export function openOperations(
-  vault: Vault,
-  { clock, config, log, accepts, metrics }: OperationsParts,
-): OpenOperations {
+function openOperations(vault: Vault, { clock, config, log, accepts, metrics }: Parts): OpenOperations {
   const {
     token,
     database,

@@ -1,17 +1,15 @@
 import { Command } from "commander";
-import { adoptCommand } from "./commands/adopt.ts";
-import { auditCommand } from "./commands/audit/audit.ts";
-import { backupCommand } from "./commands/backup/backup.ts";
+import { auditCommand } from "./commands/audit.ts";
+import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
 import { describeError } from "./commands/describe_error.ts";
-import { initCommand } from "./commands/init.ts";
+import { initCommand, migrateCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
 import { keysCommand } from "./commands/keys.ts";
-import { migrateCommand } from "./commands/migrate.ts";
 import { sealCommand, unsealCommand } from "./commands/seal.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
-import { tenantsCommand } from "./commands/tenants.ts";
+import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
 import { ConfigError } from "./config.ts";
 
 /** As sysexits.h has it: something is wrong with the configuration. */

@@ -1,22 +1,20 @@
 import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts";
 import { LedgerMismatch } from "./audit/ledger.ts";
-import { createRegister, type Register } from "./audit/register/register.ts";
-import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/register/snapshots.ts";
+import { createRegister, type Register } from "./audit/register.ts";
 import { createRowCodes, type RowCodes } from "./audit/row_codes.ts";
+import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/snapshots.ts";
 import type { Clock } from "./clock.ts";
-import type { Config } from "./config.ts";
-import { available } from "./db/available.ts";
-import { type Database, openDatabase } from "./db/database.ts";
+import type { Config, SigningRates } from "./config.ts";
+import { available, type Database, openDatabase } from "./db/database.ts";
 import { UserError, VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
-import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/creation/create.ts";
+import { VAULT_TENANT } from "./keys/change.ts";
+import { type CreateKey, type CreateKeyParts, createKeyCreation } from "./keys/create.ts";
 import { type Custody, createCustody, type KeptKey } from "./keys/custody.ts";
 import { createDataKeys, type DataKeys } from "./keys/data_keys.ts";
-import { VAULT_TENANT } from "./keys/disable.ts";
 import { createKeyStore, type JoinedKeyRow, type Key, type KeyStore, keyOf, readKey } from "./keys/store.ts";
 import type { Logger } from "./log.ts";
 import { createRates, type Rates } from "./rates.ts";
-import type { SigningRates } from "./sign/statement.ts";
 import type { Token } from "./token/client.ts";
 
 /** The name under which the vault makes its own key, once. */

@@ -5,7 +5,7 @@ import { dialectViolations } from "./support/dialect.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Landed migrations are never edited. */
-const IS_MIGRATION = /\/migrations\/\d/;
+const IS_MIGRATION = /\/migrations(\/\d|\.ts$)/;
 
 test("all sources and tests are written in one dialect", () => {
   const paths = globSync(["src/**/*.ts", "keyvault/**/*.ts", "test/**/*.ts"], { cwd: ROOT }).filter(

@@ -1,15 +1,21 @@
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import type { AuditRow } from "../db/rows.ts";
-import { VaultError } from "../errors.ts";
+import { type Refusal, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
-import { appendRecords } from "./append.ts";
-import { catchUp } from "./catch_up.ts";
-import { createHeadNoting } from "./head_noting.ts";
-import { closeLedger, type Head, type Ledger, LedgerMismatch, openLedger } from "./ledger.ts";
+import {
+  appendRecords,
+  closeLedger,
+  createHeadNoting,
+  type Head,
+  type Ledger,
+  LedgerMismatch,
+  openLedger,
+} from "./ledger.ts";
 import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
-import type { Register } from "./register/register.ts";
+import type { Register } from "./register.ts";
+import { catchUp } from "./verify.ts";
 
 const MAX_BATCH = 128;
 
@@ -241,4 +247,17 @@ export async function openJournal({
     },
   };
   return journal;
+}
+
+/**
+ * Writes a refusal down before it is answered, so that no attempt goes unseen. Rejects as {@link
+ * Journal.record} does.
+ */
+export async function recordRefusal(
+  journal: Pick<Journal, "record">,
+  entry: Omit<AuditEntry, "outcome">,
+  refusal: Refusal,
+): Promise<Refusal> {
+  await journal.record({ ...entry, outcome: refusal.refused });
+  return refusal;
 }

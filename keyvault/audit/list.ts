@@ -1,5 +1,4 @@
-import { available } from "../db/available.ts";
-import type { Database } from "../db/database.ts";
+import { available, type Database } from "../db/database.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Journal } from "./journal.ts";
 

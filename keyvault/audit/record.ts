@@ -2,7 +2,12 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
-import type { RemoteRole } from "../tls/roles.ts";
+
+/** Roles that a client's certificate can give; `backup` takes backups and does nothing else. */
+export const REMOTE_ROLES = ["api", "admin", "auditor", "backup"] as const;
+
+/** One of them. */
+export type RemoteRole = (typeof REMOTE_ROLES)[number];
 
 /**
  * Who made a call, as the client certificate says. `local` is the command line on the vault's own machine.
@@ -45,7 +50,7 @@ export type StatementKind =
  * the world means that the answer was lost; `failed` follows a `granted` one whose signature could not be
  * made, or says that what was to be changed had been altered; the others are the refusal's code.
  */
-export type Outcome = "granted" | "failed" | RefusalCode;
+type Outcome = "granted" | "failed" | RefusalCode;
 
 /**
  * One record as the operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the

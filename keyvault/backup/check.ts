@@ -2,9 +2,17 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { migrationNames } from "../db/migrate.ts";
 import { UserError } from "../errors.ts";
-import { type Manifest, SIGNED_VERSION, UNSIGNED_VERSION } from "./contents.ts";
-import { type BackupSource, notWhole, openLines, parseLine, readLine } from "./lines.ts";
-import { signerOf } from "./statement.ts";
+import {
+  type BackupSource,
+  type Manifest,
+  notWhole,
+  openLines,
+  parseLine,
+  readLine,
+  SIGNED_VERSION,
+  signerOf,
+  UNSIGNED_VERSION,
+} from "./format.ts";
 
 /** First line of a backup that a later version made: of it no more is known. */
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });

@@ -5,13 +5,21 @@ import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { Config } from "../config.ts";
-import { createClient } from "../db/database.ts";
+import { createClient, type Database } from "../db/database.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Custody, KeptKey } from "../keys/custody.ts";
+import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { backupLines, type Manifest, readTokenFiles, SIGNED_VERSION } from "./contents.ts";
 import { encryptStream } from "./encrypted_stream.ts";
-import { backupSignBytes, type SignatureLine, signLines } from "./statement.ts";
+import {
+  backupLines,
+  backupSignBytes,
+  type Manifest,
+  readTokenFiles,
+  SIGNED_VERSION,
+  type SignatureLine,
+  signLines,
+} from "./format.ts";
 
 /** A backup as it goes out, encrypted, or a refusal when there is no recovery key. */
 export type CreateBackup = (caller: Caller) => Promise<Readable | Refusal>;
@@ -105,4 +113,35 @@ export function createBackups(parts: BackupParts): CreateBackup {
       return { value: made, entry: { ...about, outcome: isRefusal(made) ? made.refused : "granted" } };
     });
   };
+}
+
+/** A backup that is older than so many records is not looked for. */
+const RECORDS = 1_000_000;
+
+/**
+ * Has the metric say when the last backup was signed, as far as the audit's rows tell, unless a newer one was
+ * made meanwhile. Never rejects: what cannot be read is logged, and the metric says that no backup is known.
+ */
+export async function measureLastBackup(
+  database: Database,
+  { lastBackup }: Pick<Metrics, "lastBackup">,
+  log: Logger,
+): Promise<void> {
+  try {
+    const { rows } = await database.raw<{ rows: { recorded_at: Date }[] }>(
+      `select recorded_at from audit as signed
+       where statement = 'backup' and outcome = 'granted' and detail->>'step' = 'signed'
+         and seq > (select max(seq) from audit) - ${RECORDS}
+         and not exists (
+           select from audit as failed
+           where failed.seq > signed.seq and failed.statement = 'backup'
+             and failed.outcome = 'failed' and failed.digest = signed.digest)
+       order by seq desc limit 1`,
+    );
+    const known = (await lastBackup.get()).values[0]?.value ?? 0;
+    const [row] = rows;
+    if (row !== undefined) lastBackup.set(Math.max(known, unixSeconds(row.recorded_at)));
+  } catch (error) {
+    log.warn({ event: "last_backup_unknown", reason: error instanceof Error ? error.message : "unknown" });
+  }
 }

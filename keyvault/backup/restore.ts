@@ -4,14 +4,28 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Knex } from "knex";
 import type { Config } from "../config.ts";
-import { appliedMigrations, dropSchema, migrateTo, migrationNames, withSchemaLock } from "../db/migrate.ts";
-import { grantPrivileges } from "../db/privileges.ts";
+import {
+  appliedMigrations,
+  dropSchema,
+  grantPrivileges,
+  migrateTo,
+  migrationNames,
+  withSchemaLock,
+} from "../db/migrate.ts";
 import { UserError } from "../errors.ts";
 import { makeFolderDurably, makePrivateFolder } from "../files.ts";
 import type { Logger } from "../log.ts";
 import { type Checked, checkBackup, type Origin, requireKnownTables } from "./check.ts";
-import { BACKUP_TABLES, type EndLine, type Manifest, type RowsLine } from "./contents.ts";
-import { type BackupSource, notWhole, openLines, readLine } from "./lines.ts";
+import {
+  BACKUP_TABLES,
+  type BackupSource,
+  type EndLine,
+  type Manifest,
+  notWhole,
+  openLines,
+  type RowsLine,
+  readLine,
+} from "./format.ts";
 
 /** SQLSTATEs of a value that does not fit its column or breaks a constraint. */
 const UNFIT = /^2[23][0-9A-Z]{3}$/;

@@ -4,8 +4,8 @@ import { loadConfig } from "../config.ts";
 import { EXPOSED_REMEDY, exposedFolders } from "../hardening.ts";
 import type { InitStep } from "../init.ts";
 import { createLog } from "../log.ts";
-import { settingsHelp } from "./display/settings.ts";
-import { columnsOf, foldLines } from "./display/wrap.ts";
+import { columnsOf, foldLines } from "./display.ts";
+import { settingsHelp } from "./serve.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
 
@@ -50,4 +50,22 @@ function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {
   return step === "token"
     ? "the PIN file is elsewhere, so not tried; serve starts sealed"
     : `ca.key is elsewhere, so not made: ${absent.join(", ")}`;
+}
+
+/** `keyvault migrate` */
+export function migrateCommand(): Command {
+  return new Command("migrate")
+    .summary("bring the tables up to date")
+    .description(
+      "Bring the vault's tables to this version, as the role that owns them (KEYVAULT_MIGRATION_DATABASE_URL), and give the role that runs (KEYVAULT_DATABASE_URL) its rights. `init` does so too; `serve` only where the two are one role.",
+    )
+    .option("--json", "print JSON")
+    .action(async ({ json }: { json?: true }) => {
+      const { migrate } = await import("../db/migrate.ts");
+      const applied = await migrate(loadConfig(), createLog("error"));
+      if (json) return void process.stdout.write(`${JSON.stringify({ applied })}\n`);
+      process.stdout.write(
+        applied.length === 0 ? "The tables are up to date.\n" : `Applied ${applied.join(", ")}.\n`,
+      );
+    });
 }

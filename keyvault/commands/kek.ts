@@ -3,8 +3,8 @@ import { Command, InvalidArgumentError } from "commander";
 import { UserError } from "../errors.ts";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { Status } from "../status.ts";
-import { createProgressBar } from "./display/progress_bar.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { createProgressBar } from "./display.ts";
 
 const POLL_MS = 200;
 /** Proving a million data keys takes some minutes. */

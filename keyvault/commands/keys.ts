@@ -1,12 +1,10 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { Wish } from "../db/rows.ts";
-import type { KeyPage, ListedKey } from "../keys/list.ts";
-import type { KeyView } from "../keys/view.ts";
-import type { KeyAnswer } from "../lifecycle/answers.ts";
-import { parseDestructionDays } from "./destruction_days.ts";
-import { type Column, drawTable } from "./display/table.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
-import { parseTenant } from "./tenants.ts";
+import type { KeyPage, KeyView, ListedKey } from "../keys/view.ts";
+import type { KeyAnswer } from "../lifecycle/approval.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { type Column, drawTable } from "./display.ts";
+import { parseDestructionDays, parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
 const DAMAGED_EXIT_CODE = 2;

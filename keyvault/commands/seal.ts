@@ -2,8 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
 import { encryptPin } from "../token/pin_box.ts";
-import { readPin } from "./read_pin.ts";
-import { ask, CallError, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
+import { ask, CallError, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { readPin } from "./read_input.ts";
 
 const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
 

@@ -2,8 +2,8 @@ import { Command } from "commander";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { SealState } from "../lifecycle/sealing.ts";
 import type { Status } from "../status.ts";
-import { columnsOf, foldLines } from "./display/wrap.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { columnsOf, foldLines } from "./display.ts";
 
 /** `keyvault status` */
 export function statusCommand(): Command {

@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from "commander";
-import type { TenantAnswer } from "../lifecycle/answers.ts";
-import { parseDestructionDays } from "./destruction_days.ts";
-import { ask, type RemoteOptions, withRemoteOptions } from "./remote/call.ts";
+import type { AdoptionAnswer } from "../lifecycle/adopt_states.ts";
+import type { TenantAnswer } from "../lifecycle/approval.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
 
@@ -28,15 +28,49 @@ export function tenantsCommand(): Command {
   return new Command("tenants").summary("destroy a tenant with all its keys").addCommand(destroy);
 }
 
+function describeAnswer({ tenant, state, pending, destroy_at }: TenantAnswer): string {
+  if (pending !== null) {
+    return `Tenant ${tenant} is still ${state}: another admin must run the same command within 24 hours.\n`;
+  }
+  return `Tenant ${tenant} is ${state}${destroy_at === null ? "" : `; its data key is erased ${destroy_at}`}.\n`;
+}
+
+const ABOUT_ADOPT = `Give codes to the keys and tenants that a version without codes left, by two admins: the first one's wish waits 24 hours for another admin to run the same command with a certificate of another name. Until then they are shown as DAMAGED and sign nothing.
+
+Nothing proves that such a row is as the vault left it: look at them ("keyvault keys list", "keyvault keys show") and compare the ceilings and states with what you know before you run this. Both admins are shown the same fingerprint of the rows; a row that is altered in between makes another wish of the second.`;
+
+/** `keyvault adopt` */
+export function adoptCommand(): Command {
+  const command = new Command("adopt")
+    .summary("take over the rows of a version without codes (two admins)")
+    .description(ABOUT_ADOPT);
+  return withRemoteOptions(command).action(async (options: RemoteOptions) => {
+    const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionAnswer;
+    process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeAdoption(outcome));
+  });
+}
+
+const TIMEOUT_MS = 300_000;
+
+function describeAdoption({ adopted, keys, tenants, rows }: AdoptionAnswer): string {
+  const what = `${keys} keys and ${tenants} tenants`;
+  const fingerprint = `fingerprint    ${rows}\n`;
+  return adopted
+    ? `Adopted ${what}.\n${fingerprint}`
+    : `${what} wait: another admin must run the same command within 24 hours.\n${fingerprint}`;
+}
+
 /** A tenant's name from the command line. Throws commander's error for what cannot be one. */
 export function parseTenant(text: string): string {
   if (!TENANT.test(text)) throw new InvalidArgumentError("Give 1 to 128 letters, digits and ._:@-");
   return text;
 }
 
-function describeAnswer({ tenant, state, pending, destroy_at }: TenantAnswer): string {
-  if (pending !== null) {
-    return `Tenant ${tenant} is still ${state}: another admin must run the same command within 24 hours.\n`;
-  }
-  return `Tenant ${tenant} is ${state}${destroy_at === null ? "" : `; its data key is erased ${destroy_at}`}.\n`;
+/**
+ * Days that a destruction waits, from the command line: 7 to 30. Throws commander's error for anything else.
+ */
+export function parseDestructionDays(text: string): number {
+  const days = Number(text);
+  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("Give 7 to 30 days.");
+  return days;
 }

@@ -1,5 +1,6 @@
 import knex, { type Knex } from "knex";
 import pg from "pg";
+import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
 /** Ordinary queries, typed by `rows.ts`. */
@@ -86,4 +87,13 @@ export function createClient(url: string): pg.Client {
     keepAlive: true,
     types,
   });
+}
+
+/** Runs a read; any failure of the database becomes `VaultError unavailable`. */
+export async function available<T>(read: () => PromiseLike<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    throw new VaultError("unavailable", undefined, { cause: error });
+  }
 }

@@ -3,29 +3,7 @@ import type { Config } from "../config.ts";
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { blaming, createClient, type Database, openDatabase } from "./database.ts";
-import { keys } from "./migrations/0001_keys.ts";
-import { audit } from "./migrations/0002_audit.ts";
-import { lifecycle } from "./migrations/0003_lifecycle.ts";
-import { sequences } from "./migrations/0004_sequences.ts";
-import { residents } from "./migrations/0005_residents.ts";
-import { roots } from "./migrations/0006_roots.ts";
-import { residentRecords } from "./migrations/0007_resident_records.ts";
-import { auditRegister } from "./migrations/0008_audit_register.ts";
-import { listedCertificates } from "./migrations/0009_listed_certificates.ts";
-import { findRunningRole, grantPrivileges } from "./privileges.ts";
-
-/** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
-const migrations = [
-  keys,
-  audit,
-  lifecycle,
-  sequences,
-  residents,
-  roots,
-  residentRecords,
-  auditRegister,
-  listedCertificates,
-];
+import { type Migration, migrations } from "./migrations.ts";
 
 /** Names of all migrations that this code knows, in their order. */
 export function migrationNames(): string[] {
@@ -55,9 +33,6 @@ export function migrationAhead(applied: readonly string[]): string | undefined {
   }
   return unknown[0];
 }
-
-/** One step of the schema: a numbered name and the SQL that makes it. */
-export type Migration = { name: string; sql: string };
 
 /**
  * The two ways into the vault's database: as the role that runs, and as the one that owns the tables. They
@@ -159,7 +134,7 @@ const MIGRATION_TIMEOUT_MS = 3_600_000;
 const settings: Knex.MigratorConfig = {
   tableName: "schema_migrations",
   migrationSource: {
-    getMigrations: async () => migrations,
+    getMigrations: async () => [...migrations],
     getMigrationName: (migration: Migration) => migration.name,
     getMigration: async (migration: Migration) => ({
       up: (transaction) => transaction.raw(migration.sql),
@@ -169,3 +144,63 @@ const settings: Knex.MigratorConfig = {
     }),
   },
 };
+
+/**
+ * What the role that runs may do with each table, and no more: of the audit's records it alters and removes
+ * none.
+ */
+const PRIVILEGES: Readonly<Record<string, string>> = {
+  audit: "select, insert",
+  tenants: "select, insert, update",
+  keys: "select, insert, update",
+  audit_register: "select, insert, update",
+  listed_certificates: "select, insert, update, delete",
+  schema_migrations: "select",
+};
+
+type Place = { role: string; database: string; server: string };
+
+const WHERE =
+  "select current_user as role, current_database() as database, pg_postmaster_start_time()::text as server";
+
+/**
+ * The name of the role that runs, undefined when it is the owner.
+ *
+ * Throws `UserError` when the two reach different databases
+ */
+export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
+  const own = await place(owner);
+  const other = await place(running);
+  if (own.database !== other.database || own.server !== other.server) {
+    throw new UserError(
+      "KEYVAULT_DATABASE_URL and KEYVAULT_MIGRATION_DATABASE_URL name different databases: they must be two roles of the same database",
+    );
+  }
+  return own.role === other.role ? undefined : other.role;
+}
+
+/**
+ * Gives the role that runs its rights on the owner's tables, and takes every other one there away, from
+ * everybody's too; with `add` it takes none away.
+ */
+export async function grantPrivileges(
+  owner: Database | Knex.Transaction,
+  running: string,
+  how: "set" | "add" = "set",
+): Promise<void> {
+  await owner.transaction(async (transaction) => {
+    const { rows } = await transaction.raw<{ rows: [{ schema: string }] }>(
+      "select current_schema() as schema",
+    );
+    await transaction.raw("grant usage on schema ?? to ??", [rows[0].schema, running]);
+    for (const [table, rights] of Object.entries(PRIVILEGES)) {
+      if (how === "set") await transaction.raw("revoke all on ?? from public, ??", [table, running]);
+      await transaction.raw(`grant ${rights} on ?? to ??`, [table, running]);
+    }
+  });
+}
+
+async function place(database: Database): Promise<Place> {
+  const { rows } = await database.raw<{ rows: [Place] }>(WHERE);
+  return rows[0];
+}

@@ -1,20 +1,26 @@
 import type { IncomingMessage, RequestListener } from "node:http";
 import type { TLSSocket } from "node:tls";
-import type { Journal } from "../audit/journal.ts";
-import { recordRefusal } from "../audit/refusals.ts";
+import { type Journal, recordRefusal } from "../audit/journal.ts";
 import type { Clock } from "../clock.ts";
 import { type ErrorCode, errorCodes, isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Readiness } from "../readiness.ts";
-import type { ReadStatus } from "../status.ts";
+import type { Readiness, ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
+import { createSealCalls } from "./admin_calls.ts";
 import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
-import { type Call, createCalls, isKeyId, type Operations } from "./calls/calls.ts";
-import { createSealCalls } from "./calls/seal_calls.ts";
+import { createCalls, isKeyId, type Operations } from "./calls.ts";
 import { errorReply, type Reply, sendReply } from "./reply.ts";
-import { type CallContext, contextOf, createRoutes, type FindRoute, pathOf, type Route } from "./routes.ts";
+import {
+  type Call,
+  type CallContext,
+  contextOf,
+  createRoutes,
+  type FindRoute,
+  pathOf,
+  type Route,
+} from "./routes.ts";
 
 /** What the application needs besides the operations. */
 export type AppParts = {

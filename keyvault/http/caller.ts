@@ -1,8 +1,7 @@
 import "reflect-metadata";
 import type { TLSSocket } from "node:tls";
 import * as x509 from "@peculiar/x509";
-import type { Caller } from "../audit/record.ts";
-import { REMOTE_ROLES, type RemoteRole } from "../tls/roles.ts";
+import { type Caller, REMOTE_ROLES, type RemoteRole } from "../audit/record.ts";
 import type { Trust } from "../tls/trust.ts";
 
 /** Who is at the other end, and from when to when its certificate says so. */

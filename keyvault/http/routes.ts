@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import { type ParsedUrlQuery, parse } from "node:querystring";
-import type { Call } from "./calls/calls.ts";
+import type { Caller, Role } from "../audit/record.ts";
+import type { Refusal } from "../errors.ts";
 
 /** A request as the calls read it. */
 export type CallContext = {
@@ -12,6 +13,17 @@ export type CallContext = {
   get(header: string): string;
   /** Throws `VaultError forbidden` when the caller's certificate is not accepted any more. */
   requireCaller(): void;
+};
+
+/** One call as its handler sees it: who calls, the key in the path, the request. */
+export type Invocation = { caller: Caller; keyId: string; context: CallContext };
+
+/** One call: who may make it, and what it does. A handler answers with a body or a refusal. */
+export type Call = {
+  method: "GET" | "POST";
+  path: string;
+  roles: readonly Role[];
+  handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
 /** A call that a path names, with the values of the path's parameters. */

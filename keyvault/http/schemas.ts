@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { invalidScopes } from "../../src/protocol/documents/scopes.ts";
-import { VAULT_TENANT } from "../keys/disable.ts";
+import { MAX_CERTS_PER_REVOCATION_LIST } from "../../src/protocol/statements/revocation_list.ts";
+import { VAULT_TENANT } from "../keys/change.ts";
 import type { DelegationRequest } from "../sign/delegation.ts";
 
 const ONE_LINE = /^\P{Cc}+$/u;
@@ -105,6 +106,24 @@ export const challengeBody = z.strictObject({
   session_context: z.string().max(64).exactOptional(),
   stream: z.strictObject({ stream_id: z.string().max(64), stream_seq: z.int().min(1) }).exactOptional(),
 });
+
+/** Body of `POST /v1/keys/{id}/sign/revocation-list`. */
+export const revocationListBody = z
+  .strictObject({
+    tenant,
+    updated_at: seconds,
+    revoked_certs: identifierList(MAX_CERTS_PER_REVOCATION_LIST),
+    expires_at: z.custom<number[]>(isListOfSeconds, "must be a list of Unix seconds"),
+  })
+  .refine(({ revoked_certs, expires_at }) => revoked_certs.length === expires_at.length, {
+    path: ["expires_at"],
+    error: "must be as long as revoked_certs",
+  });
+
+/** Checked in one pass, because a list may have tens of thousands while other calls wait. */
+function isListOfSeconds(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
+}
 
 /** Query of `GET /v1/keys/{id}`. */
 export const keyQuery = z.strictObject({ tenant: tenant.exactOptional() });

@@ -13,7 +13,7 @@ import type { ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import type { Readiness } from "../readiness.ts";
+import type { Readiness } from "../status.ts";
 import type { TlsMaterial } from "../tls/material.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createRefusedLog, limitConnections, limitHandshakeRate } from "./handshakes.ts";
@@ -44,6 +44,8 @@ export type Address = { host: string; port: number };
 
 /**
  * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
+ * The vault stays on plain `node:http`: a framework would put more code of others beside the keys, and the
+ * vault has one body form, one error form and no middleware that it could share.
  * Sessions are not resumed, so each is checked again. Exchanged TLS files hold for new connections; those
  * that are open stay, and the application judges them again.
  */

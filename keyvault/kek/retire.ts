@@ -1,13 +1,21 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
-import type { Register } from "../audit/register/register.ts";
+import type { Register } from "../audit/register.ts";
 import type { Database } from "../db/database.ts";
 import { type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";
 import type { Token } from "../token/client.ts";
-import { createRetirementProof, type RetirementProof, type Unproven } from "./proof.ts";
-import { countStored, countUnder, type ReadDataKeys, readBeside, readInTurn } from "./stored.ts";
+import {
+  countStored,
+  countUnder,
+  createRetirementProof,
+  type ReadDataKeys,
+  type RetirementProof,
+  readBeside,
+  readInTurn,
+  type Unproven,
+} from "./proof.ts";
 
 /**
  * Destroys an older version of the key-encryption key in the token permanently: whatever was wrapped under

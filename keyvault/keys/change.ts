@@ -1,7 +1,9 @@
 import type pg from "pg";
+import { beyondCeiling, coversScopes } from "../../src/protocol/documents/scopes.ts";
 import type { Change, Journal } from "../audit/journal.ts";
-import type { AuditEntry } from "../audit/record.ts";
+import type { AuditEntry, Caller } from "../audit/record.ts";
 import { keyStateDigest, type RowCodes } from "../audit/row_codes.ts";
+import type { Clock } from "../clock.ts";
 import type { KeyRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "./store.ts";
@@ -10,7 +12,7 @@ import type { KeyStore } from "./store.ts";
 export type KeyChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes };
 
 /** A key to change. With a `tenant`, another tenant's key is answered like one that does not exist. */
-export type KeyTarget = { keyId: string; tenant: string | undefined };
+type KeyTarget = { keyId: string; tenant: string | undefined };
 
 /** What a change makes of a row, and what its record says besides. */
 export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>> };
@@ -76,4 +78,58 @@ async function writeState(client: pg.Client, row: KeyRow): Promise<void> {
       row.state_mac,
     ],
   );
+}
+
+/**
+ * Stops a key from signing, immediately and until a call enables it again; a request to enable it that waits
+ * for a second admin is dropped. Disabling a key that does not sign anyway succeeds.
+ */
+export type DisableKey = (
+  caller: Caller,
+  target: KeyTarget,
+) => Promise<{ key_id: string; state: "disabled" } | Refusal>;
+
+/** Tenant of the vault's own keys. They attest all others, so nobody disables them. */
+export const VAULT_TENANT = "vault";
+
+/** Disabling on these parts. */
+export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): DisableKey {
+  return async (caller, target) => {
+    const disabled = await changeKey(parts, target, { caller, statement: "key_disable" }, (row) => {
+      if (row.tenant === VAULT_TENANT) {
+        return refuse("policy_violation", "The vault's own key cannot be disabled");
+      }
+      const pending = row.pending?.action === "enable" ? null : row.pending;
+      if (row.state !== "active") return { row: { ...row, pending } };
+      return { row: { ...row, pending, state: "disabled", disabled_at: parts.clock.now() } };
+    });
+    return isRefusal(disabled) ? disabled : { key_id: disabled.key_id, state: "disabled" };
+  };
+}
+
+/**
+ * Narrows the ceiling recorded with a key. A ceiling that grants anything the recorded one does not is
+ * refused with `policy_violation`; a key without a ceiling takes its first. Certificates signed before keep
+ * what they say.
+ */
+export type ShrinkCeiling = (
+  caller: Caller,
+  target: KeyTarget,
+  ceiling: string[],
+) => Promise<{ key_id: string; ceiling: readonly string[] } | Refusal>;
+
+/** Narrowing on these parts. */
+export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
+  return async (caller, target, ceiling) => {
+    const shrunk = await changeKey(parts, target, { caller, statement: "ceiling_shrink" }, (row) => {
+      const beyond = row.purpose === "account_root" ? beyondCeiling : coversScopes;
+      const wider = row.ceiling === null ? [] : beyond(row.ceiling, ceiling);
+      if (wider.length === 0) return { row: { ...row, ceiling } };
+      return refuse(
+        "policy_violation",
+        `The recorded ceiling does not grant ${wider.slice(0, 3).join(", ")}`,
+      );
+    });
+    return isRefusal(shrunk) ? shrunk : { key_id: shrunk.key_id, ceiling: shrunk.ceiling ?? ceiling };
+  };
 }

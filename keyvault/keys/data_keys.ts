@@ -3,9 +3,8 @@ import { LRUCache } from "lru-cache";
 import type { TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import { DamagedBox } from "../token/token_error.ts";
-import { ownBytes } from "./own_bytes.ts";
-import { dataKeyContext } from "./wrapping.ts";
+import { DamagedBox } from "../token/messages.ts";
+import { dataKeyContext, ownBytes } from "./wrapping.ts";
 
 const DATA_KEY_BYTES = 32;
 const KEPT_TENANTS = 512;

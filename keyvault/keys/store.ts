@@ -1,15 +1,14 @@
 import type { Knex } from "knex";
 import { LRUCache } from "lru-cache";
-import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { type HybridPublicKey, keyId, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import type { RowCodes } from "../audit/row_codes.ts";
-import { available } from "../db/available.ts";
-import type { Database } from "../db/database.ts";
-import type { KeyRow, TenantRow } from "../db/rows.ts";
+import { available, type Database } from "../db/database.ts";
+import type { Attestation, KeyRow, Purpose, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
-import { verifyAttestation } from "./attestation.ts";
 import { createChanges } from "./changes.ts";
 import type { KeptKey } from "./custody.ts";
-import { ownBytes } from "./own_bytes.ts";
+import { ownBytes } from "./wrapping.ts";
 
 const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
@@ -30,7 +29,7 @@ export type Key = KeptKey & {
 export type JoinedKeyRow = { key: KeyRow; tenant: TenantRow };
 
 /** A row that was judged. */
-export type CheckedRow = { row: JoinedKeyRow; intact: boolean };
+type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 
 /** Keys read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
@@ -229,4 +228,38 @@ export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
     ceiling: row.ceiling,
     tenantState: tenant.state,
   };
+}
+
+/** An attestation before it is signed. */
+export type AttestationFields = Omit<Attestation, "signature">;
+
+/** The bytes the service key signs: canonical JSON of all fields but the signature. */
+export function attestationSignBytes(fields: AttestationFields): Uint8Array {
+  const { type, version, key_id, public_key, tenant, purpose, created_at, attested_by } = fields;
+  return canonicalBytes({ type, version, key_id, public_key, tenant, purpose, created_at, attested_by });
+}
+
+/** What an attestation must say to hold for a key. */
+type AttestedKey = { keyId: string; publicKey: HybridPublicKey; tenant: string; purpose: Purpose };
+
+/** Whether `attestation` is `service`'s word on exactly this key. */
+export async function verifyAttestation(
+  attestation: Attestation,
+  key: AttestedKey,
+  service: HybridPublicKey,
+): Promise<boolean> {
+  if (
+    attestation.type !== "key_attestation" ||
+    attestation.version !== 1 ||
+    attestation.key_id !== key.keyId ||
+    attestation.tenant !== key.tenant ||
+    attestation.purpose !== key.purpose ||
+    attestation.public_key.ed25519 !== key.publicKey.ed25519 ||
+    attestation.public_key.ml_dsa_65 !== key.publicKey.ml_dsa_65 ||
+    attestation.attested_by !== keyId(service) ||
+    keyId(key.publicKey) !== key.keyId
+  ) {
+    return false;
+  }
+  return verifyHybrid(service, attestationSignBytes(attestation), attestation.signature);
 }

@@ -1,7 +1,15 @@
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
-import type { Attestation } from "../db/rows.ts";
-import { type KeyRow, type Purpose, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
-import type { JoinedKeyRow } from "./store.ts";
+import { available, type Database } from "../db/database.ts";
+import {
+  type Attestation,
+  type KeyRow,
+  type Purpose,
+  type TenantRow,
+  type Wish,
+  wishOf,
+} from "../db/rows.ts";
+import { type Refusal, refuse } from "../errors.ts";
+import { type JoinedKeyRow, joinedRow, type KeyStore, selectKeys } from "./store.ts";
 
 /** The public parts of a key, as callers see them. Times are ISO 8601. */
 export type KeyView = {
@@ -23,7 +31,7 @@ export type KeyView = {
 };
 
 /** What may be shown of a key. */
-export function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
+function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
   return {
     key_id: key.key_id,
     tenant: key.tenant,
@@ -37,5 +45,55 @@ export function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
     destroy_at: key.destroy_at?.toISOString() ?? null,
     attestation: key.attestation,
     created_at: key.created_at.toISOString(),
+  };
+}
+
+/**
+ * The public parts of a key. With a `tenant`, another tenant's key is answered like one that does not exist.
+ */
+export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyView | Refusal>;
+
+/** Reading keys of a store. */
+export function createKeyReading({ store }: { store: KeyStore }): GetKey {
+  return async (keyId, tenant) => {
+    const row = await store.read(keyId, tenant);
+    return row === undefined ? refuse("key_not_found") : viewKey(row);
+  };
+}
+
+/** One page of keys, oldest first; `next` continues after it and is null on the last page. */
+export type KeyPage = { keys: ListedKey[]; next: string | null };
+
+/**
+ * A key in a list. `damaged`: its public key, attestation, tenant, purpose, state or ceiling, or its tenant's
+ * state, is not as the vault wrote it.
+ */
+export type ListedKey = KeyView & { damaged: boolean };
+
+/** Lists keys, of one tenant or of all, `limit` at a time after the key id `after`. */
+export type ListKeys = (filter: { tenant?: string; after?: string; limit: number }) => Promise<KeyPage>;
+
+/** Listing keys of a database. */
+export function createKeyListing({
+  database,
+  store,
+}: {
+  database: Database;
+  store: Pick<KeyStore, "checkRows">;
+}): ListKeys {
+  return async ({ tenant, after, limit }) => {
+    const query = selectKeys(database)
+      .orderBy("keys.key_id")
+      .limit(limit + 1);
+    if (tenant !== undefined) query.where("keys.tenant", tenant);
+    if (after !== undefined) query.where("keys.key_id", ">", after);
+    let more = false;
+    const checked = await store.checkRows(async () => {
+      const rows = await available(() => query);
+      more = rows.length > limit;
+      return rows.slice(0, limit).map(joinedRow);
+    });
+    const keys = checked.map(({ row, intact }) => ({ ...viewKey(row), damaged: !intact }));
+    return { keys, next: more ? (keys.at(-1)?.key_id ?? null) : null };
   };
 }

@@ -1,9 +1,20 @@
-import type { Caller } from "../audit/record.ts";
-import { isRefusal, type Refusal, refuse } from "../errors.ts";
-import { VAULT_TENANT } from "../keys/disable.ts";
-import { daysAfter, type TenantAnswer, tenantAnswer } from "./answers.ts";
-import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
-import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
+import type pg from "pg";
+import type { Change, Journal } from "../audit/journal.ts";
+import type { AuditEntry, Caller } from "../audit/record.ts";
+import { type RowCodes, tenantStateDigest } from "../audit/row_codes.ts";
+import type { TenantRow } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import { type Changed, VAULT_TENANT } from "../keys/change.ts";
+import type { DataKeys } from "../keys/data_keys.ts";
+import type { KeyStore } from "../keys/store.ts";
+import {
+  daysAfter,
+  decideByTwo,
+  type JudgingParts,
+  judging,
+  type TenantAnswer,
+  tenantAnswer,
+} from "./approval.ts";
 
 /**
  * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which
@@ -49,4 +60,63 @@ export function createTenantDestructionCancelling(parts: TenantChangeParts): Can
     );
     return isRefusal(row) ? row : tenantAnswer(row);
   };
+}
+
+/** What changing a tenant needs. */
+export type TenantChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes; dataKeys: DataKeys };
+
+/**
+ * Changes one tenant and records it in the same transaction; whatever was remembered of its keys is forgotten
+ * at that moment. `apply` sees the locked row, proven to be as the vault wrote it. A tenant without keys is
+ * answered with `key_not_found`. Rejects with `VaultError key_damaged`, recorded as `failed`, when the row
+ * was altered.
+ */
+export async function changeTenant(
+  { journal, store, rowCodes, dataKeys }: TenantChangeParts,
+  tenant: string,
+  about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
+  apply: (row: TenantRow) => Changed<TenantRow> | Refusal,
+): Promise<TenantRow | Refusal> {
+  const result = await journal.change(
+    async (client, seq): Promise<Change<TenantRow | Refusal | "damaged">> => {
+      const row = await lockTenant(client, tenant);
+      const entry = { ...about, detail: { ...about.detail, tenant } };
+      if (row === undefined) {
+        return { value: refuse("key_not_found"), entry: { ...entry, outcome: "key_not_found" } };
+      }
+      const [intact] = await rowCodes.check({ keys: [], tenants: [row] });
+      if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
+      const changed = apply(row);
+      if (isRefusal(changed)) return { value: changed, entry: { ...entry, outcome: changed.refused } };
+      const next = { ...changed.row, state_seq: seq };
+      const coded = await rowCodes.add({ keys: [], tenants: [next] });
+      for (const row of coded.tenants) await writeTenant(client, row);
+      const detail = { ...entry.detail, ...changed.detail };
+      return {
+        value: changed.row,
+        entry: { ...entry, detail, digest: tenantStateDigest(next), outcome: "granted" },
+        committed() {
+          dataKeys.clear();
+          store.changed();
+        },
+      };
+    },
+  );
+  if (result === "damaged") throw new VaultError("key_damaged");
+  return result;
+}
+
+async function lockTenant(client: pg.Client, tenant: string): Promise<TenantRow | undefined> {
+  const { rows } = await client.query<TenantRow>("select * from tenants where tenant = $1 for update", [
+    tenant,
+  ]);
+  return rows[0];
+}
+
+async function writeTenant(client: pg.Client, row: TenantRow): Promise<void> {
+  await client.query(
+    `update tenants set state = $2, pending = $3, destroy_at = $4, wrapped_data_key = $5, state_seq = $6, state_mac = $7
+     where tenant = $1`,
+    [row.tenant, row.state, row.pending, row.destroy_at, row.wrapped_data_key, row.state_seq, row.state_mac],
+  );
 }

@@ -1,16 +1,16 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
-import { available } from "../db/available.ts";
-import type { Database } from "../db/database.ts";
+import { available, type Database } from "../db/database.ts";
 import { isRefusal, refuse, VaultError } from "../errors.ts";
 import { changeKey } from "../keys/change.ts";
-import { changeTenant, type TenantChangeParts } from "./change_tenant.ts";
+import type { Logger } from "../log.ts";
+import { changeTenant, type TenantChangeParts } from "./destroy_tenant.ts";
 
 /**
  * Erases the seeds and data keys that are due, each with its record, and returns how many keys and tenants.
  * Safe to call at any time, again and again.
  */
-export type EraseDue = () => Promise<{ keys: number; tenants: number }>;
+type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
 const BATCH = 500;
@@ -78,4 +78,33 @@ async function unlessDamaged(erase: () => Promise<boolean>): Promise<boolean> {
     if (error instanceof VaultError && error.code === "key_damaged") return false;
     throw error;
   }
+}
+
+const INTERVAL_MS = 600_000;
+
+/**
+ * Erases what is due now and every ten minutes, until it is stopped. What fails is logged and tried again.
+ */
+export function keepErasing(erase: EraseDue, log: Logger): { stop(): Promise<void> } {
+  let running = run();
+  const timer = setInterval(() => {
+    running = running.then(run);
+  }, INTERVAL_MS);
+  timer.unref();
+
+  async function run(): Promise<void> {
+    try {
+      const { keys, tenants } = await erase();
+      if (keys + tenants > 0) log.info({ event: "erased", keys, tenants });
+    } catch (error) {
+      log.error({ event: "erasing_failed", reason: error instanceof Error ? error.message : "unknown" });
+    }
+  }
+
+  return {
+    async stop() {
+      clearInterval(timer);
+      await running;
+    },
+  };
 }

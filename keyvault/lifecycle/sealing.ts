@@ -7,7 +7,7 @@ import type { Clock } from "../clock.ts";
 import { type Refusal, refuse, UserError, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
-import { StaleOffer, WrongPin } from "../token/token_error.ts";
+import { StaleOffer, WrongPin } from "../token/messages.ts";
 
 /** Since when the vault is sealed (ISO 8601), why, and by whom if anybody asked for it. */
 export type SealState = { since: string; reason: SealReason; by: string | null };
@@ -24,7 +24,7 @@ export type Sealing = {
   state(): SealState | undefined;
   /**
    * Seals immediately and returns since when. The record is written before; if it is not within 2 s, the
-   * vault is is sealed all the same.
+   * vault is sealed all the same.
    */
   seal(caller: Caller): Promise<SealState>;
   /** The key to encrypt the PIN to. Refused when the vault is not sealed. */

@@ -7,6 +7,7 @@ import {
 import { beyondCeiling, coversScopes } from "../../src/protocol/documents/scopes.ts";
 import { equalPublicKeys } from "../../src/protocol/keys/hybrid.ts";
 import type { Caller } from "../audit/record.ts";
+import type { DelegationPolicy } from "../config.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Key } from "../keys/store.ts";
 import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
@@ -37,14 +38,6 @@ export type SignDelegation = (
   keyId: string,
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
-
-/** Bounds that the vault's operator sets, out of every caller's reach. */
-export type DelegationPolicy = {
-  /** Scopes that may be delegated at all; undefined sets no bound. */
-  ceiling: readonly string[] | undefined;
-  /** Whether anything may be delegated to a key that is not in this vault. */
-  externalSubjects: boolean;
-};
 
 /** What is known when a delegation is decided on. */
 type DelegationInput = {

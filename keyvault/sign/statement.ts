@@ -1,15 +1,15 @@
 import { hash } from "node:crypto";
 import type { HybridSignature } from "../../src/protocol/keys/hybrid.ts";
-import type { Journal } from "../audit/journal.ts";
+import { type Journal, recordRefusal } from "../audit/journal.ts";
 import type { AuditEntry, Caller, StatementKind } from "../audit/record.ts";
-import { recordRefusal } from "../audit/refusals.ts";
-import type { Register } from "../audit/register/register.ts";
+import type { Register } from "../audit/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
+import type { SigningRates } from "../config.ts";
 import type { Purpose } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { Custody } from "../keys/custody.ts";
 import type { Key, KeyStore, Reading } from "../keys/store.ts";
-import type { Rate, Rates } from "../rates.ts";
+import type { Rates } from "../rates.ts";
 
 /**
  * Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included.
@@ -35,9 +35,6 @@ export type SigningParts = {
   rates: Rates;
   signingRates: SigningRates;
 };
-
-/** Signatures a second that one key, and all keys of one tenant, may make. */
-export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /** The key a caller names, for a tenant it names, for one kind of statement. */
 export type SigningCall = {

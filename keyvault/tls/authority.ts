@@ -1,7 +1,7 @@
 import "reflect-metadata";
 import { randomBytes, webcrypto } from "node:crypto";
 import * as x509 from "@peculiar/x509";
-import type { RemoteRole } from "./roles.ts";
+import type { RemoteRole } from "../audit/record.ts";
 
 /**
  * A certificate and its private key, both PEM with the last line's end, so that one can be appended to

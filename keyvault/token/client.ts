@@ -2,11 +2,20 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { chunksOf } from "./chunks.ts";
+import { applyMask, chunksOf, createMask } from "./frames.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
-import { applyMask, createMask } from "./mask.ts";
-import type { NotedHead, TokenAnswers, TokenInfo, TokenPlace, TokenRequest, Wrapped } from "./messages.ts";
-import { DamagedBox, StaleOffer, TokenError, WrongPin } from "./token_error.ts";
+import {
+  DamagedBox,
+  type NotedHead,
+  StaleOffer,
+  type TokenAnswers,
+  TokenError,
+  type TokenInfo,
+  type TokenPlace,
+  type TokenRequest,
+  type Wrapped,
+  WrongPin,
+} from "./messages.ts";
 
 const CALL_DEADLINE_MS = 5_000;
 const OPEN_DEADLINE_MS = 20_000;

@@ -1,4 +1,6 @@
+import { randomFillSync } from "node:crypto";
 import { deserialize, serialize } from "node:v8";
+import { TokenError, type Wrapped } from "./messages.ts";
 
 const HEADER_BYTES = 4;
 
@@ -41,4 +43,47 @@ export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
       return messages;
     },
   };
+}
+
+/**
+ * Bytes of text that one message to the child carries: well within a frame, and short of what would keep
+ * other calls waiting.
+ */
+const CHUNK_BYTES = 262_144;
+
+/**
+ * The texts in their order, in chunks of one message each. A text longer than a chunk is a chunk of its own.
+ */
+export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
+  const chunks: Uint8Array[][] = [];
+  let left = 0;
+  for (const text of texts) {
+    left -= text.length;
+    const current = chunks.at(-1);
+    if (current !== undefined && left >= 0) {
+      current.push(text);
+    } else {
+      chunks.push([text]);
+      left = CHUNK_BYTES - text.length;
+    }
+  }
+  return chunks;
+}
+
+const NONCE_AND_TAG_BYTES = 28;
+
+/** Random bytes, as many as are wrapped; for one use. */
+export function createMask({ box }: Wrapped): Buffer {
+  const length = Math.max(0, box.length - NONCE_AND_TAG_BYTES);
+  return randomFillSync(Buffer.from(new ArrayBuffer(length)));
+}
+
+/**
+ * XORs the mask onto the bytes, in their place, and gives them: put on and taken off alike. Throws a
+ * `TokenError` when it is too short.
+ */
+export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
+  if (mask.length < bytes.length) throw new TokenError("The mask is shorter than the bytes that it masks");
+  for (let at = 0; at < bytes.length; at += 1) bytes[at] = (bytes[at] ?? 0) ^ (mask[at] ?? 0);
+  return bytes;
 }

@@ -6,8 +6,8 @@ import { makeFolderDurably, makePrivateFolder, writeFileDurably } from "../files
 import type { Logger } from "../log.ts";
 import type { TokenSettings } from "./client.ts";
 import { openTokenLink } from "./link.ts";
+import { TokenError } from "./messages.ts";
 import { prepareSoftHsm } from "./softhsm.ts";
-import { TokenError } from "./token_error.ts";
 
 const PIN_BYTES = 32;
 const PROVISION_DEADLINE_MS = 60_000;

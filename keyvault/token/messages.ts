@@ -1,3 +1,5 @@
+import { UserError } from "../errors.ts";
+
 /** A text encrypted under a version of the key-encryption key: `box` = nonce (12) ‖ ciphertext ‖ tag (16). */
 export type Wrapped = { kek: string; box: Uint8Array };
 
@@ -73,3 +75,33 @@ export type ReplyFrame = { id: number } & (
   | { answer: TokenAnswers[TokenRequest["kind"]] }
   | { failure: TokenRefusal }
 );
+
+/** The token or its module cannot be used. The child reports it and ends; the parent starts another. */
+export class TokenError extends UserError {
+  override readonly name = "TokenError";
+}
+
+/**
+ * A wrapped text that was altered, moved to another context, or wrapped under another key. The token is well.
+ */
+export class DamagedBox extends Error {
+  override readonly name = "DamagedBox";
+
+  constructor() {
+    super("The wrapped text does not belong here");
+  }
+}
+
+/** The token does not accept a PIN. The message says why, without the PIN. */
+export class WrongPin extends UserError {
+  override readonly name = "WrongPin";
+}
+
+/** A PIN that was encrypted for another child, or altered on its way. */
+export class StaleOffer extends UserError {
+  override readonly name = "StaleOffer";
+
+  constructor() {
+    super("The PIN was encrypted for another start of the token's process: ask for its offer again");
+  }
+}

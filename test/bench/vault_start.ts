@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { appendRecords } from "../../keyvault/audit/append.ts";
+import { appendRecords } from "../../keyvault/audit/ledger.ts";
 import { type AuditEntry, createRecord, recordBytes } from "../../keyvault/audit/record.ts";
 import { loadConfig } from "../../keyvault/config.ts";
 import type { AuditRow } from "../../keyvault/db/rows.ts";

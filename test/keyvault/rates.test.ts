@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
-import { createKeyDisabling } from "../../keyvault/keys/disable.ts";
+import { createKeyDisabling } from "../../keyvault/keys/change.ts";
 import { createRates } from "../../keyvault/rates.ts";
 import { API, createHome, readIdentity, startVault, type TestVault } from "./fixture.ts";
 

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { createReadiness } from "../../keyvault/readiness.ts";
-import { createStatusReading, type StatusParts } from "../../keyvault/status.ts";
+import { createReadiness, createStatusReading, type StatusParts } from "../../keyvault/status.ts";
 
 /** Parts that count how often they are asked, and fail when they are told to. */
 function parts() {

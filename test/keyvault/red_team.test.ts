@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { connect } from "node:tls";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
-import type { CreatedKey } from "../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import {
   generateSeeds,

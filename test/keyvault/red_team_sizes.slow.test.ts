@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
-import type { CreatedKey } from "../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import { createHome, readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, type Client, call } from "./http/caller_support.ts";
 import { certificateFields } from "./sign/certificate_fields.ts";

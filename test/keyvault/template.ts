@@ -4,7 +4,7 @@ import pg from "pg";
 import { inject } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { openDatabase } from "../../keyvault/db/database.ts";
-import { grantPrivileges } from "../../keyvault/db/privileges.ts";
+import { grantPrivileges } from "../../keyvault/db/migrate.ts";
 import { initialise } from "../../keyvault/init.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";

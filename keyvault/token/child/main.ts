@@ -1,21 +1,21 @@
 import { readSync, writeSync } from "node:fs";
-import { createFrameReader, encodeFrame } from "../frames.ts";
-import { applyMask } from "../mask.ts";
-import type {
-  ReplyFrame,
-  RequestFrame,
-  TokenAnswers,
-  TokenInfo,
-  TokenPlace,
-  TokenRefusal,
-  TokenRequest,
+import { applyMask, createFrameReader, encodeFrame } from "../frames.ts";
+import {
+  DamagedBox,
+  type ReplyFrame,
+  type RequestFrame,
+  StaleOffer,
+  type TokenAnswers,
+  type TokenInfo,
+  type TokenPlace,
+  type TokenRefusal,
+  type TokenRequest,
+  WrongPin,
 } from "../messages.ts";
 import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
-import { DamagedBox, StaleOffer, WrongPin } from "../token_error.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
-import { findKeys } from "./objects.ts";
+import { findKeys, provision } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
-import { provision } from "./provision.ts";
 import { describe, openSession } from "./session.ts";
 
 /** The descriptor of the pipe to the parent. */

@@ -1,13 +1,14 @@
+import { randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
-import { TokenError } from "../token_error.ts";
+import { TokenError, type TokenPlace } from "../messages.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
-import { GUARDED, type Session } from "./session.ts";
+import { findSlot, GUARDED, loadModule, login, readPin, requireMechanisms, type Session } from "./session.ts";
 
 /** Label of the key that chains the audit records. */
-export const AUDIT_KEY_LABEL = "audit-1";
+const AUDIT_KEY_LABEL = "audit-1";
 
 /** Label of the first key-encryption key; later versions count up. */
-export const FIRST_KEK_LABEL = "kek-1";
+const FIRST_KEK_LABEL = "kek-1";
 
 const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
 
@@ -33,7 +34,7 @@ export function findKeys(session: Session): TokenKeys {
 /**
  * Generates those of the first two keys that the token lacks, inside it, never to leave. Gives their labels.
  */
-export function createMissingKeys(session: Session): string[] {
+function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
   const created: string[] = [];
   for (const [label, generate] of [
@@ -126,4 +127,42 @@ function generate(
 
 function version(label: string): number {
   return Number(KEK_LABEL.exec(label)?.[1]);
+}
+
+const LABEL_BYTES = 32;
+
+/**
+ * Makes the token ready: when `initialise`, the module's free slot becomes a token with this label and the
+ * PIN of the file; then the first key-encryption key and the audit key are generated inside it unless they
+ * are there. Gives the labels of what it made.
+ *
+ * The security officer's PIN is random and forgotten: it could only reset the user's PIN, which the vault
+ * never needs.
+ */
+export function provision(place: TokenPlace, initialise: boolean): string[] {
+  const library = loadModule(place);
+  if (initialise && findSlot(library, place.label) === undefined) initialiseToken(library, place);
+  const slot = findSlot(library, place.label);
+  if (slot === undefined) throw new TokenError(`The module has no token labelled ${place.label}`);
+  requireMechanisms(library, slot);
+  const session = login(library, slot, place.pinFile);
+  const created = createMissingKeys(session);
+  library.C_Finalize();
+  return created;
+}
+
+function initialiseToken(library: pkcs11.PKCS11, place: TokenPlace): void {
+  const free = library
+    .C_GetSlotList(true)
+    .find((slot) => (library.C_GetTokenInfo(slot).flags & pkcs11.CKF_TOKEN_INITIALIZED) === 0);
+  if (free === undefined) throw new TokenError("The module has no free slot for a token");
+  const officerPin = randomBytes(32).toString("hex");
+  library.C_InitToken(free, officerPin, place.label.padEnd(LABEL_BYTES));
+  const slot = findSlot(library, place.label);
+  if (slot === undefined) throw new TokenError("The module lost the token it had just made");
+  const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+  library.C_Login(session, pkcs11.CKU_SO, officerPin);
+  library.C_InitPIN(session, readPin(library, place.pinFile));
+  library.C_Logout(session);
+  library.C_CloseSession(session);
 }

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import pkcs11 from "pkcs11js";
-import type { Wrapped } from "../messages.ts";
-import { DamagedBox, TokenError } from "../token_error.ts";
+import { DamagedBox, TokenError, type Wrapped } from "../messages.ts";
 import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
 import { describe, freshNonce, type Session } from "./session.ts";
 

@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
-import type { TokenPlace } from "../messages.ts";
-import { TokenError, WrongPin } from "../token_error.ts";
+import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
 export const MIN_PIN_LENGTH = 32;

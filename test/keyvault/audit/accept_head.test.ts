@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { acceptHead } from "../../../keyvault/audit/accept_head.ts";
+import { acceptHead } from "../../../keyvault/commands/check_chain.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { keepHeads } from "../../../keyvault/audit/head_file.ts";
-import { createHeadNoting } from "../../../keyvault/audit/head_noting.ts";
+import { createHeadNoting } from "../../../keyvault/audit/ledger.ts";
 import { testClock } from "../fixture.ts";
 
 beforeEach(() => {

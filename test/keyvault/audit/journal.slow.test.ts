@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import { createRegister } from "../../../keyvault/audit/register/register.ts";
+import { createRegister } from "../../../keyvault/audit/register.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { VaultError } from "../../../keyvault/errors.ts";

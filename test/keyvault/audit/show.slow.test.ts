@@ -11,7 +11,7 @@ import { appendHead, keepHeads, readHeads } from "../../../keyvault/audit/head_f
 import type { Head } from "../../../keyvault/audit/ledger.ts";
 import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
-import { auditHeader, auditLine } from "../../../keyvault/commands/audit/table.ts";
+import { auditHeader, auditLine } from "../../../keyvault/commands/audit_tail.ts";
 import { API, issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 

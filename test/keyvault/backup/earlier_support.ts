@@ -1,8 +1,8 @@
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { createRecord, GENESIS, recordBytes } from "../../../keyvault/audit/record.ts";
-import { readTokenFiles } from "../../../keyvault/backup/contents.ts";
 import { createRecoveryKey, encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import { readTokenFiles } from "../../../keyvault/backup/format.ts";
 import type { TokenConfig } from "../../../keyvault/config.ts";
 import { migrateTo, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
 import type { AuditRow, KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";

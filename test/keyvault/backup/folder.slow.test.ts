@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { addBackup } from "../../../keyvault/backup/folder.ts";
+import { addBackup } from "../../../keyvault/commands/backup.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
 import { issueIdentity, startVault, type TestVault } from "../fixture.ts";
 

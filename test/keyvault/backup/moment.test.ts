@@ -1,11 +1,16 @@
 import { writeFile } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Manifest, RowsLine } from "../../../keyvault/backup/contents.ts";
 import { createBackups } from "../../../keyvault/backup/create.ts";
 import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts";
-import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
-import { backupSignBytes, signerOf } from "../../../keyvault/backup/statement.ts";
+import {
+  backupSignBytes,
+  type Manifest,
+  openLines,
+  type RowsLine,
+  readLine,
+  signerOf,
+} from "../../../keyvault/backup/format.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
 import { createMetrics } from "../../../keyvault/metrics.ts";

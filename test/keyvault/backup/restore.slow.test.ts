@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import {

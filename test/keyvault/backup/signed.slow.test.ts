@@ -8,11 +8,10 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
-import { openLines, readLine } from "../../../keyvault/backup/lines.ts";
+import { backupSignBytes, openLines, readLine, type SignatureLine } from "../../../keyvault/backup/format.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { backupSignBytes, type SignatureLine } from "../../../keyvault/backup/statement.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import {
   readIdentity,

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import type { SecureContextOptions } from "node:tls";
 import type { Command } from "commander";
 import { afterEach, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { readAccess } from "../../../keyvault/commands/access.ts";
+import { ask, download } from "../../../keyvault/commands/ask_vault.ts";
 import { kekCommand } from "../../../keyvault/commands/kek.ts";
 import { keysCommand } from "../../../keyvault/commands/keys.ts";
-import { readAccess } from "../../../keyvault/commands/remote/access.ts";
-import { ask, download } from "../../../keyvault/commands/remote/call.ts";
 import { issueCertificate } from "../../../keyvault/tls/authority.ts";
-import { installTls } from "../../../keyvault/tls/install.ts";
+import { installTls } from "../../../keyvault/tls/issue.ts";
 
 /*
  * What the commands make of answers that a vault seldom gives: here a server gives them, with a vault's

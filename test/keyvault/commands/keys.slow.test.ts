@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeList } from "../../../keyvault/commands/keys.ts";
-import type { ListedKey } from "../../../keyvault/keys/list.ts";
+import type { ListedKey } from "../../../keyvault/keys/view.ts";
 import { issueIdentity, startVault, type TestVault } from "../fixture.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));

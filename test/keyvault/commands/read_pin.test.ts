@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { afterEach, expect, onTestFinished, test, vi } from "vitest";
-import { readPin } from "../../../keyvault/commands/read_pin.ts";
+import { readPin } from "../../../keyvault/commands/read_input.ts";
 
 const MOST = 255;
 

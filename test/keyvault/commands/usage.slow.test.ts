@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { settingsHelp } from "../../../keyvault/commands/display/settings.ts";
+import { settingsHelp } from "../../../keyvault/commands/serve.ts";
 import { errorCodes } from "../../../keyvault/errors.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));

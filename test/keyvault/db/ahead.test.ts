@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { openLines, parseLine } from "../../../keyvault/backup/lines.ts";
+import { openLines, parseLine } from "../../../keyvault/backup/format.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";
 import { initialise } from "../../../keyvault/init.ts";

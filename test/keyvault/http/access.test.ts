@@ -1,7 +1,7 @@
 import { connect } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { REMOTE_ROLES } from "../../../keyvault/audit/record.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
-import { REMOTE_ROLES } from "../../../keyvault/tls/roles.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "./caller_support.ts";
 

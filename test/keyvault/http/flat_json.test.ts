@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { readFlatJson } from "../../../keyvault/http/flat_json.ts";
+import { readFlatJson } from "../../../keyvault/http/body.ts";
 import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 import { parseJson, plainJson } from "../../../src/protocol/encoding/json.ts";
 

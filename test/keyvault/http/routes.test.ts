@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { expect, test } from "vitest";
-import type { Call } from "../../../keyvault/http/calls/calls.ts";
+import type { Call } from "../../../keyvault/http/routes.ts";
 import { contextOf, createRoutes, pathOf } from "../../../keyvault/http/routes.ts";
 
 const call = (method: "GET" | "POST", path: string): Call => ({

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { StoredDataKey } from "../../../keyvault/kek/stored.ts";
+import type { StoredDataKey } from "../../../keyvault/kek/proof.ts";
 import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
 import type { Status } from "../../../keyvault/status.ts";
 import { openToken } from "../../../keyvault/token/client.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import { drawProgress } from "../../../keyvault/commands/display/progress_bar.ts";
+import { drawProgress } from "../../../keyvault/commands/display.ts";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
 import { readIdentity, startVault, type TestVault } from "../fixture.ts";

@@ -4,8 +4,7 @@ import type { Change } from "../../../keyvault/audit/journal.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
 import { createKekRetirement } from "../../../keyvault/kek/retire.ts";
-import { createRewrapping } from "../../../keyvault/kek/rewrap.ts";
-import { createKekRotation } from "../../../keyvault/kek/rotate.ts";
+import { createKekRotation, createRewrapping } from "../../../keyvault/kek/rewrap.ts";
 import type { Token } from "../../../keyvault/token/client.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 

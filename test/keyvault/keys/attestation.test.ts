@@ -3,7 +3,7 @@ import {
   type AttestationFields,
   attestationSignBytes,
   verifyAttestation,
-} from "../../../keyvault/keys/attestation.ts";
+} from "../../../keyvault/keys/store.ts";
 import {
   generateSeeds,
   importSeeds,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type CreationRateParts, limitKeyCreation } from "../../../keyvault/keys/creation/creation_rate.ts";
+import { type CreationRateParts, limitKeyCreation } from "../../../keyvault/keys/creation_rate.ts";
 import { createRates } from "../../../keyvault/rates.ts";
 
 /** Creation of keys, bounded, while the clock is stopped. */

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import {
-  type CreateKeyParts,
-  createKeyCreation,
-  type KeyRequest,
-} from "../../../keyvault/keys/creation/create.ts";
+import { type CreateKeyParts, createKeyCreation } from "../../../keyvault/keys/create.ts";
 import { createCustody } from "../../../keyvault/keys/custody.ts";
+import type { KeyRequest } from "../../../keyvault/keys/new_key.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";
 
 /* What is not made is on record all the same. */

@@ -1,11 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
-import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
-import { createKeyListing } from "../../../keyvault/keys/list.ts";
-import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createCeilingShrinking, createKeyDisabling } from "../../../keyvault/keys/change.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { createKeyStore } from "../../../keyvault/keys/store.ts";
+import { createKeyListing } from "../../../keyvault/keys/view.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { createDelegationSigning } from "../../../keyvault/sign/delegation.ts";
 import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";

@@ -1,9 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
-import { createKeyListing } from "../../../keyvault/keys/list.ts";
-import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createCeilingShrinking, createKeyDisabling } from "../../../keyvault/keys/change.ts";
 import { createKeyStore } from "../../../keyvault/keys/store.ts";
+import { createKeyListing } from "../../../keyvault/keys/view.ts";
 import {
   createTenantDestruction,
   createTenantDestructionCancelling,

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createSnapshots } from "../../../keyvault/audit/register/snapshots.ts";
+import { createSnapshots } from "../../../keyvault/audit/snapshots.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
-import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createCeilingShrinking, createKeyDisabling } from "../../../keyvault/keys/change.ts";
 import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { API, startVault, type TestVault } from "../fixture.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;

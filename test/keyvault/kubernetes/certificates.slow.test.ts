@@ -8,8 +8,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Subject } from "../../../keyvault/tls/authority.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
-import { type CertificatePlan, ensureCertificates } from "../../../keyvault/tls/secrets/ensure.ts";
-import { openSecrets, type Secrets } from "../../../keyvault/tls/secrets/kubernetes.ts";
+import { type CertificatePlan, ensureCertificates } from "../../../keyvault/tls/ensure_secrets.ts";
+import { openSecrets, type Secrets } from "../../../keyvault/tls/kubernetes_secrets.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
 

@@ -3,7 +3,7 @@ import { basename, join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import type { PodSpec } from "../../chart/render.ts";

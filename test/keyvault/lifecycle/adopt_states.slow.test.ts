@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
 import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_support.ts";
 import {

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { keepErasing } from "../../../keyvault/lifecycle/keep_erasing.ts";
+import { keepErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { SILENT } from "../fixture.ts";
 
 const TEN_MINUTES_MS = 600_000;

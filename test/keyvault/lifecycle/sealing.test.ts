@@ -5,7 +5,7 @@ import { LedgerHeld } from "../../../keyvault/audit/ledger.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
 import { createSealing, type SealingParts } from "../../../keyvault/lifecycle/sealing.ts";
 import type { SealReason } from "../../../keyvault/token/client.ts";
-import { StaleOffer, WrongPin } from "../../../keyvault/token/token_error.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/messages.ts";
 import { ADMIN, SILENT, testClock } from "../fixture.ts";
 
 const OFFER = Buffer.alloc(32, 1);

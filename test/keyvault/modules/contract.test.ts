@@ -7,7 +7,7 @@ import { loadConfig } from "../../../keyvault/config.ts";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { DamagedBox } from "../../../keyvault/token/token_error.ts";
+import { DamagedBox } from "../../../keyvault/token/messages.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { createHome, readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Caller } from "../../../keyvault/audit/record.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { createRates } from "../../../keyvault/rates.ts";
 import { createChallengeSigning } from "../../../keyvault/sign/challenge.ts";
 import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";

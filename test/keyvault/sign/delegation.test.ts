@@ -2,14 +2,13 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
+import type { DelegationPolicy } from "../../../keyvault/config.ts";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
-import { createKeyDisabling } from "../../../keyvault/keys/disable.ts";
-import { createCeilingShrinking } from "../../../keyvault/keys/shrink_ceiling.ts";
+import { createCeilingShrinking, createKeyDisabling } from "../../../keyvault/keys/change.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import {
   type Approval,
   createDelegationSigning,
-  type DelegationPolicy,
   type DelegationRequest,
 } from "../../../keyvault/sign/delegation.ts";
 import { delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";

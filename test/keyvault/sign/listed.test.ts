@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { isRefusal } from "../../../keyvault/errors.ts";
-import { follow, type Listed } from "../../../keyvault/sign/listed.ts";
+import { follow, type Listed } from "../../../keyvault/sign/revocation_list.ts";
 
 const NOW = 1_000;
 const TOLERANCE = 60;

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import {
   type RevocationList,
   revocationListSignBytes,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { MAX_LIST_BODY_BYTES } from "../../../keyvault/http/body.ts";
-import type { CreatedKey } from "../../../keyvault/keys/creation/create.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { newCertificateId } from "../../../src/ids.ts";
 import {
   MAX_CERTS_PER_REVOCATION_LIST,

@@ -6,8 +6,8 @@ import { join } from "node:path";
 import * as x509 from "@peculiar/x509";
 import { expect, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
-import { installTls } from "../../../keyvault/tls/install.ts";
 import { requireTls } from "../../../keyvault/tls/inventory.ts";
+import { installTls } from "../../../keyvault/tls/issue.ts";
 import { isTrusted, type TlsMaterial } from "../../../keyvault/tls/material.ts";
 
 const validity = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3_600_000) };

@@ -2,8 +2,8 @@ import { appendFile, copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { ask } from "../../../keyvault/commands/remote/call.ts";
-import { installTls } from "../../../keyvault/tls/install.ts";
+import { ask } from "../../../keyvault/commands/ask_vault.ts";
+import { installTls } from "../../../keyvault/tls/issue.ts";
 import { startVault, type TestVault } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });

@@ -7,8 +7,7 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
-import { installTls, validity } from "../../../keyvault/tls/install.ts";
-import { issueFiles, revokeCertificate } from "../../../keyvault/tls/issue.ts";
+import { installTls, issueFiles, revokeCertificate, validity } from "../../../keyvault/tls/issue.ts";
 import { readMaterial, readRevoked } from "../../../keyvault/tls/material.ts";
 import { openTrust } from "../../../keyvault/tls/trust.ts";
 

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { installTls } from "../../../keyvault/tls/install.ts";
-import { revokeCertificate } from "../../../keyvault/tls/issue.ts";
+import { installTls, revokeCertificate } from "../../../keyvault/tls/issue.ts";
 import { readRevoked } from "../../../keyvault/tls/material.ts";
 import { openTrust } from "../../../keyvault/tls/trust.ts";
 

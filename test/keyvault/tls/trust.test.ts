@@ -7,8 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createLog } from "../../../keyvault/log.ts";
-import { installTls } from "../../../keyvault/tls/install.ts";
-import { issueFiles, revokeCertificate } from "../../../keyvault/tls/issue.ts";
+import { installTls, issueFiles, revokeCertificate } from "../../../keyvault/tls/issue.ts";
 import { openTrust } from "../../../keyvault/tls/trust.ts";
 
 let dir: string;

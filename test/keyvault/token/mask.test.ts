@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { applyMask, createMask } from "../../../keyvault/token/mask.ts";
+import { applyMask, createMask } from "../../../keyvault/token/frames.ts";
 
 const SECRET_BYTES = 32;
 const NONCE_AND_TAG_BYTES = 28;

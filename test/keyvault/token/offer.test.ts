@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { openTokenLink } from "../../../keyvault/token/link.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/messages.ts";
 import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
-import { StaleOffer, WrongPin } from "../../../keyvault/token/token_error.ts";
 import { createHome, SILENT } from "../fixture.ts";
 
 test("between a try and the next offer a sealed token says that one is coming", async () => {

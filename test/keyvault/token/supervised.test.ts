@@ -3,8 +3,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { openTokenLink } from "../../../keyvault/token/link.ts";
-import { startTokenProcess } from "../../../keyvault/token/process.ts";
+import { openTokenLink, startTokenProcess } from "../../../keyvault/token/link.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
 /* What the log says of a token's process: an administrator has nothing else to see why nothing is signed. */

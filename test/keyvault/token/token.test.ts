@@ -9,7 +9,7 @@ import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { openTokenLink } from "../../../keyvault/token/link.ts";
-import { DamagedBox } from "../../../keyvault/token/token_error.ts";
+import { DamagedBox } from "../../../keyvault/token/messages.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
 let home: VaultHome;

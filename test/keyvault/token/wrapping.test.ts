@@ -3,7 +3,7 @@ import type pkcs11 from "pkcs11js";
 import { beforeEach, expect, test } from "vitest";
 import { createOperations, type TokenOperations } from "../../../keyvault/token/child/operations.ts";
 import type { Session } from "../../../keyvault/token/child/session.ts";
-import { DamagedBox, TokenError } from "../../../keyvault/token/token_error.ts";
+import { DamagedBox, TokenError } from "../../../keyvault/token/messages.ts";
 
 /*
  * The operations on a fake module, whose every buffer the test can look at. Handles are the keys themselves

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { drawTable, pad } from "../../../../keyvault/commands/display/table.ts";
-import { foldLines } from "../../../../keyvault/commands/display/wrap.ts";
+import { drawTable, foldLines, pad } from "../../../../keyvault/commands/display.ts";
 
 const fold = (text: string, columns: number) => foldLines([["name", text]], 6, columns);
 

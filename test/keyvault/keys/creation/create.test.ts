@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { available } from "../../../../keyvault/db/available.ts";
+import { available } from "../../../../keyvault/db/database.ts";
 import type { Attestation } from "../../../../keyvault/db/rows.ts";
-import { verifyAttestation } from "../../../../keyvault/keys/attestation.ts";
-import type { CreatedKey } from "../../../../keyvault/keys/creation/create.ts";
-import { exceedsQuota } from "../../../../keyvault/keys/creation/quota.ts";
+import type { CreatedKey } from "../../../../keyvault/keys/create.ts";
+import { exceedsQuota } from "../../../../keyvault/keys/new_key.ts";
+import { verifyAttestation } from "../../../../keyvault/keys/store.ts";
 import { keyId } from "../../../../src/protocol/keys/hybrid.ts";
 import { API, startVault, type TestVault } from "../../fixture.ts";
 

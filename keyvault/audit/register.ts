@@ -1,0 +1,242 @@
+import type { AuditRow, Pending } from "../db/rows.ts";
+import type { Head } from "./ledger.ts";
+import { GENESIS } from "./record.ts";
+import {
+  emptyPart,
+  emptyRest,
+  type Last,
+  PARTS,
+  partOf,
+  type RegisterPart,
+  type RegisterRest,
+} from "./register_parts.ts";
+
+/** What has a state with a code: a key, by its id, or a tenant, by its name. */
+export type StateKind = "key" | "tenant";
+
+/**
+ * A root's last revocation list: SHA-256 of its signed bytes, its `updated_at`, and the digest of what is
+ * kept of it, as the record has them.
+ */
+export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
+
+/**
+ * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last
+ * revocation lists, adoption. It is made only of records whose codes were
+ * verified and of those that this process wrote and that are durable, so nothing in it changes when rows of
+ * the database do.
+ */
+export type Register = {
+  /** The last record that is in it. */
+  head(): Head;
+  /** Takes in records that were verified, or are durable, in their order and behind the head. */
+  apply(records: readonly AuditRow[]): void;
+  /**
+   * Records whose transaction is just ending: until the next `apply` or `awaiting`, the states that they give
+   * are last ones too.
+   */
+  awaiting(records: readonly AuditRow[]): void;
+  /** Whether the state that record `seq` gave, with this SHA-256, is the last one. */
+  isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
+  /** The number of the record that gave the last state; 0 when no record gives one. */
+  changedAt(kind: StateKind, name: string): number;
+  /** Whether the seeds or the data key were erased. */
+  isErased(kind: StateKind, name: string): boolean;
+  /** Names of all tenants that were ever given a key. */
+  tenants(): Iterable<string>;
+  /** Ids of all root keys that a tenant was ever given. */
+  rootsOf(tenant: string): readonly string[];
+  /** The last granted revocation list of a root. */
+  lastList(keyId: string): LastList | undefined;
+  /** Whether it was made by a version that knew no codes and never got one. */
+  isAdoptable(kind: StateKind, name: string): boolean;
+  /** The adoption that one admin asked for last. */
+  adoptionWish(): Pending | null;
+  /** One of its {@link PARTS}, and how often that changed. Its content is as of the head. */
+  part(index: number): { content: RegisterPart; changes: number };
+  rest(): RegisterRest;
+  /**
+   * Starts again, at `head`, with parts that were taken at it or later: the records behind it are applied
+   * once more, which gives the same result. Without an argument, with nothing.
+   */
+  begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
+};
+
+type Given = { kind: StateKind; name: string; last: Last };
+
+const KEY_CHANGES = new Set([
+  "key_disable",
+  "key_enable",
+  "key_destroy",
+  "key_destroy_cancel",
+  "key_erase",
+  "ceiling_shrink",
+]);
+const TENANT_CHANGES = new Set(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"]);
+
+/** An empty register, of a chain without records. */
+export function createRegister(): Register {
+  let parts: RegisterPart[] = Array.from({ length: PARTS }, emptyPart);
+  let rest = emptyRest();
+  let head: Head = { seq: 0, mac: GENESIS };
+  const changes = new Uint32Array(PARTS);
+  const awaited = new Map<string, Last>();
+
+  const find = (kind: StateKind, name: string): Last | undefined => parts[partOf(name)]?.[kind].get(name);
+
+  /** The part of a name, which is going to change. */
+  function changing(name: string): RegisterPart {
+    const index = partOf(name);
+    changes[index] = (changes[index] ?? 0) + 1;
+    return parts[index] ?? emptyPart();
+  }
+
+  /** The states that a record gives. */
+  function given(record: AuditRow): Given[] {
+    const { seq, statement, key_id: keyId, detail } = record;
+    if (record.outcome !== "granted") return [];
+    const last = (digest: string | undefined, erased = false): Last => {
+      return { seq, digest, coded: rest.allCoded || digest !== undefined, erased };
+    };
+    if (statement === "key_create") return isCreation(record) ? created(record, last) : [];
+    if (statement === "state_adopt") return adopted(detail, last);
+    const digest = record.digest?.toString("latin1");
+    if (KEY_CHANGES.has(statement) && keyId !== null) {
+      return [{ kind: "key", name: keyId, last: last(digest, statement === "key_erase") }];
+    }
+    if (TENANT_CHANGES.has(statement) && detail.tenant !== undefined) {
+      return [{ kind: "tenant", name: detail.tenant, last: last(digest, statement === "tenant_erase") }];
+    }
+    return [];
+  }
+
+  function created(
+    { key_id: keyId, detail: { tenant, state } }: AuditRow,
+    last: (digest: string | undefined) => Last,
+  ): Given[] {
+    const digest = state === undefined ? undefined : textOf(state);
+    const key: Given[] = keyId === null ? [] : [{ kind: "key", name: keyId, last: last(digest) }];
+    if (tenant === undefined || find("tenant", tenant) !== undefined) return key;
+    const first = { ...last(undefined), coded: rest.allCoded || digest !== undefined };
+    return [...key, { kind: "tenant", name: tenant, last: first }];
+  }
+
+  function takeIn(record: AuditRow): void {
+    for (const { kind, name, last } of given(record)) changing(name)[kind].set(name, last);
+    if (record.outcome === "granted") takeInDetail(record);
+    head = { seq: record.seq, mac: record.mac };
+  }
+
+  function takeInDetail(record: AuditRow): void {
+    const { statement } = record;
+    if (isCreation(record)) {
+      takeInRoot(record);
+    } else if (statement === "state_adopt") {
+      takeInAdoption(record);
+    } else if (statement === "revocation_list") takeInList(record);
+  }
+
+  function takeInList({ key_id: keyId, digest, detail }: AuditRow): void {
+    if (keyId === null || digest === null || detail.place === undefined) return;
+    changing(keyId).lists.set(keyId, {
+      digest: digest.toString("latin1"),
+      updatedAt: Number(detail.place),
+      listed: detail.listed ?? null,
+    });
+  }
+
+  function takeInRoot({ key_id: keyId, purpose, detail: { tenant } }: AuditRow): void {
+    if (keyId === null || tenant === undefined || purpose !== "account_root") return;
+    const { roots } = changing(tenant);
+    const known = roots.get(tenant) ?? [];
+    if (!known.includes(keyId)) roots.set(tenant, [...known, keyId]);
+  }
+
+  function takeInAdoption({ seq, caller, recorded_at, detail }: AuditRow): void {
+    if (detail.step === "asked") {
+      rest.wish = {
+        action: "adopt",
+        admin: caller,
+        asked_at: recorded_at.toISOString(),
+        rows: detail.rows ?? "",
+        ...(detail.certificate !== undefined && { certificate: detail.certificate }),
+      };
+    } else {
+      rest.wish = null;
+    }
+    if (detail.step !== undefined) return;
+    rest.earlierAdoptions.add(seq);
+    if (detail.rows === "0") rest.allCoded = true;
+  }
+
+  return {
+    head: () => head,
+    apply(records) {
+      awaited.clear();
+      for (const record of records) takeIn(record);
+    },
+    awaiting(records) {
+      awaited.clear();
+      for (const record of records) {
+        for (const { kind, name, last } of given(record)) awaited.set(`${kind} ${name}`, last);
+      }
+    },
+    isLast(kind, name, seq, digest) {
+      if (seq === null) return false;
+      const is = (last: Last | undefined): boolean =>
+        last?.seq === seq && (last.digest === undefined || last.digest === digest.toString("latin1"));
+      const known = find(kind, name);
+      if (is(known) || is(awaited.get(`${kind} ${name}`))) return true;
+      return known !== undefined && !known.coded && seq > known.seq && rest.earlierAdoptions.has(seq);
+    },
+    changedAt: (kind, name) => find(kind, name)?.seq ?? 0,
+    isErased: (kind, name) => find(kind, name)?.erased === true,
+    *tenants() {
+      for (const { tenant } of parts) yield* tenant.keys();
+    },
+    rootsOf: (tenant) => parts[partOf(tenant)]?.roots.get(tenant) ?? [],
+    lastList(keyId) {
+      const last = parts[partOf(keyId)]?.lists.get(keyId);
+      return last && { ...last, digest: Buffer.from(last.digest, "latin1") };
+    },
+    isAdoptable: (kind, name) => !rest.allCoded && find(kind, name)?.coded === false,
+    adoptionWish: () => rest.wish,
+    part: (index) => ({ content: parts[index] ?? emptyPart(), changes: changes[index] ?? 0 }),
+    rest: () => rest,
+    begin(from) {
+      head = from?.head ?? { seq: 0, mac: GENESIS };
+      parts = Array.from({ length: PARTS }, (_, index) => from?.parts[index] ?? emptyPart());
+      rest = from?.rest ?? emptyRest();
+      awaited.clear();
+      for (let index = 0; index < PARTS; index += 1) changes[index] = (changes[index] ?? 0) + 1;
+    },
+  };
+}
+
+/** Whether the record is of a key that was made, and not of one that was only given again. */
+function isCreation({ statement, outcome, detail }: AuditRow): boolean {
+  return statement === "key_create" && outcome === "granted" && detail.repeated !== "true";
+}
+
+/** The states of the rows that an adoption names. */
+function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): Given[] {
+  const named = (kind: StateKind, list = ""): Given[] =>
+    readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));
+  return detail.step === "done" ? [...named("key", detail.keys), ...named("tenant", detail.tenants)] : [];
+}
+
+/** Names with the SHA-256 of their states, as a record of an adoption has them. */
+export function writeNamed(rows: readonly (readonly [name: string, digest: Buffer])[]): string {
+  return rows.map(([name, digest]) => `${name}=${digest.toString("hex")}`).join(",");
+}
+
+function readNamed(list: string): [name: string, digest: string][] {
+  return list
+    .split(",")
+    .filter((item) => item !== "")
+    .map((item) => item.split("=") as [string, string]);
+}
+
+function textOf(hex: string): string {
+  return Buffer.from(hex, "hex").toString("latin1");
+}

@@ -1,0 +1,118 @@
+import { Command, InvalidArgumentError } from "commander";
+import type { DamagedRows } from "../audit/compare.ts";
+import { type NotedHeads, readHeads } from "../audit/head_file.ts";
+import type { Head } from "../audit/ledger.ts";
+import type { ChainVerdict } from "../audit/verify.ts";
+import { UserError } from "../errors.ts";
+import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
+import type { AuditVerdict } from "./check_chain.ts";
+import { columnsOf, foldLines } from "./display.ts";
+
+const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
+const BROKEN_EXIT_CODE = 2;
+
+const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
+
+The first record that was altered, taken out or put in is named. When the chain holds, the records are compared with each other (a key used after it was disabled, two statements for one place), and the rows of keys and tenants with the records: what disagrees is named too. That the newest records were cut off shows against the head that the token has noted, and against those noted elsewhere, for instance by "keyvault status": pass one as --head, or a file of them as --heads. A line of the file that was cut off in the middle of its writing is reported and skipped; any other line that is not a head is an error. Works beside a running vault. Without a PIN file it asks for the PIN as "keyvault unseal" does.
+
+Exit code: 0 all holds, 2 it does not, 1 it could not be checked.`;
+
+const ABOUT_ACCEPT = `A vault whose chain ends before the head that its token has noted is sealed (chain_broken): records were cut off. When it is known why, for instance because a database of a failover lost its last second, this has the token note the end that the chain has now.
+
+What the lost records changed is as it was before: a key disabled in them signs again. Give the end that you mean; when it is another one, the command says which. Runs while the vault is stopped or sealed, and leaves a record.`;
+
+/** `keyvault audit …` */
+export function auditCommand(): Command {
+  const verify = new Command("verify")
+    .summary("check the whole audit chain")
+    .description(ABOUT)
+    .option("--head <seq:code>", "a head noted before, which must still be in the chain", parseHead)
+    .option(
+      "--heads <file>",
+      "a file of heads, of KEYVAULT_AUDIT_HEADS_FILE, `keyvault audit export` or the vault's log",
+    )
+    .option("--json", "print JSON")
+    .action(async ({ head, heads, json }: { head?: Head; heads?: string; json?: true }) => {
+      const noted = heads === undefined ? { heads: [], unfinished: [] } : await readNoted(heads);
+      const { unfinished } = noted;
+      const expected = head === undefined ? noted.heads : [...noted.heads, head];
+      const { checkChain } = await import("./check_chain.ts");
+      const verdict = await checkChain(expected);
+      const wrong = describeWrong(verdict);
+      const text = json
+        ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
+        : describe(verdict.chain, expected.length) +
+          wrong +
+          describeWaiting(verdict.damaged) +
+          unfinished.map((line) => describeUnfinished(heads, line)).join("");
+      process.stdout.write(text);
+      if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
+    });
+  const accept = new Command("accept")
+    .summary("have the token note the chain's end as it is, after a loss that is understood")
+    .description(ABOUT_ACCEPT)
+    .argument("<seq:code>", "the chain's end", parseHead)
+    .action(async (end: Head) => {
+      const { acceptChain } = await import("./check_chain.ts");
+      const { seq, mac } = await acceptChain(end);
+      process.stdout.write(`Accepted.\n${describeHead({ seq, mac })}`);
+    });
+  return new Command("audit")
+    .summary("look at the audit chain and check it")
+    .addCommand(auditTailCommand())
+    .addCommand(verify)
+    .addCommand(accept)
+    .addCommand(auditExportCommand());
+}
+
+async function readNoted(file: string): Promise<NotedHeads> {
+  const noted = await readHeads(file);
+  if (noted.heads.length === 0) throw new UserError(`${file} holds no head: the chain was not checked`);
+  return noted;
+}
+
+function parseHead(text: string): Head {
+  const [, seq, mac] = HEAD.exec(text) ?? [];
+  if (seq === undefined || mac === undefined) {
+    throw new InvalidArgumentError("Give it as 42:0f3a… (a number, a colon, 64 hexadecimal digits).");
+  }
+  return { seq: Number(seq), mac: Buffer.from(mac, "hex") };
+}
+
+function printable({ chain, contradictions, damaged }: AuditVerdict): object {
+  return chain.intact
+    ? { intact: true, records: chain.head.seq, head: chain.head.mac.toString("hex"), contradictions, damaged }
+    : chain;
+}
+
+/** What is wrong although the chain holds; empty when nothing is. */
+function describeWrong({ contradictions, damaged }: AuditVerdict): string {
+  return [
+    ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),
+    ...damaged.keys.map((id) => `Key ${id} is gone or not in the state that the audit records.\n`),
+    ...damaged.tenants.map((name) => `Tenant ${name} is gone or not in the state that the audit records.\n`),
+  ].join("");
+}
+
+function describe(verdict: ChainVerdict, noted: number): string {
+  if (verdict.intact) {
+    const beside = noted === 0 ? "" : `, and the heads noted before are in them (${noted})`;
+    return `All ${verdict.head.seq} records hold${beside}.\n${describeHead(verdict.head)}`;
+  }
+  const what = { altered: "was altered", missing: "is missing", cut: "and those after it were cut off" }[
+    verdict.reason
+  ];
+  return `The chain is broken: record ${verdict.seq} ${what}.\n`;
+}
+
+function describeWaiting({ waiting }: DamagedRows): string {
+  return waiting === 0 ? "" : `${waiting} rows of a version without codes wait for "keyvault adopt".\n`;
+}
+
+function describeHead({ seq, mac }: Head): string {
+  return foldLines([["audit head", `${seq}:${mac.toString("hex")}`]], 15, columnsOf());
+}
+
+function describeUnfinished(file: string | undefined, line: number): string {
+  return `${file}: line ${line} is unfinished, as a power cut leaves it, and was passed over.\n`;
+}

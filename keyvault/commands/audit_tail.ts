@@ -1,0 +1,132 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { Command, InvalidArgumentError } from "commander";
+import { appendHead } from "../audit/head_file.ts";
+import type { AuditPage, AuditView } from "../audit/list.ts";
+import { systemClock } from "../clock.ts";
+import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+
+const FOLLOW_MS = 1_000;
+const NARROWEST = 80;
+const DEFAULT_WIDTH = 120;
+
+const TAIL = `Show the newest audit records of a running vault, oldest first. Needs an admin's or auditor's certificate.
+
+Exit code: 0, or 1 when the vault does not answer.`;
+
+const EXPORT = `Append the audit chain's head, as a running vault has it, to a file: one line, "<time> <number>:<code>".
+
+Kept where nobody who can change the database can write, the file finds out a chain whose newest records were cut off: "keyvault audit verify --heads <file>". A vault with KEYVAULT_AUDIT_HEADS_FILE does so by itself every minute.`;
+
+type TailOptions = RemoteOptions & { lines: number; follow?: true };
+
+/** `keyvault audit tail` */
+export function auditTailCommand(): Command {
+  const command = new Command("tail")
+    .summary("show the newest records")
+    .description(TAIL)
+    .option("-n, --lines <count>", "how many records, 1 to 1000", parseCount, 20)
+    .option("-f, --follow", "print new records as they are written, until stopped");
+  return withRemoteOptions(command).action(async (options: TailOptions) => {
+    const width = Math.max(process.stdout.columns ?? DEFAULT_WIDTH, NARROWEST);
+    const say = options.json
+      ? (record: AuditView) => process.stdout.write(`${JSON.stringify(record)}\n`)
+      : (record: AuditView) => process.stdout.write(`${auditLine(record, width)}\n`);
+    const newest = await readPage(options, `limit=${options.lines}`);
+    if (!options.json) process.stdout.write(`${auditHeader(width)}\n`);
+    let last = show(newest, say, 0);
+    while (options.follow) {
+      const page = await readPage(options, `after=${last}&limit=1000`);
+      last = show(page, say, last);
+      if (page.next === null) await sleep(FOLLOW_MS);
+    }
+  });
+}
+
+/** `keyvault audit export` */
+export function auditExportCommand(): Command {
+  const command = new Command("export")
+    .summary("note the chain's head in a file")
+    .description(EXPORT)
+    .argument("<file>", "the file to append to");
+  return withRemoteOptions(command).action(async (file: string, options: RemoteOptions) => {
+    const { head } = await readPage(options, "limit=1");
+    await appendHead(file, { seq: head.seq, mac: Buffer.from(head.mac, "hex") }, systemClock.now());
+    process.stdout.write(options.json ? `${JSON.stringify({ head, file })}\n` : `${head.seq}:${head.mac}\n`);
+  });
+}
+
+async function readPage(options: RemoteOptions, query: string): Promise<AuditPage> {
+  return (await ask(options, `/v1/audit?${query}`)) as AuditPage;
+}
+
+function show({ records }: AuditPage, say: (record: AuditView) => void, before: number): number {
+  for (const record of records) say(record);
+  return records.at(-1)?.seq ?? before;
+}
+
+function parseCount(text: string): number {
+  const count = Number(text);
+  if (!Number.isInteger(count) || count < 1 || count > 1000) {
+    throw new InvalidArgumentError("Give a number from 1 to 1000.");
+  }
+  return count;
+}
+
+const WIDE = 120;
+
+/** Columns and their widths in characters: together 79 in a narrow window, 119 in one of 120 and more. */
+function columnsOf(width: number): readonly (readonly [name: string, width: number])[] {
+  return width < WIDE
+    ? [
+        ["SEQ", 7],
+        ["TIME (UTC)", 14],
+        ["CALLER", 14],
+        ["STATEMENT", 14],
+        ["OUTCOME", 16],
+        ["KEY", 9],
+      ]
+    : [
+        ["SEQ", 9],
+        ["TIME (UTC)", 19],
+        ["CALLER", 16],
+        ["STATEMENT", 21],
+        ["OUTCOME", 17],
+        ["KEY", 32],
+      ];
+}
+
+/** The line above the records. */
+export function auditHeader(width: number): string {
+  return row(
+    columnsOf(width).map(([name]) => name),
+    width,
+  );
+}
+
+/** One record on one line no longer than `width` (80 or more). What does not fit ends in `…`. */
+export function auditLine(record: AuditView, width: number): string {
+  const time = record.recorded_at.slice(0, 19).replace("T", " ");
+  return row(
+    [
+      String(record.seq),
+      width < WIDE ? time.slice(5) : time,
+      `${record.role}/${record.caller}`,
+      record.statement,
+      record.outcome,
+      record.key_id ?? "",
+    ],
+    width,
+  );
+}
+
+function row(cells: readonly string[], width: number): string {
+  const columns = columnsOf(width);
+  return cells
+    .map((cell, index) => {
+      const space = columns[index]?.[1] ?? 0;
+      const text = cell.length > space ? `${cell.slice(0, space - 1)}…` : cell;
+      return index === 0 ? text.padStart(space) : text.padEnd(space);
+    })
+    .join(" ")
+    .trimEnd();
+}

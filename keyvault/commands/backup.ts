@@ -1,0 +1,233 @@
+import { existsSync } from "node:fs";
+import { readdir, rename, rm, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { Command, InvalidArgumentError, Option } from "commander";
+import type { Origin } from "../backup/check.ts";
+import { createRecoveryKey } from "../backup/encrypted_stream.ts";
+import type { BackupSource } from "../backup/format.ts";
+import type { Restored } from "../backup/restore.ts";
+import { systemClock } from "../clock.ts";
+import { loadConfig } from "../config.ts";
+import { UserError } from "../errors.ts";
+import { syncPath, writeFileDurably } from "../files.ts";
+import { createLog } from "../log.ts";
+import { download, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { columnsOf, foldLines } from "./display.ts";
+import { openNamedFile, readNamedFile } from "./read_input.ts";
+
+const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
+
+/** `keyvault backup …` */
+export function backupCommand(): Command {
+  const key = new Command("key")
+    .summary("make the recovery key")
+    .description(KEY)
+    .argument("<file>", "where the private half goes")
+    .option("--json", "print JSON")
+    .action(makeKey);
+  return new Command("backup")
+    .summary("write backups, check them and put them back")
+    .addCommand(key)
+    .addCommand(backupCreateCommand())
+    .addCommand(backupCheckCommand())
+    .addCommand(backupRestoreCommand());
+}
+
+async function makeKey(file: string, { json }: { json?: true }): Promise<void> {
+  const { recoveryKeyFile } = loadConfig();
+  for (const path of [file, recoveryKeyFile]) {
+    if (existsSync(path)) {
+      throw new UserError(`${path} exists already: backups made so far need it, so it is not overwritten`);
+    }
+  }
+  const { publicKey, privateKey } = createRecoveryKey();
+  await writeFileDurably(file, privateKey);
+  await writeFileDurably(recoveryKeyFile, publicKey, 0o644);
+  const made = { public: recoveryKeyFile, private: file };
+  process.stdout.write(
+    json ? `${JSON.stringify(made)}\n` : `Made ${recoveryKeyFile}. Take ${file} away from this machine.\n`,
+  );
+}
+
+const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key and signed by the vault's service key, whose id "keyvault status" shows. Needs an admin's certificate, or one of the role backup. The PIN is not in it: keep it apart, or who opens the backup has the keys.
+
+With --out-dir the file gets a name by the time and is there when it is whole and on disk; with --keep the oldest ones beyond that many are then removed.`;
+
+type CreateOptions = RemoteOptions & { outDir?: string; keep?: number };
+
+/** `keyvault backup create` */
+function backupCreateCommand(): Command {
+  const command = new Command("create")
+    .summary("write a backup of a running vault")
+    .description(CREATE)
+    .argument("[file]", "where it goes")
+    .option("--out-dir <folder>", "the folder of backups it goes to, under a name by the time")
+    .option("--keep <count>", "how many backups to leave in that folder", parseCount);
+  return withRemoteOptions(command).action(runCreate);
+}
+
+async function runCreate(file: string | undefined, options: CreateOptions, command: Command): Promise<void> {
+  const { outDir, keep, json } = options;
+  if ((file === undefined) === (outDir === undefined)) command.error("give a file, or --out-dir");
+  if (outDir === undefined && keep !== undefined) command.error("--keep goes with --out-dir");
+  const take = (to: string): Promise<number> => download(options, "/v1/backup", to);
+  const made =
+    outDir === undefined
+      ? { file: file ?? "", bytes: await take(file ?? ""), removed: [] }
+      : await addBackup(outDir, { take, now: systemClock.now(), keep });
+  process.stdout.write(
+    json
+      ? `${JSON.stringify(made)}\n`
+      : [
+          `Wrote ${made.file}, ${made.bytes} bytes`,
+          ...made.removed.map((name) => `Removed ${name}`),
+          "",
+        ].join("\n"),
+  );
+}
+
+function parseCount(text: string): number {
+  const count = Number(text);
+  if (!/^\d+$/.test(text) || count < 1 || count > 10_000) {
+    throw new InvalidArgumentError("Give a number from 1 to 10000.");
+  }
+  return count;
+}
+
+const NAME = /^keyvault-\d{8}T\d{6}\.\d{3}Z\.backup$/;
+const UNFINISHED = /^\.keyvault-\d{8}T\d{6}\.\d{3}Z\.backup\.unfinished$/;
+/** An unfinished backup that nobody has written to for so long was left by a run that was cut off. */
+const LEFT_MS = 3_600_000;
+
+/** A backup that was added to a folder, and the files that were removed for it, oldest first. */
+type AddedBackup = { file: string; bytes: number; removed: string[] };
+
+/**
+ * Adds a backup to a folder, under a name by its time: `take` writes it beside, and it is moved into place
+ * when it is whole and on disk. Only then are the oldest backups beyond `keep` removed, and what runs that
+ * were cut off left an hour ago or more; files of other names stay. When `take` rejects nothing has changed.
+ */
+export async function addBackup(
+  folder: string,
+  { take, now, keep }: { take: (file: string) => Promise<number>; now: Date; keep: number | undefined },
+): Promise<AddedBackup> {
+  const name = `keyvault-${now.toISOString().replaceAll(/[-:]/g, "")}.backup`;
+  const [file, unfinished] = [join(folder, name), join(folder, `.${name}.unfinished`)];
+  const bytes = await take(unfinished);
+  await rename(unfinished, file);
+  await syncPath(folder);
+  return { file, bytes, removed: await prune(folder, now, keep) };
+}
+
+async function prune(folder: string, now: Date, keep: number | undefined): Promise<string[]> {
+  const names = (await readdir(folder)).sort();
+  const left: string[] = [];
+  for (const name of names.filter((name) => UNFINISHED.test(name))) {
+    const written = await stat(join(folder, name)).catch(() => undefined);
+    if (written !== undefined && now.getTime() - written.mtimeMs > LEFT_MS) left.push(name);
+  }
+  const backups = names.filter((name) => NAME.test(name));
+  const old = keep === undefined ? [] : backups.slice(0, Math.max(0, backups.length - keep));
+  const removed = [...left, ...old].map((name) => join(folder, name));
+  for (const path of removed) await rm(path, { force: true });
+  return removed;
+}
+
+const RESTORE = `Put a backup back where no vault is: no token in the data folder, an empty database. The PIN file goes to its place by hand, and "keyvault init" then makes new certificates unless the old ones are put back too.
+
+The backup is read twice: nothing is written before its signature was checked. Without --service-key the id of the key that signed it is shown and nothing restored: compare that with the id that you noted, then pass it.
+
+A backup holds SoftHSM's token; another module's is put back by its vendor's means.
+
+A backup of an earlier version is brought up to date on the way, as an upgrade of that vault would have done; one of a newer version is refused.
+
+Afterwards "keyvault audit verify" proves that token, database and chain belong together.`;
+
+const CHECK = `Read a backup to its end and check it as "keyvault backup restore" does before it writes anything: it opens with the recovery key, is whole, is signed by the service key, and this version can restore it. Writes nothing and needs no setting, token or database.
+
+Exit code: 0 it would be restored, 1 it would not.`;
+
+type ReadOptions = { json?: true; recoveryKey: string; serviceKey?: string; unsigned?: true };
+
+/** `keyvault backup restore` */
+function backupRestoreCommand(): Command {
+  const command = new Command("restore").summary("put a backup back").description(RESTORE);
+  return withReadOptions(command).action(runRestore);
+}
+
+/** `keyvault backup check` */
+function backupCheckCommand(): Command {
+  const command = new Command("check").summary("check a backup without restoring it").description(CHECK);
+  return withReadOptions(command).action(runCheck);
+}
+
+function withReadOptions(command: Command): Command {
+  return command
+    .argument("<file>", "the backup")
+    .requiredOption("--recovery-key <file>", "the private half of the recovery key")
+    .option("--service-key <id>", "the service key that must have signed it")
+    .addOption(
+      new Option(
+        "--unsigned",
+        "take a backup that is not signed, as earlier versions wrote them: anybody who has the public recovery key can make one",
+      ).conflicts("serviceKey"),
+    )
+    .option("--json", "print JSON");
+}
+
+/** Does something with a backup, the recovery key and the origin that the options name. */
+async function withBackup<T>(
+  file: string,
+  { recoveryKey: keyFile, serviceKey, unsigned }: ReadOptions,
+  work: (read: BackupSource, from: { recoveryKey: string; origin: Origin }) => Promise<T>,
+): Promise<T> {
+  const recoveryKey = await readNamedFile(keyFile);
+  const origin = unsigned === true ? "unsigned" : serviceKey === undefined ? undefined : { serviceKey };
+  const backup = await openNamedFile(file);
+  try {
+    if (!(await backup.stat()).isFile()) {
+      throw new UserError(`${file}: it is not a regular file; a backup is read twice, so give a file`);
+    }
+    const read = (): AsyncIterable<Buffer> => backup.createReadStream({ start: 0, autoClose: false });
+    return await work(read, { recoveryKey, origin });
+  } finally {
+    await backup.close();
+  }
+}
+
+async function runCheck(file: string, options: ReadOptions): Promise<void> {
+  const { checkBackup, requireKnownTables } = await import("../backup/check.ts");
+  const { manifest, signedBy } = await withBackup(file, options, (read, { recoveryKey, origin }) =>
+    checkBackup(read, recoveryKey, origin),
+  );
+  requireKnownTables(manifest);
+  const { created_at, head } = manifest;
+  const checked = { file, created_at, signed_by: signedBy, head };
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify(checked)}\n`
+      : `${file} is whole, of ${created_at}.\n${describeOrigin(signedBy, head)}`,
+  );
+}
+
+async function runRestore(file: string, options: ReadOptions): Promise<void> {
+  const { restoreBackup } = await import("../backup/restore.ts");
+  const restored: Restored = await withBackup(file, options, (read, from) =>
+    restoreBackup(loadConfig(), read, from, createLog("error")),
+  );
+  const { counts, created_at, signed_by, upgraded, head } = restored;
+  const upgrade = upgraded.map((name) => `Brought up to date: ${name}\n`).join("");
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify(restored)}\n`
+      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${describeOrigin(signed_by, head)}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
+  );
+}
+
+function describeOrigin(signedBy: string | null, { seq, mac }: Restored["head"]): string {
+  const lines: [string, string][] = [
+    ["signed by", signedBy ?? "nobody"],
+    ["audit head", `${seq}:${mac}`],
+  ];
+  return foldLines(lines, 15, columnsOf());
+}

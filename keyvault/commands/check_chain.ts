@@ -1,0 +1,148 @@
+import { compareRows, type DamagedRows } from "../audit/compare.ts";
+import { openJournal } from "../audit/journal.ts";
+import { closeLedger, type Head, openLedger } from "../audit/ledger.ts";
+import { type Contradiction, createReplay } from "../audit/meanings.ts";
+import type { Caller } from "../audit/record.ts";
+import { createRegister } from "../audit/register.ts";
+import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../audit/verify.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { loadConfig } from "../config.ts";
+import { type Database, openDatabase } from "../db/database.ts";
+import type { AuditRow } from "../db/rows.ts";
+import { UserError, VaultError } from "../errors.ts";
+import { createLog, type Logger } from "../log.ts";
+import { openToken, type Token, type TokenSettings } from "../token/client.ts";
+import { tokenSettings } from "../token/install.ts";
+import { encryptPin } from "../token/pin_box.ts";
+import { readPin } from "./read_input.ts";
+
+/**
+ * What verification found. What the records mean and what the rows say is looked at only when the chain
+ * holds.
+ */
+export type AuditVerdict = {
+  chain: ChainVerdict;
+  contradictions: readonly Contradiction[];
+  damaged: DamagedRows;
+};
+
+/**
+ * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has
+ * noted, by its token and its database; whether its records agree with each other, and the rows of keys and
+ * tenants with them. Shows on a terminal how far it is.
+ */
+export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
+  const progress = createProgress();
+  const register = createRegister();
+  const replay = createReplay();
+  const take = (records: readonly AuditRow[]): void => {
+    register.apply(records);
+    replay.take(records);
+    progress.show(register.head().seq);
+  };
+  return withChain(async ({ database, token }) => {
+    try {
+      const { head: noted } = await token.notedHead();
+      const expected = noted === null ? heads : [...heads, { seq: noted.seq, mac: Buffer.from(noted.mac) }];
+      const chain = await verifyChain(database, token, expected, take);
+      if (!chain.intact) return { chain, contradictions: [], damaged: { keys: [], tenants: [], waiting: 0 } };
+      const catchUp = async (): Promise<void> => {
+        for await (const { records, fault } of walkChain(readFrom(database), token, register.head())) {
+          if (fault === undefined) take(records);
+        }
+      };
+      const damaged = await compareRows({ database, token, register, catchUp });
+      return { chain, contradictions: replay.found(), damaged };
+    } finally {
+      progress.end();
+    }
+  });
+}
+
+/** Has the token of the configured vault note this end of its chain. See {@link acceptHead}. */
+export async function acceptChain(end: Head): Promise<Head> {
+  return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
+}
+
+type ChainParts = { databaseUrl: string; database: Database; token: Token; log: Logger };
+
+async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T> {
+  const { token: place, databaseUrl } = loadConfig();
+  const log = createLog("error");
+  const token = await openHere(await tokenSettings(place), log);
+  const database = openDatabase(databaseUrl, log, 1);
+  try {
+    return await work({ databaseUrl, database, token, log });
+  } finally {
+    await Promise.all([token.close(), database.destroy()]);
+  }
+}
+
+/** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
+async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
+  const token = await openToken(settings, log, "seal");
+  if (token.sealed() === undefined) return token;
+  try {
+    const pin = await readPin(undefined);
+    const box = encryptPin(pin, token.offer());
+    pin.fill(0);
+    await token.unseal(box);
+    return token;
+  } catch (error) {
+    await token.close();
+    throw error instanceof VaultError ? new UserError(error.message) : error;
+  }
+}
+
+/** A line on a terminal that says how far it is, and that is gone at the end. */
+function createProgress(): { show(records: number): void; end(): void } {
+  if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
+  return {
+    show: (records) => process.stderr.write(`\r${records} records hold so far\x1b[K`),
+    end: () => process.stderr.write("\r\x1b[K"),
+  };
+}
+
+const LOCAL: Caller = { role: "local", name: "recovery" };
+
+/**
+ * Has the token note the end of the chain as it is, whatever it had noted: for a database that lost its
+ * newest records for a known reason. The chain must hold from its first record on and end with `end`. What
+ * the token had noted before is on record afterwards.
+ *
+ * Throws `LedgerHeld` while a vault runs; `UserError` when the chain does not hold or has another end
+ */
+export async function acceptHead(
+  parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },
+  end: Head,
+): Promise<Head> {
+  const { databaseUrl, database, token } = parts;
+  const { head: noted } = await token.notedHead();
+  const ledger = await openLedger(databaseUrl, async () => {
+    const verdict = await verifyChain(database, token);
+    if (!verdict.intact) {
+      throw new UserError(
+        `The audit chain is broken at record ${verdict.seq}: put the genuine record back first`,
+      );
+    }
+    if (verdict.head.seq !== end.seq || !verdict.head.mac.equals(end.mac)) {
+      throw new UserError(
+        `The chain ends with ${verdict.head.seq}:${verdict.head.mac.toString("hex")}, not with the head that you gave`,
+      );
+    }
+    await token.noteHead(verdict.head, true);
+  });
+  await closeLedger(ledger.client);
+  const journal = await openJournal({ ...parts, register: createRegister(), reopened: () => {} });
+  try {
+    const before = noted === null ? "none" : `${noted.seq}:${Buffer.from(noted.mac).toString("hex")}`;
+    const detail = { noted: before, accepted: String(end.seq) };
+    await journal.change(async () => ({
+      value: undefined,
+      entry: { caller: LOCAL, statement: "head_accept", outcome: "granted", detail },
+    }));
+    return journal.head();
+  } finally {
+    await journal.close();
+  }
+}

@@ -1,0 +1,174 @@
+/** One step of the schema: a numbered name and the SQL that makes it. */
+export type Migration = { name: string; sql: string };
+
+/**
+ * The schema's steps in their order, forward only. Nobody edits one that has landed: a change is a new number
+ * at the end. Each leaves in place what the version before it needs.
+ */
+export const migrations: readonly Migration[] = [
+  // Tenants' data keys and the keys under them. Nothing here is of use without the token.
+  {
+    name: "0001_keys",
+    sql: `
+      CREATE TABLE tenants (
+        tenant text PRIMARY KEY,
+        kek text NOT NULL,
+        wrapped_data_key bytea NOT NULL,
+        created_at timestamptz(3) NOT NULL
+      );
+
+      CREATE TABLE keys (
+        key_id text PRIMARY KEY CHECK (key_id ~ '^[0-9a-f]{32}$'),
+        tenant text NOT NULL REFERENCES tenants,
+        purpose text NOT NULL CHECK (purpose IN ('account_root', 'agent', 'service')),
+        label text NOT NULL,
+        public_key jsonb NOT NULL,
+        wrapped_seeds bytea NOT NULL,
+        seeds_version integer NOT NULL,
+        attestation jsonb NOT NULL,
+        ceiling jsonb,
+        state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'disabled')),
+        created_at timestamptz(3) NOT NULL,
+        disabled_at timestamptz(3),
+        request_key text NOT NULL UNIQUE,
+        request_hash bytea NOT NULL,
+        CHECK ((state = 'disabled') = (disabled_at IS NOT NULL))
+      );
+      CREATE INDEX keys_by_tenant ON keys (tenant, created_at, key_id);
+    `,
+  },
+  // The chained audit. The triggers stop accidents; what stops a deliberate hand is the chain, whose key is
+  // in the token.
+  {
+    name: "0002_audit",
+    sql: `
+      CREATE TABLE audit (
+        seq bigint PRIMARY KEY CHECK (seq > 0),
+        recorded_at timestamptz(3) NOT NULL,
+        caller text NOT NULL,
+        role text NOT NULL,
+        key_id text,
+        purpose text,
+        statement text NOT NULL,
+        digest bytea CHECK (octet_length(digest) = 32),
+        outcome text NOT NULL,
+        detail jsonb NOT NULL,
+        mac bytea NOT NULL CHECK (octet_length(mac) = 32)
+      );
+
+      CREATE FUNCTION audit_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+      BEGIN
+        RAISE EXCEPTION 'audit is append-only';
+      END $$;
+      CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit
+        FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only();
+    `,
+  },
+  // States beyond active and disabled, requests that wait for a second admin, and what authenticates both:
+  // `state_mac` covers a row's state and `state_seq`, the number of the audit record that gave it this
+  // state, so that an earlier state put back is found too.
+  {
+    name: "0003_lifecycle",
+    sql: `
+      ALTER TABLE keys
+        DROP CONSTRAINT keys_state_check,
+        DROP CONSTRAINT keys_check,
+        ADD COLUMN pending jsonb,
+        ADD COLUMN destroy_at timestamptz(3),
+        ADD COLUMN state_seq bigint,
+        ADD COLUMN state_mac bytea CHECK (octet_length(state_mac) = 32),
+        ADD CHECK (state IN ('active', 'disabled', 'destroying', 'destroyed')),
+        ADD CHECK ((state = 'active') = (disabled_at IS NULL)),
+        ADD CHECK ((state IN ('destroying', 'destroyed')) = (destroy_at IS NOT NULL));
+      CREATE INDEX keys_destroying ON keys (destroy_at) WHERE state = 'destroying';
+
+      ALTER TABLE tenants
+        ADD COLUMN state text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'destroying', 'destroyed')),
+        ADD COLUMN pending jsonb,
+        ADD COLUMN destroy_at timestamptz(3),
+        ADD COLUMN state_seq bigint,
+        ADD COLUMN state_mac bytea CHECK (octet_length(state_mac) = 32),
+        ADD CHECK ((state IN ('destroying', 'destroyed')) = (destroy_at IS NOT NULL));
+      CREATE INDEX tenants_destroying ON tenants (destroy_at) WHERE state = 'destroying';
+      CREATE INDEX tenants_by_kek ON tenants (kek, tenant);
+
+      CREATE INDEX audit_key_changes ON audit (key_id, seq)
+        WHERE outcome = 'granted' AND statement IN
+          ('key_disable', 'key_enable', 'key_destroy', 'key_destroy_cancel', 'key_erase', 'ceiling_shrink');
+      CREATE INDEX audit_tenant_changes ON audit ((detail ->> 'tenant'), seq)
+        WHERE outcome = 'granted' AND statement IN ('tenant_destroy', 'tenant_destroy_cancel', 'tenant_erase');
+    `,
+  },
+  // Finds the last statement of a sequence, which the audit itself remembers.
+  {
+    name: "0004_sequences",
+    sql: `
+      CREATE INDEX audit_sequences ON audit (key_id, statement, (detail ->> 'stream'), seq)
+        WHERE outcome = 'granted' AND detail ->> 'stream' IS NOT NULL;
+    `,
+  },
+  // Keys with halves in the token, by the label that these have there. A row without a key is there before
+  // anything is made in the token, so whatever a crash leaves behind is known by its label.
+  {
+    name: "0005_residents",
+    sql: `
+      CREATE TABLE residents (
+        label text PRIMARY KEY CHECK (label ~ '^key-[0-9a-f]{32}$'),
+        key_id text UNIQUE REFERENCES keys,
+        created_at timestamptz(3) NOT NULL
+      );
+    `,
+  },
+  // Finds the root keys that a tenant was given, which the audit remembers also when a row of theirs is
+  // gone.
+  {
+    name: "0006_roots",
+    sql: `
+      CREATE INDEX audit_roots ON audit ((detail ->> 'tenant'))
+        WHERE outcome = 'granted' AND statement = 'key_create' AND purpose = 'account_root';
+    `,
+  },
+  // Finds the key that was given halves in the token, which the audit remembers also when its rows say
+  // otherwise.
+  {
+    name: "0007_resident_records",
+    sql: `
+      CREATE INDEX audit_residents ON audit ((detail ->> 'resident'))
+        WHERE outcome = 'granted' AND statement = 'key_create' AND detail ->> 'resident' IS NOT NULL;
+    `,
+  },
+  // What the verified audit says, in parts, so that a start need not verify the chain from its first
+  // record: a cache that is believed by its codes only. What decides is answered from memory, and the
+  // indexes that it was looked up by are gone.
+  {
+    name: "0008_audit_register",
+    sql: `
+      CREATE TABLE audit_register (
+        part smallint PRIMARY KEY,
+        seq bigint NOT NULL,
+        head bytea NOT NULL,
+        content bytea NOT NULL,
+        mac bytea NOT NULL
+      );
+
+      DROP INDEX audit_key_changes;
+      DROP INDEX audit_tenant_changes;
+      DROP INDEX audit_sequences;
+      DROP INDEX audit_roots;
+      DROP INDEX audit_residents;
+    `,
+  },
+  // What the last revocation list of each root had, which the next one may not lack. The digest stands in
+  // that list's audit record.
+  {
+    name: "0009_listed_certificates",
+    sql: `
+      CREATE TABLE listed_certificates (
+        key_id text NOT NULL REFERENCES keys,
+        digest text NOT NULL,
+        listed text NOT NULL,
+        PRIMARY KEY (key_id, digest)
+      );
+    `,
+  },
+];

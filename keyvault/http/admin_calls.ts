@@ -1,0 +1,113 @@
+import { z } from "zod";
+import type { ListAudit } from "../audit/list.ts";
+import type { CreateBackup } from "../backup/create.ts";
+import type { Refusal } from "../errors.ts";
+import type { RetireKek } from "../kek/retire.ts";
+import type { Rewrapping, RotateKek } from "../kek/rewrap.ts";
+import type { AdoptStates } from "../lifecycle/adopt_states.ts";
+import type { CancelTenantDestruction, DestroyTenant } from "../lifecycle/destroy_tenant.ts";
+import type { CancelKeyDestruction, DestroyKey, EnableKey } from "../lifecycle/enable_destroy_key.ts";
+import type { Sealing } from "../lifecycle/sealing.ts";
+import type { ReadStatus } from "../status.ts";
+import { readBody, shaped } from "./body.ts";
+import type { Call, Invocation } from "./routes.ts";
+import { tenantName } from "./schemas.ts";
+
+/** The operations behind the calls of people who run the vault. */
+export type AdminOperations = {
+  listAudit: ListAudit;
+  createBackup: CreateBackup;
+  enableKey: EnableKey;
+  destroyKey: DestroyKey;
+  cancelKeyDestruction: CancelKeyDestruction;
+  destroyTenant: DestroyTenant;
+  cancelTenantDestruction: CancelTenantDestruction;
+  adoptStates: AdoptStates;
+  rotateKek: RotateKek;
+  retireKek: RetireKek;
+  rewrapping: Pick<Rewrapping, "start">;
+};
+
+/** The operations of a sealed vault as well as of an open one. */
+export type SealOperations = { sealing: Sealing; readStatus: ReadStatus };
+
+const nothing = z.strictObject({});
+const auditQuery = z.strictObject({
+  after: z.coerce.number().int().min(0).exactOptional(),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+});
+const kekVersion = z.strictObject({ kek: z.string().regex(/^kek-[1-9]\d{0,8}$/) });
+const destruction = z.strictObject({ after_days: z.int().min(7).max(30) });
+const sealedPin = z.strictObject({
+  offer: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "base64 of 32 bytes"),
+  box: z.string().regex(/^[A-Za-z0-9+/]{405}[AQgw]==$/, "base64 of 304 bytes"),
+});
+
+/**
+ * Calls that nobody but people who run the vault make. Enabling, destroying and adopting take two admins. A
+ * rewrapping answers immediately, and the status shows its progress. A backup is `application/octet-stream`,
+ * encrypted to the recovery key.
+ */
+export function createAdminCalls(operations: AdminOperations): readonly Call[] {
+  return [
+    {
+      method: "GET",
+      path: "/v1/audit",
+      roles: ["admin", "auditor"],
+      handle: ({ context }) => operations.listAudit(shaped(auditQuery, { ...context.query }, "query")),
+    },
+    {
+      ...plainCall("/v1/backup", ({ caller }) => operations.createBackup(caller)),
+      roles: ["admin", "backup"],
+    },
+    plainCall("/v1/keys/:id/enable", ({ caller, keyId }) => operations.enableKey(caller, keyId)),
+    adminCall("/v1/keys/:id/destroy", async ({ caller, keyId, context }) => {
+      const { after_days } = await readBody(context, destruction);
+      return operations.destroyKey(caller, keyId, after_days);
+    }),
+    plainCall("/v1/keys/:id/destroy/cancel", ({ caller, keyId }) =>
+      operations.cancelKeyDestruction(caller, keyId),
+    ),
+    adminCall("/v1/tenants/:tenant/destroy", async ({ caller, context }) => {
+      const tenant = shaped(tenantName, context.params.tenant, "path");
+      const { after_days } = await readBody(context, destruction);
+      return operations.destroyTenant(caller, tenant, after_days);
+    }),
+    adminCall("/v1/tenants/:tenant/destroy/cancel", async ({ caller, context }) => {
+      const tenant = shaped(tenantName, context.params.tenant, "path");
+      await readBody(context, nothing);
+      return operations.cancelTenantDestruction(caller, tenant);
+    }),
+    plainCall("/v1/states/adopt", ({ caller }) => operations.adoptStates(caller)),
+    plainCall("/v1/kek/rotate", ({ caller }) => operations.rotateKek(caller)),
+    plainCall("/v1/kek/rewrap", ({ caller }) => operations.rewrapping.start(caller)),
+    adminCall("/v1/kek/retire", async ({ caller, context }) =>
+      operations.retireKek(caller, (await readBody(context, kekVersion)).kek),
+    ),
+  ];
+}
+
+/** The calls that a sealed vault answers too. */
+export function createSealCalls({ sealing, readStatus }: SealOperations): readonly Call[] {
+  return [
+    { method: "GET", path: "/v1/status", roles: ["admin", "auditor"], handle: () => readStatus() },
+    plainCall("/v1/seal", async ({ caller }) => ({ sealed: true, ...(await sealing.seal(caller)) })),
+    { method: "GET", path: "/v1/unseal", roles: ["admin"], handle: async () => sealing.offer() },
+    adminCall("/v1/unseal", async ({ caller, context }) =>
+      sealing.unseal(caller, await readBody(context, sealedPin)),
+    ),
+  ];
+}
+
+/** A `POST` that only admins may make. */
+function adminCall(path: string, handle: Call["handle"]): Call {
+  return { method: "POST", path, roles: ["admin"], handle };
+}
+
+/** A `POST` that only admins may make, with an empty object as its body. */
+function plainCall(path: string, work: (invocation: Invocation) => Promise<object | Refusal>): Call {
+  return adminCall(path, async (invocation) => {
+    await readBody(invocation.context, nothing);
+    return work(invocation);
+  });
+}

@@ -1,0 +1,146 @@
+import type { Caller } from "../audit/record.ts";
+import { refuse, VaultError } from "../errors.ts";
+import type { DisableKey, ShrinkCeiling } from "../keys/change.ts";
+import type { CreateKey } from "../keys/create.ts";
+import type { GetKey, ListKeys } from "../keys/view.ts";
+import type { SignChallenge } from "../sign/challenge.ts";
+import type { SignDelegation } from "../sign/delegation.ts";
+import type { SignRevocationList } from "../sign/revocation_list.ts";
+import { type AdminOperations, createAdminCalls } from "./admin_calls.ts";
+import { MAX_LIST_BODY_BYTES, readBody, shaped } from "./body.ts";
+import type { Call } from "./routes.ts";
+import {
+  ceilingBody,
+  challengeBody,
+  createKeyBody,
+  delegationBody,
+  disableBody,
+  idempotencyKeyPattern,
+  keyIdPattern,
+  keyQuery,
+  listQuery,
+  revocationListBody,
+} from "./schemas.ts";
+
+/** The operations behind the calls. */
+export type Operations = AdminOperations & {
+  createKey: CreateKey;
+  getKey: GetKey;
+  listKeys: ListKeys;
+  disableKey: DisableKey;
+  shrinkCeiling: ShrinkCeiling;
+  signDelegation: SignDelegation;
+  signChallenge: SignChallenge;
+  signRevocationList: SignRevocationList;
+};
+
+/**
+ * Statements of the wire format that no feature needs yet, so every role is refused. Each is signed once it
+ * is needed, then by a rule of its own.
+ */
+const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
+
+/**
+ * Every call of an open vault, with its roles: with those that a sealed one answers too, all there is to
+ * reach from outside.
+ */
+export function createCalls(operations: Operations): readonly Call[] {
+  return [
+    {
+      method: "POST",
+      path: "/v1/keys",
+      roles: ["api"],
+      handle: async ({ caller, context }) => {
+        const requestKey = context.get("idempotency-key");
+        if (!idempotencyKeyPattern.test(requestKey)) {
+          throw new VaultError("invalid_request", "idempotency-key: missing or malformed");
+        }
+        const request = await readBody(context, createKeyBody);
+        return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
+      },
+    },
+    {
+      method: "GET",
+      path: "/v1/keys",
+      roles: ["admin", "auditor"],
+      handle: ({ context }) => operations.listKeys(shaped(listQuery, { ...context.query }, "query")),
+    },
+    {
+      method: "GET",
+      path: "/v1/keys/:id",
+      roles: ["api", "admin", "auditor"],
+      handle: ({ caller, keyId, context }) => {
+        const { tenant } = shaped(keyQuery, { ...context.query }, "query");
+        return operations.getKey(keyId, ownTenant(caller, tenant));
+      },
+    },
+    {
+      method: "POST",
+      path: "/v1/keys/:id/disable",
+      roles: ["api", "admin"],
+      handle: async ({ caller, keyId, context }) => {
+        const { tenant } = await readBody(context, disableBody);
+        return operations.disableKey(caller, { keyId, tenant: ownTenant(caller, tenant) });
+      },
+    },
+    {
+      method: "POST",
+      path: "/v1/keys/:id/ceiling",
+      roles: ["api"],
+      handle: async ({ caller, keyId, context }) => {
+        const { tenant, ceiling } = await readBody(context, ceilingBody);
+        return operations.shrinkCeiling(caller, { keyId, tenant }, ceiling);
+      },
+    },
+    {
+      method: "POST",
+      path: "/v1/keys/:id/sign/delegation",
+      roles: ["api"],
+      handle: async ({ caller, keyId, context }) =>
+        operations.signDelegation(caller, keyId, await readBody(context, delegationBody)),
+    },
+    {
+      method: "POST",
+      path: "/v1/keys/:id/sign/challenge",
+      roles: ["api"],
+      handle: async ({ caller, keyId, context }) => {
+        const { tenant, stream, ...binding } = await readBody(context, challengeBody);
+        return operations.signChallenge(caller, keyId, { tenant, binding: { ...binding, ...stream } });
+      },
+    },
+    {
+      method: "POST",
+      path: "/v1/keys/:id/sign/revocation-list",
+      roles: ["api"],
+      handle: async ({ caller, keyId, context }) => {
+        const request = await readBody(context, revocationListBody, MAX_LIST_BODY_BYTES);
+        return operations.signRevocationList(caller, keyId, request);
+      },
+    },
+    ...WITHHELD.map(
+      (kind): Call => ({
+        method: "POST",
+        path: `/v1/keys/:id/sign/${kind}`,
+        roles: [],
+        handle: async () => refuse("forbidden"),
+      }),
+    ),
+    ...createAdminCalls(operations),
+  ];
+}
+
+/**
+ * The tenant a caller is held to: the API always says whose key it means, so that a mix-up of tenants is
+ * refused here too.
+ */
+function ownTenant(caller: Caller, tenant: string | undefined): string | undefined {
+  if (caller.role === "api" && tenant === undefined) {
+    throw new VaultError("invalid_request", "tenant: missing");
+  }
+  return tenant;
+}
+
+/** Whether the text has a key id's form; what has not is answered like a key that does not exist. */
+export function isKeyId(text: string): boolean {
+  return keyIdPattern.test(text);
+}

@@ -1,0 +1,271 @@
+import { hash } from "node:crypto";
+import type pg from "pg";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
+import { type Change, type Journal, recordRefusal } from "../audit/journal.ts";
+import type { AuditEntry, Caller } from "../audit/record.ts";
+import type { Register } from "../audit/register.ts";
+import { keyStateDigest, type RowCodes } from "../audit/row_codes.ts";
+import { type Clock, unixSeconds } from "../clock.ts";
+import { available, type Database } from "../db/database.ts";
+import type { Attestation, KeyRow, TenantRow } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import type { Token } from "../token/client.ts";
+import type { Custody, KeptKey } from "./custody.ts";
+import type { DataKeys } from "./data_keys.ts";
+import {
+  exceedsQuota,
+  exceedsTenantCeiling,
+  insertKey,
+  isMade,
+  type KeyRequest,
+  NEW_TENANT,
+  type NewKeyRow,
+  placeTenant,
+  refuseEnding,
+} from "./new_key.ts";
+import { attestationSignBytes, readTenant, verifyAttestation } from "./store.ts";
+
+/** A key that was made: its public parts. */
+export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
+
+/**
+ * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under
+ * the same name is refused with `idempotency_conflict`. A key that was altered since is not given again:
+ * `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of
+ * them.
+ */
+export type CreateKey = (
+  caller: Caller,
+  requestKey: string,
+  request: KeyRequest,
+) => Promise<CreatedKey | Refusal>;
+
+/**
+ * What creation needs. `service` gives the key that attests every key; it is undefined only while that is
+ * made itself, and then attests itself.
+ */
+export type CreateKeyParts = {
+  database: Database;
+  custody: Custody;
+  dataKeys: DataKeys;
+  rowCodes: RowCodes;
+  register: Pick<Register, "rootsOf">;
+  /** Keys that a tenant may have; 0 sets no bound. */
+  keysPerTenant: number;
+  journal: Journal;
+  clock: Clock;
+  token: Pick<Token, "info">;
+  service: (() => Promise<KeptKey>) | undefined;
+};
+
+type Stored = "stored" | "raced" | "damaged" | Refusal;
+
+/** A stored key, and whether it is as the vault wrote it last. */
+type Made = { row: KeyRow; intact: boolean };
+
+type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
+
+const ATTEMPTS = 5;
+
+/** Key creation on these parts. */
+export function createKeyCreation({
+  database,
+  custody,
+  dataKeys,
+  rowCodes,
+  register,
+  keysPerTenant,
+  journal,
+  clock,
+  token,
+  service,
+}: CreateKeyParts): CreateKey {
+  async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal | "raced" | "damaged"> {
+    const readAt = rowCodes.now();
+    const known = await readTenant(database, tenant);
+    if (known !== undefined && known.state !== "active") return ending(known, readAt);
+    const dataKey = known ?? (await dataKeys.create(tenant));
+    const key = await custody.generate(dataKey, tenant, purpose);
+    const createdAt = clock.now();
+    const signer = (await service?.()) ?? key;
+    const fields = {
+      type: "key_attestation" as const,
+      version: 1 as const,
+      key_id: key.keyId,
+      public_key: key.publicKey,
+      tenant,
+      purpose,
+      created_at: unixSeconds(createdAt),
+      attested_by: signer.keyId,
+    };
+    const signature = await custody.sign(signer, attestationSignBytes(fields));
+    return { key, attestation: { ...fields, signature }, createdAt };
+  }
+
+  /** What to say of a tenant whose row, read at that moment, says that it ends. */
+  async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
+    const rows = { keys: [], tenants: [tenant] };
+    const [isIntact] = await rowCodes.check(rows);
+    if (isIntact === true) return refuseEnding();
+    return rowCodes.overtaken(rows, readAt) ? "raced" : "damaged";
+  }
+
+  return async (caller, requestKey, request) => {
+    const requestHash = hash("sha256", canonicalBytes(request), "buffer");
+    const about = {
+      caller,
+      purpose: request.purpose,
+      statement: "key_create",
+      detail: { tenant: request.tenant },
+    } as const;
+
+    async function replay({ row, intact }: Made): Promise<CreatedKey | Refusal> {
+      const told = { ...about, keyId: row.key_id };
+      if (intact && !row.request_hash.equals(requestHash)) {
+        return recordRefusal(journal, told, refuse("idempotency_conflict"));
+      }
+      if (intact && (await isAnswer(row, request, service))) return repeat(journal, about, row);
+      await journal.record({ ...told, outcome: "failed" });
+      throw new VaultError("key_damaged");
+    }
+
+    /**
+     * The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed
+     * meanwhile.
+     */
+    async function readMade(): Promise<Made | undefined> {
+      for (;;) {
+        const readAt = rowCodes.now();
+        const row = await available(() =>
+          database<KeyRow>("keys").where({ request_key: requestKey }).first(),
+        );
+        if (row === undefined) return undefined;
+        const rows = { keys: [row], tenants: [] };
+        const [intact = false] = await rowCodes.check(rows);
+        if (intact || !rowCodes.overtaken(rows, readAt)) return { row, intact };
+      }
+    }
+
+    async function store(
+      prepared: Awaited<ReturnType<typeof prepare>>,
+    ): Promise<Exclude<Stored, "stored"> | CreatedKey> {
+      if (prepared === "damaged") await journal.record({ ...about, outcome: "failed" });
+      if (prepared === "damaged" || prepared === "raced") return prepared;
+      if (isRefusal(prepared)) return recordRefusal(journal, about, prepared);
+      const roots = () => register.rootsOf(request.tenant);
+      const named = { about, request, requestKey, requestHash };
+      const made = { ...named, prepared, roots, keysPerTenant, token };
+      const stored = await journal.change((client, seq) => storeKey(client, seq, rowCodes, made));
+      return stored === "stored" ? created(rowOf(made)) : stored;
+    }
+
+    for (let tries = 0; tries < ATTEMPTS; tries += 1) {
+      const made = await readMade();
+      if (made !== undefined) return replay(made);
+      const result = await store(await prepare(request));
+      if (result === "raced") continue;
+      if (result === "damaged") throw new VaultError("key_damaged");
+      return result;
+    }
+    throw new VaultError(
+      "unavailable",
+      "Other calls are making the tenant's first key: try again in a moment",
+    );
+  };
+}
+
+/** Everything that decides on a new key's row and record. */
+type NewKey = {
+  about: Omit<AuditEntry, "outcome" | "keyId" | "digest">;
+  prepared: Prepared;
+  request: KeyRequest;
+  requestKey: string;
+  requestHash: Buffer;
+  /** Ids of the tenant's root keys, as the audit records them. */
+  roots(): readonly string[];
+  keysPerTenant: number;
+  token: Pick<Token, "info">;
+};
+
+/** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
+async function storeKey(
+  client: pg.Client,
+  seq: number,
+  rowCodes: RowCodes,
+  made: NewKey,
+): Promise<Change<Stored>> {
+  const { about, prepared, request } = made;
+  if (await isMade(client, made.requestKey)) return { value: "raced" };
+  const refusal =
+    (await exceedsQuota(client, request.tenant, made.keysPerTenant)) ??
+    (await exceedsTenantCeiling(client, { rowCodes, known: made.roots() }, request));
+  if (refusal !== undefined) return misplaced(refusal, about);
+  const { key, attestation, createdAt } = prepared;
+  const coded = await rowCodes.add({
+    keys: [{ ...rowOf(made), state_seq: seq }],
+    tenants: [{ ...NEW_TENANT, ...key.dataKey, created_at: createdAt, state_seq: seq }],
+  });
+  const [row, tenant] = [coded.keys[0], coded.tenants[0]];
+  if (row === undefined || tenant === undefined) throw new VaultError("internal");
+  const entry = { ...about, keyId: key.keyId };
+  const fault = await placeTenant(client, rowCodes, tenant, made.token.info().keks);
+  if (fault !== undefined) return misplaced(fault, entry);
+  await insertKey(client, row);
+  const digest = hash("sha256", attestationSignBytes(attestation), "buffer");
+  const state = keyStateDigest(row).toString("hex");
+  const detail = { ...about.detail, state };
+  return { value: "stored", entry: { ...entry, digest, detail, outcome: "granted" } };
+}
+
+function misplaced(
+  fault: "raced" | "damaged" | Refusal,
+  entry: Omit<AuditEntry, "outcome">,
+): Change<"raced" | "damaged" | Refusal> {
+  if (fault === "raced") return { value: fault };
+  const outcome = fault === "damaged" ? "failed" : fault.refused;
+  return { value: fault, entry: { ...entry, outcome } };
+}
+
+/** Whether a stored key is one that the service key attested, and attested as what is asked for. */
+async function isAnswer(
+  { key_id, public_key, tenant, purpose, attestation }: KeyRow,
+  request: KeyRequest,
+  service: CreateKeyParts["service"],
+): Promise<boolean> {
+  if (tenant !== request.tenant || purpose !== request.purpose) return false;
+  const key = { keyId: key_id, publicKey: public_key, tenant, purpose };
+  return verifyAttestation(attestation, key, (await service?.())?.publicKey ?? public_key);
+}
+
+async function repeat(journal: Journal, about: NewKey["about"], row: KeyRow): Promise<CreatedKey> {
+  const detail = { ...about.detail, repeated: "true" };
+  await journal.record({ ...about, keyId: row.key_id, outcome: "granted", detail });
+  return created(row);
+}
+
+function created({ key_id, public_key, attestation }: CreatedKey): CreatedKey {
+  return { key_id, public_key, attestation };
+}
+
+function rowOf({ prepared, request, requestKey, requestHash }: NewKey): Omit<NewKeyRow, "state_seq"> {
+  const { key, attestation, createdAt } = prepared;
+  return {
+    key_id: key.keyId,
+    tenant: request.tenant,
+    purpose: request.purpose,
+    label: request.label,
+    public_key: key.publicKey,
+    wrapped_seeds: Buffer.from(key.wrappedSeeds),
+    seeds_version: key.version,
+    attestation,
+    ceiling: request.ceiling ?? null,
+    created_at: createdAt,
+    request_key: requestKey,
+    request_hash: requestHash,
+    state: "active",
+    disabled_at: null,
+    pending: null,
+    destroy_at: null,
+  };
+}

@@ -1,0 +1,138 @@
+import type pg from "pg";
+import { beyondCeiling } from "../../src/protocol/documents/scopes.ts";
+import type { RowCodes } from "../audit/row_codes.ts";
+import type { KeyRow, Purpose, TenantRow } from "../db/rows.ts";
+import { type Refusal, refuse } from "../errors.ts";
+
+/**
+ * What a key is made from. `ceiling` bounds permanently what may be delegated by it or to it; it can only
+ * shrink.
+ */
+export type KeyRequest = {
+  tenant: string;
+  purpose: Purpose;
+  label: string;
+  ceiling?: string[];
+};
+
+/** A key row before it is stored. */
+export type NewKeyRow = Omit<KeyRow, "state_mac">;
+
+/** Whether a key was made earlier under this request name. */
+export async function isMade(client: pg.Client, requestKey: string): Promise<boolean> {
+  const { rowCount } = await client.query("select from keys where request_key = $1", [requestKey]);
+  return rowCount !== 0;
+}
+
+/** Stores an active tenant unless it is there, and gives what is stored now. */
+export async function insertTenant(client: pg.Client, tenant: TenantRow): Promise<TenantRow> {
+  const { state_seq, state_mac, created_at } = tenant;
+  await client.query(
+    `insert into tenants (tenant, kek, wrapped_data_key, created_at, state_seq, state_mac)
+     values ($1, $2, $3, $4, $5, $6) on conflict do nothing`,
+    [tenant.tenant, tenant.kek, tenant.wrapped_data_key, created_at, state_seq, state_mac],
+  );
+  const { rows } = await client.query<TenantRow>("select * from tenants where tenant = $1 for update", [
+    tenant.tenant,
+  ]);
+  return rows[0] ?? tenant;
+}
+
+/** Stores an active key. */
+export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
+  await client.query(
+    `insert into keys (key_id, tenant, purpose, label, public_key, wrapped_seeds, seeds_version, attestation, ceiling,
+                       created_at, request_key, request_hash, state_seq, state_mac)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+    [
+      row.key_id,
+      row.tenant,
+      row.purpose,
+      row.label,
+      row.public_key,
+      row.wrapped_seeds,
+      row.seeds_version,
+      row.attestation,
+      row.ceiling === null ? null : JSON.stringify(row.ceiling),
+      row.created_at,
+      row.request_key,
+      row.request_hash,
+      row.state_seq,
+      row.state_mac,
+    ],
+  );
+}
+
+/**
+ * Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 means no quota. Call
+ * in the storing transaction.
+ */
+export async function exceedsQuota(
+  client: pg.Client,
+  tenant: string,
+  quota: number,
+): Promise<Refusal | undefined> {
+  if (quota === 0) return undefined;
+  const { rowCount } = await client.query(
+    "select from keys where tenant = $1 and state <> 'destroyed' limit $2",
+    [tenant, quota],
+  );
+  return (rowCount ?? 0) < quota
+    ? undefined
+    : refuse("policy_violation", `The tenant has ${quota} keys already`);
+}
+
+/** A tenant before anything happened to it. */
+export const NEW_TENANT = { state: "active", pending: null, destroy_at: null } as const;
+
+/** The refusal of a new key whose tenant is to end. */
+export function refuseEnding(): Refusal {
+  return refuse("policy_violation", "The tenant's keys are destroyed, or will be");
+}
+
+/**
+ * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has
+ * another one by now, or that one's key-encryption key (none of `keks`) was retired meanwhile; `damaged` when
+ * its row was altered, undefined when all is well.
+ */
+export async function placeTenant(
+  client: pg.Client,
+  rowCodes: RowCodes,
+  tenant: TenantRow,
+  keks: readonly string[],
+): Promise<"raced" | "damaged" | Refusal | undefined> {
+  if (!keks.includes(tenant.kek)) return "raced";
+  const stored = await insertTenant(client, tenant);
+  const [intact] = await rowCodes.check({ keys: [], tenants: [stored] }, tenant.state_seq ?? undefined);
+  if (intact !== true) return "damaged";
+  if (stored.state !== "active") return refuseEnding();
+  return stored.wrapped_data_key.equals(tenant.wrapped_data_key) ? undefined : "raced";
+}
+
+/**
+ * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays
+ * within that of one of them. Without this rule a caller could widen what a tenant may delegate by making it
+ * another root. The audit (`known`) says which keys are its roots, not their rows. Where one of those is gone
+ * or not as the vault wrote it, nothing that can be believed bounds the tenant: `damaged`. Call in the
+ * storing transaction.
+ */
+export async function exceedsTenantCeiling(
+  client: pg.Client,
+  { rowCodes, known }: { rowCodes: Pick<RowCodes, "check">; known: readonly string[] },
+  { purpose, ceiling }: KeyRequest,
+): Promise<Refusal | "damaged" | undefined> {
+  if (purpose !== "account_root") return undefined;
+  const { rows } = await client.query<KeyRow>("select * from keys where key_id = any($1)", [known]);
+  const roots = rows.filter((row) => row.purpose === "account_root");
+  const stored = new Set(roots.map(({ key_id }) => key_id));
+  if (!known.every((keyId) => stored.has(keyId))) return "damaged";
+  if ((await rowCodes.check({ keys: rows, tenants: [] })).includes(false)) return "damaged";
+  const within = ({ ceiling: recorded }: KeyRow): boolean =>
+    recorded === null || (ceiling !== undefined && beyondCeiling(recorded, ceiling).length === 0);
+  return rows.length === 0 || rows.some(within)
+    ? undefined
+    : refuse(
+        "policy_violation",
+        "The tenant's root keys have a ceiling; give the new one a ceiling within it",
+      );
+}

@@ -1,0 +1,154 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { UserError } from "../errors.ts";
+import {
+  alternativeNames,
+  createAuthority,
+  type Identity,
+  issueCertificate,
+  type Subject,
+} from "./authority.ts";
+import { authorityOf } from "./inventory.ts";
+import { AUTHORITY_DAYS, validity } from "./issue.ts";
+import type { SecretFiles, Secrets } from "./kubernetes_secrets.ts";
+import { readCertificates } from "./material.ts";
+
+/** Names of Secrets, and what is in them: the authority, and the certificates that it issues. */
+export type CertificatePlan = {
+  authority: string;
+  ends: readonly { secret: string; subject: Subject }[];
+  labels: Readonly<Record<string, string>>;
+  /** How long certificates hold, and how many days before their end they are made anew. */
+  days: number;
+  renewDays: number;
+};
+
+/** What became of a Secret, and until when its certificate holds. */
+export type EnsuredSecret = { secret: string; done: "made" | "renewed" | "kept"; not_after: string };
+
+type Authority = Identity & { pem: string; all: readonly X509Certificate[] };
+
+const DAY_MS = 86_400_000;
+
+/**
+ * Sees to it that there is an authority and that each certificate is there, is one of that authority, has its
+ * names, and holds for long enough. The authority's Secret (`ca.pem`, `ca.key`) is written once; the others
+ * (`tls.crt`, `tls.key`, `ca.crt`) are written anew when it is their time. Safe to run again and from several
+ * processes.
+ *
+ * Throws `UserError` for a Secret that holds something else, which stays as it is
+ */
+export async function ensureCertificates(
+  secrets: Pick<Secrets, "read" | "apply">,
+  plan: CertificatePlan,
+  now: Date,
+): Promise<EnsuredSecret[]> {
+  const { authority, made } = await ensureAuthority(secrets, plan, now);
+  const done: EnsuredSecret[] = [
+    { secret: plan.authority, done: made ? "made" : "kept", not_after: endOf(authority.certificate) },
+  ];
+  for (const end of plan.ends) done.push(await ensureEnd(secrets, plan, authority, end, now));
+  return done;
+}
+
+async function ensureAuthority(
+  secrets: Pick<Secrets, "read" | "apply">,
+  { authority: name, labels }: CertificatePlan,
+  now: Date,
+): Promise<{ authority: Authority; made: boolean }> {
+  const stored = await secrets.read(name);
+  if (stored !== undefined) return { authority: readAuthority(name, stored), made: false };
+  const { certificate, privateKey } = await createAuthority(validity(now, AUTHORITY_DAYS));
+  const files = { "ca.pem": certificate, "ca.key": privateKey };
+  const made = await secrets.apply({ name, type: "Opaque", immutable: true, labels, files });
+  return { authority: readAuthority(name, (await secrets.read(name)) ?? {}), made };
+}
+
+function readAuthority(name: string, files: SecretFiles): Authority {
+  const { "ca.pem": pem, "ca.key": key } = files;
+  if (pem === undefined || key === undefined) {
+    throw new UserError(`The Secret ${name} has no ca.pem or no ca.key: put the authority back`);
+  }
+  const place = `ca.pem of the Secret ${name}`;
+  const all = readCertificates(place, pem);
+  return { ...authorityOf(all, key.toString(), place), pem: pem.toString(), all };
+}
+
+async function ensureEnd(
+  secrets: Pick<Secrets, "read" | "apply">,
+  { labels, days, renewDays }: CertificatePlan,
+  authority: Authority,
+  { secret, subject }: CertificatePlan["ends"][number],
+  now: Date,
+): Promise<EnsuredSecret> {
+  const stored = await secrets.read(secret);
+  const present = stored && requireOwn(secret, stored, authority);
+  const until = new Date(now.getTime() + renewDays * DAY_MS);
+  if (present !== undefined && stored !== undefined && isGood(present, stored, authority, subject, until)) {
+    return { secret, done: "kept", not_after: endOf(present) };
+  }
+  const { certificate, privateKey } = await issueCertificate(authority, subject, validity(now, days));
+  await secrets.apply({
+    name: secret,
+    type: "kubernetes.io/tls",
+    immutable: false,
+    labels,
+    files: { "tls.crt": certificate, "tls.key": privateKey, "ca.crt": authority.pem },
+  });
+  return { secret, done: present === undefined ? "made" : "renewed", not_after: endOf(certificate) };
+}
+
+/** The certificate in a Secret. Throws `UserError` unless it is one of the authorities'. */
+function requireOwn(name: string, files: SecretFiles, { all }: Authority): X509Certificate {
+  const [certificate] = readCertificates(
+    `tls.crt of the Secret ${name}`,
+    files["tls.crt"] ?? Buffer.alloc(0),
+  );
+  if (
+    certificate !== undefined &&
+    all.some((ca) => certificate.checkIssued(ca) && certificate.verify(ca.publicKey))
+  ) {
+    return certificate;
+  }
+  throw new UserError(
+    `The Secret ${name} holds no certificate of this authority, and is left as it is: delete it to have it made anew`,
+  );
+}
+
+function isGood(
+  certificate: X509Certificate,
+  files: SecretFiles,
+  authority: Authority,
+  subject: Subject,
+  until: Date,
+): boolean {
+  return (
+    certificate.validToDate > until &&
+    certificate.verify(new X509Certificate(authority.certificate).publicKey) &&
+    files["ca.crt"]?.toString() === authority.pem &&
+    isKeyOf(certificate, files["tls.key"]) &&
+    namesIn(certificate) === namesOf(subject)
+  );
+}
+
+function isKeyOf(certificate: X509Certificate, key: Buffer | undefined): boolean {
+  try {
+    return key !== undefined && certificate.checkPrivateKey(createPrivateKey(key));
+  } catch {
+    return false;
+  }
+}
+
+const PREFIXES: Readonly<Record<string, string>> = { dns: "DNS:", ip: "IP Address:", url: "URI:" };
+
+function namesIn({ subjectAltName = "" }: X509Certificate): string {
+  return subjectAltName.split(", ").sort().join();
+}
+
+function namesOf(subject: Subject): string {
+  const names = alternativeNames(subject).map(({ type, value }) => `${PREFIXES[type]}${value}`);
+  return names.sort().join();
+}
+
+function endOf(certificate: X509Certificate | string): string {
+  return new X509Certificate(certificate.toString()).validToDate.toISOString();
+}
