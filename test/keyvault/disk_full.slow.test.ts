@@ -3,8 +3,9 @@ import { chownSync, mkdtempSync, rmSync, statfsSync, statSync, writeFileSync } f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
+import { runPart } from "../support/run_parts.ts";
 import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Answer, call } from "./http/caller_support.ts";
 
@@ -21,7 +22,7 @@ let disk: string;
 const space = `small_${process.pid}`;
 
 async function asSuperuser(...statements: string[]): Promise<pg.QueryResult[]> {
-  const client = new pg.Client({ connectionString: inject("postgresUrl") });
+  const client = new pg.Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
   const results: pg.QueryResult[] = [];
   try {
@@ -34,7 +35,7 @@ async function asSuperuser(...statements: string[]): Promise<pg.QueryResult[]> {
 
 /** The account of the running Postgres, read off the process of a connection while it is open. */
 async function postgresUser(): Promise<{ uid: number; gid: number }> {
-  const client = new pg.Client({ connectionString: inject("postgresUrl") });
+  const client = new pg.Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
   try {
     const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");

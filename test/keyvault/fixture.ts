@@ -3,7 +3,6 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import pg from "pg";
-import { inject } from "vitest";
 import type { Caller } from "../../keyvault/audit/record.ts";
 import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify.ts";
 import type { Clock } from "../../keyvault/clock.ts";
@@ -17,6 +16,7 @@ import { type Serving, serve } from "../../keyvault/serve.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
 import type { Vault } from "../../keyvault/vault.ts";
 import { testDatabase } from "../support/postgres.ts";
+import { runPart } from "../support/run_parts.ts";
 import { copyVault, OWNER_AND_RUNNING } from "./template.ts";
 
 export const SILENT = createLog("silent");
@@ -64,7 +64,7 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
     KEYVAULT_PORT: "0",
     KEYVAULT_HEALTH_PORT: "0",
     KEYVAULT_LOG_LEVEL: "silent",
-    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(inject("runFolder"), "compile_cache"),
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? join(runPart("runFolder"), "compile_cache"),
   };
   const config = loadConfig(environment);
   if (made === "by init") await initialise(config, { now: () => new Date() }, SILENT);

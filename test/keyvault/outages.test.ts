@@ -1,6 +1,7 @@
 import pg from "pg";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
+import { runPart } from "../support/run_parts.ts";
 import { readIdentity, startVault, type TestVault } from "./fixture.ts";
 import { type Client, call } from "./http/caller_support.ts";
 
@@ -30,7 +31,7 @@ const probe = async (path: string) => (await fetch(`http://127.0.0.1:${vault.hea
 /** Runs `during` while nobody but a superuser may connect to the vault's database. */
 async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
   const name = new URL(vault.home.config.databaseUrl).pathname.slice(1);
-  const admin = new pg.Client({ connectionString: inject("postgresUrl") });
+  const admin = new pg.Client({ connectionString: runPart("postgresUrl") });
   await admin.connect();
   await admin.query(`alter database ${name} ALLOW_CONNECTIONS false`);
   await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);

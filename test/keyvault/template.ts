@@ -1,13 +1,13 @@
 import { cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import pg from "pg";
-import { inject } from "vitest";
 import { loadConfig } from "../../keyvault/config.ts";
 import { openDatabase } from "../../keyvault/db/database.ts";
 import { grantPrivileges } from "../../keyvault/db/migrate.ts";
 import { initialise } from "../../keyvault/init.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { runPart } from "../support/run_parts.ts";
 
 const NAME = "template_vault";
 const LOCK = 7_233_002;
@@ -21,7 +21,7 @@ export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } a
  * authority and one service key.
  */
 export async function copyVault(dataDir: string): Promise<TestDatabase> {
-  const template = join(inject("runFolder"), NAME);
+  const template = join(runPart("runFolder"), NAME);
   await withSuperuser("postgres", async (client) => {
     await client.query("select pg_advisory_lock($1)", [LOCK]);
     const { rowCount } = await client.query("select from pg_database where datname = $1", [NAME]);
@@ -56,7 +56,7 @@ async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
 }
 
 async function withSuperuser(database: string, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
-  const url = new URL(inject("postgresUrl"));
+  const url = new URL(runPart("postgresUrl"));
   url.pathname = `/${database}`;
   const client = new pg.Client({ connectionString: url.href });
   await client.connect();

@@ -99,7 +99,7 @@ const CLOCKS = new Set([
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
 const TOP = new Set([
-  ...["package.json", "package-lock.json", "tsconfig.json", "vitest.config.ts", "README.md", "Dockerfile"],
+  ...["package.json", "package-lock.json", "tsconfig.json", "README.md", "Dockerfile"],
   ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
 ]);
 const SOURCE = /\.(ts|mts|mjs|js)$/;

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Client, escapeIdentifier, escapeLiteral } from "pg";
-import { inject } from "vitest";
+import { runPart } from "./run_parts.ts";
 
 /** A database of a test's own, on the run's Postgres. */
 export type TestDatabase = {
@@ -87,7 +87,7 @@ async function create(client: Client, name: string, role: string | undefined, te
 }
 
 async function asSuperuser<T>(work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: inject("postgresUrl") });
+  const client = new Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
   try {
     return await work(client);
@@ -97,7 +97,7 @@ async function asSuperuser<T>(work: (client: Client) => Promise<T>): Promise<T> 
 }
 
 function databaseUrl(name: string): URL {
-  const url = new URL(inject("postgresUrl"));
+  const url = new URL(runPart("postgresUrl"));
   url.pathname = `/${name}`;
   return url;
 }

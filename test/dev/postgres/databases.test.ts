@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
-import { afterEach, beforeEach, expect, inject, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { databaseUrl, type OwnDatabase, prepareDatabases } from "../../../src/dev/postgres/databases.ts";
+import { runPart } from "../../support/run_parts.ts";
 
-const superuserUrl = inject("postgresUrl");
+const superuserUrl = runPart("postgresUrl");
 const port = Number(new URL(superuserUrl).port);
 let own: [OwnDatabase, OwnDatabase];
 

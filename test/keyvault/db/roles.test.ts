@@ -1,11 +1,12 @@
 import pg from "pg";
-import { afterAll, beforeAll, expect, inject, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Config, loadConfig } from "../../../keyvault/config.ts";
 import type { Database } from "../../../keyvault/db/database.ts";
 import { findRunningRole, migrate } from "../../../keyvault/db/migrate.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";
 import { warnOfExposure } from "../../../keyvault/hardening.ts";
 import { createLog } from "../../../keyvault/log.ts";
+import { runPart } from "../../support/run_parts.ts";
 import { migrateToLevel } from "../backup/earlier_support.ts";
 import { ADMIN, createHome, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 
@@ -98,7 +99,7 @@ test("a vault that runs as the owner, or as one of its members, is warned of at 
   ]);
   const [owner, running] = [migrationDatabaseUrl, databaseUrl].map((url) => new URL(url).username);
   const member = `member_of_${owner}`;
-  const superuser = new pg.Client({ connectionString: inject("postgresUrl") });
+  const superuser = new pg.Client({ connectionString: runPart("postgresUrl") });
   await superuser.connect();
   try {
     await superuser.query(`create role ${member} login password 'of a test' in role ${owner}, ${running}`);

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, escapeIdentifier } from "pg";
-import { expect, inject, test } from "vitest";
+import { expect, test } from "vitest";
 import { newApiKey } from "../../../src/platforms/api_keys/api_key.ts";
 import type { ApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
+import { runPart } from "../../support/run_parts.ts";
 import { remembers, remembersNow, rotate, useFinderWorld } from "./finder_world.ts";
 
 const world = useFinderWorld();
@@ -135,7 +136,7 @@ function looksUp(finder: ApiKeyFinder, lookups: () => number, key: string): bool
 
 /** Connections that exist go on. */
 async function allowConnections(allowed: boolean): Promise<void> {
-  const client = new Client({ connectionString: inject("postgresUrl") });
+  const client = new Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
   const name = escapeIdentifier(new URL(world.api.databaseUrl).pathname.slice(1));
   await client.query(`alter database ${name} with allow_connections ${allowed}`);
