@@ -2,8 +2,7 @@ import { StartError } from "../config.ts";
 import type { Database } from "../db/database.ts";
 import type { KafkaSettings } from "../input/event_settings.ts";
 import type { Bus } from "./bus.ts";
-import type { BusDeps } from "./consume.ts";
-import { createLocalBus } from "./local_bus.ts";
+import { type BusDeps, createLocalBus } from "./consume.ts";
 import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
 
 /** The way that events take from the outbox to their consumers, and the bus that it is made of. */

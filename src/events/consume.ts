@@ -2,9 +2,10 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
-import type { BusEvent, Consumer } from "./bus.ts";
-import type { EventMetrics } from "./metrics/event_metrics.ts";
-import type { Measurements } from "./metrics/measurements.ts";
+import type { Bus, BusEvent, Consumer } from "./bus.ts";
+import type { EventMetrics } from "./event_metrics.ts";
+import type { Measurements } from "./measurements.ts";
+import type { Reader } from "./published.ts";
 
 /** What consuming needs. `measure` is told what became of events. */
 export type ConsumeDeps = {
@@ -15,8 +16,8 @@ export type ConsumeDeps = {
 };
 
 /**
- * What a bus works with. `workerId`: whose shards its process relays, `leaseSeconds`: how long those stay its
- * own when it dies. `measurements` get what only the bus can read.
+ * What a bus works with. `workerId` is the worker whose shards its process relays. `leaseSeconds` is how long
+ * those stay its own after it dies. The bus adds to `measurements` what only it can read.
  */
 export type BusDeps = ConsumeDeps & {
   workerId: string;
@@ -130,4 +131,57 @@ async function enterInbox(
   );
   const fresh = new Set(rows.map((row: { event_id: string }) => row.event_id));
   return events.filter((event) => fresh.delete(event.eventId));
+}
+
+/**
+ * Has consumers remember for another 14 days what they have handled of events that are sent again: without it
+ * they could forget an event before the last time that it is brought.
+ */
+export async function keepInMind(
+  tx: Transaction,
+  { clock, readers }: { clock: Clock; readers: readonly Reader[] },
+  eventIds: readonly string[],
+): Promise<void> {
+  await tx.raw(
+    `update inbox set handled_at = greatest(handled_at, :now)
+     where consumer = any(:consumers::text[]) and event_id = any(:eventIds::uuid[])`,
+    { now: clock.now(), consumers: readers.map(({ name }) => name), eventIds },
+  );
+}
+
+/**
+ * The bus inside one process: `publish` has every consumer handle the events and resolves after their
+ * commits, so events that were not consumed stay in the outbox.
+ */
+export function createLocalBus(deps: ConsumeDeps): Bus {
+  const consumers: Consumer[] = [];
+  const running = new Set<Promise<void>>();
+  let closed = false;
+
+  async function track(work: Promise<void>): Promise<void> {
+    running.add(work);
+    try {
+      await work;
+    } finally {
+      running.delete(work);
+    }
+  }
+
+  return {
+    async publish(events) {
+      if (closed) throw new Error("The bus is closed");
+      const consumed = consumers.map((consumer) => consume(deps, consumer, events));
+      await track(Promise.all(consumed).then(() => {}));
+    },
+    async subscribe(consumer) {
+      consumers.push(consumer);
+    },
+    async health() {
+      return closed ? { ok: false, detail: "closed" } : { ok: true };
+    },
+    async close() {
+      closed = true;
+      await Promise.allSettled(running);
+    },
+  };
 }

@@ -5,7 +5,7 @@ import type { OutboxRow } from "../db/tables.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { traceparent } from "../trace_context.ts";
 import type { BusEvent } from "./bus.ts";
-import { eventKinds, type LifecycleEvent } from "./kinds.ts";
+import { type AccountEvent, accountEventKinds, eventKinds, type LifecycleEvent } from "./kinds.ts";
 import { eventSecretsContext } from "./secrets.ts";
 
 export type { LifecycleEvent } from "./kinds.ts";
@@ -143,4 +143,31 @@ function toRow(event: BusEvent): Omit<OutboxRow, "id"> {
     headers: event.headers,
     created_at: event.createdAt,
   };
+}
+
+/**
+ * Appends an account's event to the outbox, in the transaction of the change that it reports. It takes the
+ * account's next number under the lock of its balance, so call it last: decisions lock certificates before
+ * balances. Throws when the fields are not those of the kind, or the account has no balance yet.
+ */
+export async function appendAccountEvent(tx: Transaction, event: AccountEvent, now: Date): Promise<void> {
+  const { type, ...rest } = event;
+  const fields = accountEventKinds[type].parse(rest);
+  const [balance] = await tx("balances")
+    .where({ account_id: fields.account_id })
+    .increment("next_event_seq", 1)
+    .returning("next_event_seq");
+  if (balance === undefined) throw new Error(`The account ${fields.account_id} has no balance`);
+  await tx("outbox").insert({
+    event_id: uuidv7(),
+    aggregatetype: "account",
+    aggregateid: fields.account_id,
+    aggregate_seq: balance.next_event_seq - 1,
+    type,
+    schema_version: SCHEMA_VERSION,
+    shard: shardOf(fields.account_id),
+    payload: JSON.stringify({ event: type, ...fields }),
+    headers: JSON.stringify({ traceparent: traceparent() }) as never,
+    created_at: now,
+  });
 }

@@ -3,7 +3,7 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
-import type { EventMetrics } from "./metrics/event_metrics.ts";
+import type { EventMetrics } from "./event_metrics.ts";
 import { type EventWay, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */

@@ -1,4 +1,4 @@
-import type { MeasuredState, Sample } from "../events/metrics/measurements.ts";
+import type { MeasuredState, Sample } from "../events/measurements.ts";
 import { type AlertName, alerts, judge } from "./alerts.ts";
 import { type Figure, figure } from "./part.ts";
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Database } from "../db/database.ts";
-import { counted } from "../events/metrics/counting.ts";
+import { counted } from "../events/event_states.ts";
 import { isUuid } from "../ids.ts";
 import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { type Route, route } from "../route.ts";

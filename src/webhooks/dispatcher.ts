@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
-import type { AttemptResult } from "../events/metrics/event_metrics.ts";
+import type { AttemptResult } from "../events/event_metrics.ts";
 import {
   deliveryBodyContext,
   webhookFormerSecretContext,

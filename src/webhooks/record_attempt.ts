@@ -1,8 +1,8 @@
 import { addSeconds } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { WebhookDeliveryRow } from "../db/tables.ts";
-import { appendAccountEvent } from "../events/account_events.ts";
-import type { AttemptResult } from "../events/metrics/event_metrics.ts";
+import type { AttemptResult } from "../events/event_metrics.ts";
+import { appendAccountEvent } from "../events/outbox.ts";
 import type { Claimed } from "./claim.ts";
 import { moveBacklog } from "./endpoint.ts";
 import {

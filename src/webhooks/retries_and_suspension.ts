@@ -1,7 +1,7 @@
 import { addSeconds } from "../clock.ts";
 import { backoff, type Jitter, jittered } from "../concurrency/backoff.ts";
 import type { WebhookEndpointRow } from "../db/tables.ts";
-import type { AttemptResult } from "../events/metrics/event_metrics.ts";
+import type { AttemptResult } from "../events/event_metrics.ts";
 
 /** The result of one request to a callback URL: an answer, or why there was none. */
 export type Sent =

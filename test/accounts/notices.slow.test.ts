@@ -20,9 +20,9 @@ import { createNoticeSender, startNotices } from "../../src/accounts/notices/sen
 import { noticeText } from "../../src/accounts/notices/texts.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { openPool } from "../../src/db/database.ts";
-import type { AccountEvent } from "../../src/events/account_kinds.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
 import { consume } from "../../src/events/consume.ts";
+import type { AccountEvent } from "../../src/events/kinds.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import { makeConnection } from "../events/support/connection.ts";
 import { useDatabase } from "../events/support/database.ts";

@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { BusEvent, Consumer } from "../../src/events/bus.ts";
-import { consume } from "../../src/events/consume.ts";
-import { createLocalBus } from "../../src/events/local_bus.ts";
+import { consume, createLocalBus } from "../../src/events/consume.ts";
 import { useDatabase } from "./support/database.ts";
 import { virtualClock } from "./support/time.ts";
 

@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createLocalBus } from "../../src/events/local_bus.ts";
+import { createLocalBus } from "../../src/events/consume.ts";
 import type { Worker } from "../../src/worker.ts";
 import { makeConnection } from "./support/connection.ts";
 import { useDatabase } from "./support/database.ts";

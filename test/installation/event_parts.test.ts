@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { reported } from "../../src/events/kafka/lag_report.ts";
+import { reported } from "../../src/events/kafka/lag.ts";
 import { createShardLeases } from "../../src/events/shards.ts";
 import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 import { makeConnection } from "../events/support/connection.ts";

@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
-import { schemaFiles } from "../../src/events/schemas/schema_files.ts";
+import { schemaFiles } from "../../src/events/schemas/event_schemas.ts";
 
 const FOLDER = new URL("../../docs/events/", import.meta.url);
 

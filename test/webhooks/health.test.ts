@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import type { AttemptResult } from "../../src/events/metrics/event_metrics.ts";
+import type { AttemptResult } from "../../src/events/event_metrics.ts";
 import { FRESH_HEALTH, type Health, healthAfter } from "../../src/webhooks/retries_and_suspension.ts";
 
 const start = new Date("2026-03-01T00:00:00.000Z");

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readAccountEvent } from "../../src/events/account_kinds.ts";
+import { readAccountEvent } from "../../src/events/kinds.ts";
 import { shardOf } from "../../src/events/outbox.ts";
 import { endpointIdOf, resumeEndpoint } from "../../src/webhooks/endpoint.ts";
 import { NOTICES_PER_DAY, noticeSuspension } from "../../src/webhooks/record_attempt.ts";

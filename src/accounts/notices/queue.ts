@@ -1,7 +1,7 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
 import type { Consumer } from "../../events/bus.ts";
+import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Reader } from "../../events/published.ts";
 
 const MINUTE = 60;

@@ -2,7 +2,7 @@ import { Counter, Gauge } from "prom-client";
 import { type Clock, inTime } from "../../clock.ts";
 import { startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
-import { isAccountEventType, readAccountEvent } from "../../events/account_kinds.ts";
+import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import type { Mail, Mailer } from "../mail/smtp.ts";

@@ -1,4 +1,4 @@
-import type { AccountEvent, AccountEventOf } from "../../events/account_kinds.ts";
+import type { AccountEvent, AccountEventOf } from "../../events/kinds.ts";
 import { formatUsd } from "../ledger/credits.ts";
 import type { Mail } from "../mail/smtp.ts";
 

@@ -4,8 +4,7 @@ import type { DeadLetterRow } from "../../db/tables.ts";
 import { isUuid } from "../../ids.ts";
 import { type PageOrder, pageQuery, readPage } from "../../input/pagination.ts";
 import type { BusEvent } from "../bus.ts";
-import { readTime, readUuid } from "./input.ts";
-import { EventsError, printable, type Report } from "./report.ts";
+import { EventsError, printable, type Report, readTime, readUuid } from "./report.ts";
 
 /** Which dead letters, as it was typed: `since` and `until` are moments at which they were put aside. */
 export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };

@@ -1,10 +1,10 @@
 import { historyEventType } from "../../audit/history_entry.ts";
 import { addSeconds } from "../../clock.ts";
-import { accountEventKinds } from "../account_kinds.ts";
-import { eventKinds } from "../kinds.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import { accountEventKinds, eventKinds } from "../kinds.ts";
+import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
-import { readTime, readUuid } from "./input.ts";
-import { EventsError } from "./report.ts";
+import { EventsError, readTime, readUuid } from "./report.ts";
 
 /** Options of `deputize events replay`, as they were typed. */
 export type ReplayRangeOptions = {
@@ -62,4 +62,90 @@ export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to
   throw new EventsError(
     `Events are kept for ${PUBLISHED_DAYS} days, since ${keptSince.toISOString()}: nothing of this range can be brought again`,
   );
+}
+
+/** Places of the list from after one to another. */
+type Places = { after: number; until: number };
+type Written = { rowCount: number };
+
+/** How events of a topic are found, given to what brings them there, and counted while they wait for it. */
+type Queue = {
+  list(db: Database, range: Range): Promise<Written>;
+  bring(tx: Transaction, places: Places): Promise<Written>;
+  waiting(db: Database, places: Places): Promise<number>;
+};
+
+const PLACES = "l.place > :after and l.place <= :until";
+
+/**
+ * The queues that lead to the topics. `replay_list` is a table of the session: each event has a place, by
+ * time, but behind the events of the same connection or account that came before it.
+ */
+export const queues: Record<Range["topic"], Queue> = {
+  lifecycle: {
+    // An event is published later than it happens; an hour is for clocks that differ.
+    list: (db, range) =>
+      db.raw(
+        `insert into replay_list (place, event_id, happened_at)
+         select row_number() over (order by reached, aggregateid, aggregate_seq), event_id, created_at
+         from (select event_id, created_at, aggregateid, aggregate_seq,
+                      max(created_at) over (partition by aggregateid order by aggregate_seq) as reached
+               from published_events
+               where published_at >= :from::timestamptz - interval '1 hour' and created_at >= :from and created_at < :to
+                 and (:type::text is null or type = :type)
+                 and (:connectionId::text is null or aggregatetype = 'connection' and aggregateid = :connectionId)
+                 and (:accountId::uuid is null or aggregateid = :accountId::text and aggregatetype = 'account'
+                      or aggregateid in (select connection_id::text from connections where account_id = :accountId))
+              ) found`,
+        bindings(range),
+      ),
+    bring: (tx, places) =>
+      tx.raw(
+        `insert into outbox (${EVENT_COLUMNS})
+         select ${EVENT_COLUMNS} from replay_list l join published_events p using (event_id)
+         where ${PLACES} order by l.place on conflict do nothing`,
+        places,
+      ),
+    waiting: (db, places) => count(db, "outbox o where o.event_id = l.event_id", places),
+  },
+  audit: {
+    list: (db, range) =>
+      db.raw(
+        `insert into replay_list (place, event_id, account_id, happened_at)
+         select row_number() over (order by occurred_at, event_id, account_id), event_id, account_id, occurred_at
+         from audit_events
+         where occurred_at >= :from and occurred_at < :to
+           and (:type::text is null or event_type = :type)
+           and (:connectionId::uuid is null or connection_id = :connectionId)
+           and (:accountId::uuid is null or account_id = :accountId)`,
+        bindings(range),
+      ),
+    bring: (tx, places) =>
+      tx.raw(
+        `insert into history_queue (account_id, occurred_at, event_id)
+         select account_id, happened_at, event_id from replay_list l
+         where ${PLACES} order by l.place on conflict do nothing`,
+        places,
+      ),
+    waiting: (db, places) =>
+      count(
+        db,
+        `history_queue q where q.account_id = l.account_id and q.occurred_at = l.happened_at
+           and q.event_id = l.event_id`,
+        places,
+      ),
+  },
+};
+
+function bindings({ from, to, ...filters }: Range): Record<string, Date | string | null> {
+  const { type = null, connectionId = null, accountId = null } = filters;
+  return { from, to, type, connectionId, accountId };
+}
+
+async function count(db: Database, inQueue: string, places: Places): Promise<number> {
+  const { rows } = await db.raw(
+    `select count(*) as waiting from replay_list l where ${PLACES} and exists (select from ${inQueue})`,
+    places,
+  );
+  return rows[0].waiting;
 }

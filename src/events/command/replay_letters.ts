@@ -1,14 +1,12 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
-import { UNREADABLE } from "../consume.ts";
+import { keepInMind, UNREADABLE } from "../consume.ts";
 import { putBack } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
-import { keepInMind } from "./inbox.ts";
-import { readUuid } from "./input.ts";
 import { type Letter, type LetterFilters, lettersOf, toLetter } from "./letters.ts";
-import { counted, EventsError, type Report } from "./report.ts";
+import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
 /** Options of `deputize events dead-letters replay`, as they were typed. */
 export type ReplayLettersOptions = LetterFilters & {

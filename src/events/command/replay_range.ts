@@ -1,10 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
+import { keepInMind } from "../consume.ts";
 import type { Reader } from "../published.ts";
-import { keepInMind } from "./inbox.ts";
-import { notKept, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
-import { queues } from "./range_queues.ts";
+import { notKept, queues, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
 import { counted, EventsError, type Report, UnfinishedError } from "./report.ts";
 
 /**

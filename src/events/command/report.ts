@@ -1,3 +1,6 @@
+import { isUuid } from "../../ids.ts";
+import { isoTimeInput } from "../../input/schemas.ts";
+
 /**
  * What a command found or did: one object, and the same as lines for people. `status` is the exit status
  * where it is not 0.
@@ -34,4 +37,20 @@ export function printableJson(value: unknown): string {
 
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+const TIME_RULE = "a time such as 2026-11-24T09:30:00Z";
+
+/** The moment that was typed for an option. Throws `EventsError`. */
+export function readTime(option: string, text: string): Date {
+  const read = isoTimeInput.safeParse(text);
+  if (!read.success) throw new EventsError(`${option} is not ${TIME_RULE}`);
+  return new Date(read.data);
+}
+
+/** The id that was typed, in lower case. Throws `EventsError`, which says what it should be. */
+export function readUuid(text: string, what: string): string {
+  const id = text.toLowerCase();
+  if (!isUuid(id)) throw new EventsError(`${JSON.stringify(text)} is not ${what}`);
+  return id;
 }

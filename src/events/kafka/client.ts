@@ -1,6 +1,7 @@
 import { Kafka, type KafkaConfig, logLevel } from "kafkajs";
 import RequestQueue from "kafkajs/src/network/requestQueue/index.js";
 import { systemClock } from "../../clock.ts";
+import { StartError } from "../../config.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { clientConfig } from "./settings.ts";
@@ -51,3 +52,79 @@ function calmRequestQueues(): void {
 }
 
 const CHECK_MS = 10;
+
+/** Codes of TLS that say which certificate is at fault, and what to do. */
+const certificates: Record<string, string> = {
+  CERT_HAS_EXPIRED: "the broker's certificate has expired: renew it",
+  CERT_NOT_YET_VALID: "the broker's certificate is not valid yet: compare the clocks",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "KAFKA_CA does not vouch for the broker's certificate",
+  SELF_SIGNED_CERT_IN_CHAIN: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "KAFKA_CA does not vouch for the broker's certificate",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "KAFKA_CA does not vouch for the broker's certificate",
+  ERR_TLS_CERT_ALTNAME_INVALID: "the broker's certificate is for another host: use its name in KAFKA_BROKERS",
+  ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
+};
+
+/** Alerts by which a broker ends a handshake (RFC 8446 §6), by their numbers. */
+const alerts: Record<string, string> = {
+  "42": "the broker does not take KAFKA_CERT",
+  "44": "the broker says that KAFKA_CERT is revoked: renew it",
+  "45": "the broker says that KAFKA_CERT has expired: renew it",
+  "46": "the broker does not take KAFKA_CERT",
+  "48": "the broker does not know the authority of KAFKA_CERT",
+  "116": "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
+};
+/** Why Kafka does not make a topic, where a setting or a right is at fault. */
+const topicFaults: Record<string, string> = {
+  INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION is more than there are brokers",
+  TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not make topics",
+  POLICY_VIOLATION: "a policy of the cluster forbids it: make it by other means",
+};
+const NO_TLS = "the broker ends the connection before TLS begins: KAFKA_TLS or the port is wrong";
+
+/**
+ * What is wrong with the way to Kafka, where a setting or a certificate is at fault, in a sentence that names
+ * the setting and no secret. Any other error is given as it is.
+ */
+export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings, "sasl" | "brokers">): Error {
+  const chain = causesOf(error);
+  if (chain.some((each) => each.name === "KafkaJSSASLAuthenticationError")) {
+    const user = sasl === undefined ? "nobody" : JSON.stringify(sasl.username);
+    return new StartError(
+      `Kafka refuses ${user}: check KAFKA_USERNAME, KAFKA_PASSWORD and KAFKA_SASL_MECHANISM`,
+      { cause: error },
+    );
+  }
+  const topics = chain.flatMap(({ name, errors = [] }) => (name === "KafkaJSAggregateError" ? errors : []));
+  if (topics.length > 0) return notMade(topics, error);
+  const codes = chain.map(({ code }) => code);
+  const fault = chain.map(tlsFault).find((text) => text !== undefined);
+  if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
+  if (codes.some((code) => code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "ETIMEDOUT")) {
+    return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause: error });
+  }
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+function tlsFault({ code = "", message }: Caused): string | undefined {
+  const [, alert = ""] = /SSL alert number (\d+)/.exec(message) ?? [];
+  if (message.includes("before secure TLS connection was established")) return NO_TLS;
+  return certificates[code] ?? alerts[alert];
+}
+
+/** The library says only that there were errors. */
+function notMade(errors: readonly TopicError[], cause: unknown): Error {
+  const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
+  const isFault = errors.some(({ type = "" }) => type in topicFaults);
+  return new (isFault ? StartError : Error)(`Kafka does not make topics: ${reasons.join("; ")}`, { cause });
+}
+
+type TopicError = Error & { topic?: string; type?: string };
+type Caused = Error & { code?: string; cause?: unknown; errors?: TopicError[] };
+
+function causesOf(error: unknown): Caused[] {
+  const chain: Caused[] = [];
+  for (let each = error; each instanceof Error && chain.length < 10; each = each.cause) chain.push(each);
+  return chain;
+}

@@ -1,4 +1,7 @@
-import type { Admin } from "kafkajs";
+import type { Admin, Kafka } from "kafkajs";
+import type { Database } from "../../db/database.ts";
+import { readReport, writeReport } from "../../db/reports.ts";
+import type { MeasuredState, Sample } from "../measurements.ts";
 
 /**
  * How far a consumer group has come in one partition. Offsets are those of the next record to read or write.
@@ -36,4 +39,77 @@ function lagOf(partition: number, low: bigint, end: bigint, offset = -1n): Parti
   const committed = offset < 0n ? undefined : offset;
   const from = committed === undefined || committed < low ? low : committed;
   return { partition, low, end, committed, lag: Math.max(0, Number(end - from)) };
+}
+
+const SUBJECT = "kafka_lag";
+
+type LagReport = Record<string, readonly Sample[]>;
+
+/**
+ * The same state; whatever it reads is kept in the database, for the API, which does not reach Kafka. What
+ * cannot be kept is not: the database's trouble is no news of Kafka.
+ */
+export function reported(lag: LagState, database: Database): LagState {
+  return {
+    ...lag,
+    async read(now) {
+      const samples = await lag.read(now);
+      await writeReport(database, SUBJECT, { at: now, content: samples }).catch(() => undefined);
+      return samples;
+    },
+  };
+}
+
+/** What a worker read of Kafka last; undefined when none ever did. */
+export const readLagReport = (database: Database) => readReport<LagReport>(database, SUBJECT);
+
+const RETRY = { initialRetryTime: 100, retries: 2, maxRetryTime: 1_000 };
+
+/** How far groups have come in a topic, to be measured; `close` ends its connection. */
+type LagState = MeasuredState & { close(): Promise<void> };
+
+/** `groups`: those that read the topic. It connects when it is read first. */
+export function lagState(client: Kafka, topic: string, groups: readonly string[]): LagState {
+  let connected: Promise<Admin> | undefined;
+
+  async function connect(): Promise<Admin> {
+    const admin = client.admin({ retry: RETRY });
+    await admin.connect();
+    return admin;
+  }
+
+  async function admin(): Promise<Admin> {
+    connected ??= connect();
+    connected.catch(() => {
+      connected = undefined;
+    });
+    return connected;
+  }
+
+  return {
+    name: "kafka_lag",
+    gauges: {
+      deputize_kafka_consumer_lag: {
+        help: "Records of a partition that a group has not committed; the same at every worker",
+        labelNames: ["topic", "group", "partition"],
+      },
+    },
+    async read() {
+      const kafka = await admin();
+      const lags = await Promise.all(
+        groups.map(async (group) => {
+          const partitions = await readLag(kafka, topic, group);
+          return partitions.map(({ partition, lag }) => ({
+            value: lag,
+            labels: { topic, group, partition: String(partition) },
+          }));
+        }),
+      );
+      return { deputize_kafka_consumer_lag: lags.flat() };
+    },
+    async close() {
+      const kafka = await connected?.catch(() => undefined);
+      await kafka?.disconnect();
+    },
+  };
 }

@@ -6,6 +6,8 @@ import {
   type Producer,
   type RecordMetadata,
 } from "kafkajs";
+import type { Clock } from "../../clock.ts";
+import type { EventMetrics } from "../event_metrics.ts";
 import { type PartitionLag, readLag } from "./lag.ts";
 
 /** A record for one partition of one topic. */
@@ -158,7 +160,7 @@ async function sendToOne(producer: Producer, batch: readonly PlacedRecord[]): Pr
 }
 
 /** Whether the answer is that all was written there, and nothing else. */
-export function isWritten(answers: readonly RecordMetadata[], topic: string, partition: number): boolean {
+function isWritten(answers: readonly RecordMetadata[], topic: string, partition: number): boolean {
   const [answer] = answers;
   return (
     answers.length === 1 &&
@@ -166,4 +168,29 @@ export function isWritten(answers: readonly RecordMetadata[], topic: string, par
     answer.partition === partition &&
     answer.errorCode === 0
   );
+}
+
+type Measuring = { clock: Clock; measure?: Pick<EventMetrics, "produced"> | undefined };
+
+/** The producer, with `measure` told of each topic that records were sent to: how that ended, and when. */
+export function measuredProducer(producer: KafkaProducer, { clock, measure }: Measuring): KafkaProducer {
+  return {
+    ...producer,
+    async send(records) {
+      const startedAt = clock.now().getTime();
+      const tell = (result: "written" | "failed") => {
+        const seconds = Math.max(0, (clock.now().getTime() - startedAt) / 1000);
+        for (const topic of new Set(records.map((record) => record.topic))) {
+          measure?.produced(topic, result, seconds);
+        }
+      };
+      try {
+        await producer.send(records);
+      } catch (error) {
+        tell("failed");
+        throw error;
+      }
+      tell("written");
+    },
+  };
 }

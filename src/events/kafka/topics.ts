@@ -1,8 +1,7 @@
 import kafkajs, { type Kafka } from "kafkajs";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
-import { createKafkaClient } from "./client.ts";
-import { explained } from "./faults.ts";
+import { createKafkaClient, explained } from "./client.ts";
 import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };

@@ -1,7 +1,6 @@
 import type { z } from "zod";
 import type { historyEntry } from "../../audit/history_entry.ts";
-import type { AccountEventType, accountEventKinds } from "../account_kinds.ts";
-import type { EventFields, EventType } from "../kinds.ts";
+import type { AccountEventType, accountEventKinds, EventFields, EventType } from "../kinds.ts";
 
 type HistoryEntry = z.infer<typeof historyEntry>;
 

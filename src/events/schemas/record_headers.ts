@@ -1,6 +1,23 @@
+import { type ZodType, z } from "zod";
 import { SOURCE, SPECVERSION, toRecord } from "../kafka/records.ts";
 import { SCHEMA_VERSION } from "../outbox.ts";
-import type { Json } from "./json_schema.ts";
+
+/** A JSON object, such as a schema. */
+export type Json = Record<string, unknown>;
+
+/**
+ * What a program may rely on of a value that is sent, as JSON Schema (2020-12, and draft 7 too). Members that
+ * it does not name are allowed: more may be added. A member that may be any JSON says no more than its
+ * description.
+ */
+export function openSchema(schema: ZodType): Json {
+  const { $schema, $defs, ...rest } = z.toJSONSchema(schema, {
+    override({ jsonSchema }) {
+      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+    },
+  }) as Json;
+  return JSON.parse(JSON.stringify(rest), (name, value) => (name === "$ref" ? undefined : value));
+}
 
 const HISTORY_ID =
   "UUIDv5 of the entry's event_id in the namespace that is the account's id: a record with one that you have is a repetition";

@@ -1,6 +1,6 @@
 import type Koa from "koa";
 import { eventSchemas } from "../../events/schemas/event_schemas.ts";
-import type { Json } from "../../events/schemas/json_schema.ts";
+import type { Json } from "../../events/schemas/record_headers.ts";
 import { createNames } from "../../input/names.ts";
 import { jsonPage } from "../json_page.ts";
 import { channelsOf } from "./channels.ts";

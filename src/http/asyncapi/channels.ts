@@ -1,5 +1,5 @@
 import { wantedTopics } from "../../events/kafka/settings.ts";
-import type { Json } from "../../events/schemas/json_schema.ts";
+import type { Json } from "../../events/schemas/record_headers.ts";
 import { eventFields } from "../../input/event_settings.ts";
 
 /** The messages of each channel, by their names. */

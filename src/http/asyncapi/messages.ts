@@ -1,6 +1,5 @@
 import type { EventSchema } from "../../events/schemas/event_schemas.ts";
-import type { Json } from "../../events/schemas/json_schema.ts";
-import { deadLetterHeaders } from "../../events/schemas/record_headers.ts";
+import { deadLetterHeaders, type Json } from "../../events/schemas/record_headers.ts";
 import type { Names } from "../../input/names.ts";
 
 /** A record of one kind of event. */

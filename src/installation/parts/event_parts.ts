@@ -1,9 +1,7 @@
 import { addSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { rowsOf } from "../../events/metrics/counting.ts";
-import { deliveryStates } from "../../events/metrics/delivery_states.ts";
-import { eventStates } from "../../events/metrics/event_states.ts";
-import type { MeasuredState } from "../../events/metrics/measurements.ts";
+import { deliveryStates, eventStates, rowsOf } from "../../events/event_states.ts";
+import type { MeasuredState } from "../../events/measurements.ts";
 import type { Reader } from "../../events/published.ts";
 import { judge } from "../alerts.ts";
 import { measured } from "../measured.ts";

@@ -1,7 +1,7 @@
 import { addSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { readLagReport } from "../../events/kafka/lag_report.ts";
-import { MEASURE_SECONDS } from "../../events/metrics/measurements.ts";
+import { readLagReport } from "../../events/kafka/lag.ts";
+import { MEASURE_SECONDS } from "../../events/measurements.ts";
 import { readWorkers } from "../../events/shards.ts";
 import { judge } from "../alerts.ts";
 import { figureOf } from "../measured.ts";

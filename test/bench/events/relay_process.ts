@@ -6,7 +6,7 @@ import { startLoop } from "../../../src/concurrency/loop.ts";
 import { openDatabase } from "../../../src/db/database.ts";
 import type { Consumer } from "../../../src/events/bus.ts";
 import { openCarrier } from "../../../src/events/carrier.ts";
-import { createEventMetrics } from "../../../src/events/metrics/event_metrics.ts";
+import { createEventMetrics } from "../../../src/events/event_metrics.ts";
 import { createRelay } from "../../../src/events/relay.ts";
 import { createShardLeases, LEASE_SECONDS } from "../../../src/events/shards.ts";
 import { createWebhookConsumer } from "../../../src/webhooks/consumer.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { pino } from "pino";
-import { createLocalBus } from "../../../src/events/local_bus.ts";
+import { createLocalBus } from "../../../src/events/consume.ts";
 import { createRelay } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
 import { createAddressPolicy, createResolve } from "../../../src/webhooks/callback_address.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
-import { readAccountEvent } from "../../../src/events/account_kinds.ts";
+import { readAccountEvent } from "../../../src/events/kinds.ts";
 import { shardOf } from "../../../src/events/outbox.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../decision_world.ts";

@@ -1,8 +1,49 @@
-import type { Database } from "../../db/database.ts";
-import type { Reader } from "../published.ts";
-import { counted, OF_ALL, rowOf, rowsOf, secondsSince, UP_TO } from "./counting.ts";
-import { deliveryStates } from "./delivery_states.ts";
+import type { Database } from "../db/database.ts";
 import type { MeasuredState } from "./measurements.ts";
+import type { Reader } from "./published.ts";
+
+/** Rows that are counted at most: more would cost time and say no more. */
+const MOST = 100_000;
+/** The same for deliveries, which lie apart: of a million, two states took 0.1 s; with 100,000, 0.5 s. */
+const MOST_DELIVERIES = 20_000;
+const QUERY_MS = 5_000;
+
+/** What the help of a gauge ends with that shows the state of all. */
+const OF_ALL = "the same at every worker";
+
+/** What the help of a count says besides what is counted. */
+const UP_TO = `at most ${MOST}; ${OF_ALL}`;
+
+/** The same for deliveries. */
+const DELIVERIES_UP_TO = `at most ${MOST_DELIVERIES}; ${OF_ALL}`;
+
+/** `count(*)` of rows in SQL, which ends at 100,000. */
+export function counted(rows: string, most = MOST): string {
+  return `(select count(*) from (select from ${rows} limit ${most}) counted)`;
+}
+
+/** The same for deliveries in a state; it ends at 20,000. */
+function countedDeliveries(state: string): string {
+  return counted(`webhook_deliveries where state = '${state}'`, MOST_DELIVERIES);
+}
+
+/** Runs a query that is given up after 5 s, at the server too. */
+export async function rowsOf<Row>(database: Database, query: string, bindings: object = {}): Promise<Row[]> {
+  const { rows } = await database.raw(query, { ...bindings }).timeout(QUERY_MS, { cancel: true });
+  return rows;
+}
+
+/** Runs a query whose answer is one row. */
+async function rowOf<Row>(database: Database, query: string): Promise<Row> {
+  const [row] = await rowsOf<Row>(database, query);
+  if (row === undefined) throw new Error("The query gave no row");
+  return row;
+}
+
+/** Seconds from a moment until now, 0 for none and for one that is still to come. */
+function secondsSince(moment: Date | null, now: Date): number {
+  return moment === null ? 0 : Math.max(0, (now.getTime() - moment.getTime()) / 1000);
+}
 
 /** Among so many events, the first of the outbox and the last published ones, the oldest is looked for. */
 const OUTBOX_LOOKED_AT = 1_000;
@@ -146,6 +187,61 @@ function history(database: Database): MeasuredState {
       return {
         deputize_history_queue_rows: [{ value: waiting }],
         deputize_history_queue_oldest_seconds: way === "kafka" ? [{ value: secondsSince(oldest, now) }] : [],
+      };
+    },
+  };
+}
+
+/** Deliveries that are not over, and endpoints that get nothing. */
+export function deliveryStates(database: Database): MeasuredState[] {
+  return [deliveries(database), endpoints(database)];
+}
+
+const UNFINISHED = ["pending", "sending", "held"] as const;
+
+/* Written out by state, so that each count reads the index of its own. */
+const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
+  ", ",
+)}`;
+
+function deliveries(database: Database): MeasuredState {
+  return {
+    name: "deliveries",
+    gauges: {
+      deputize_webhook_deliveries: {
+        help: `Deliveries that are not over by state: pending, sending or held, ${DELIVERIES_UP_TO}`,
+        labelNames: ["state"],
+      },
+    },
+    async read() {
+      const counts = await rowOf<Record<(typeof UNFINISHED)[number], number>>(database, DELIVERIES);
+      return {
+        deputize_webhook_deliveries: UNFINISHED.map((state) => ({ labels: { state }, value: counts[state] })),
+      };
+    },
+  };
+}
+
+const SILENT = ["suspended", "paused"] as const;
+
+/* The condition on its own is that of the index. */
+const ENDPOINTS = `select ${SILENT.map(
+  (state) => `${counted(`webhook_endpoints where state <> 'active' and state = '${state}'`)} as ${state}`,
+).join(", ")}`;
+
+function endpoints(database: Database): MeasuredState {
+  return {
+    name: "endpoints",
+    gauges: {
+      deputize_webhook_endpoints: {
+        help: `Endpoints that get nothing by state: suspended, or paused by their owner, ${UP_TO}`,
+        labelNames: ["state"],
+      },
+    },
+    async read() {
+      const counts = await rowOf<Record<(typeof SILENT)[number], number>>(database, ENDPOINTS);
+      return {
+        deputize_webhook_endpoints: SILENT.map((state) => ({ labels: { state }, value: counts[state] })),
       };
     },
   };

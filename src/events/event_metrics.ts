@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram } from "prom-client";
-import type { Clock } from "../../clock.ts";
-import type { Metrics } from "../../metrics.ts";
-import type { BusEvent } from "../bus.ts";
+import type { Clock } from "../clock.ts";
+import type { Metrics } from "../metrics.ts";
+import type { BusEvent } from "./bus.ts";
 
 /**
  * What an attempt means: `delivered`; `failed`, to be tried again; `rejected`, the receiver does not want it;

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { workTogether } from "../../../../src/events/kafka/reading/together.ts";
+import { workTogether } from "../../../src/events/kafka/together.ts";
 
 /** Work that ends when it is let go, and what it was given. */
 function gated(most: number) {

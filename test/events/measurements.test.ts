@@ -1,12 +1,8 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { beforeEach, expect, test } from "vitest";
-import {
-  createMeasurements,
-  type MeasuredState,
-  type Sample,
-} from "../../../src/events/metrics/measurements.ts";
-import { virtualClock } from "../support/time.ts";
+import { createMeasurements, type MeasuredState, type Sample } from "../../src/events/measurements.ts";
+import { virtualClock } from "./support/time.ts";
 
 const lines: string[] = [];
 beforeEach(() => void lines.splice(0));

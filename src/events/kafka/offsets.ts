@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Consumer as Client } from "kafkajs";
-import { startLoop } from "../../../concurrency/loop.ts";
-import type { Logger } from "../../../log.ts";
+import { startLoop } from "../../concurrency/loop.ts";
+import type { Logger } from "../../log.ts";
 
 /** How far a reader has come, and not yet told Kafka. */
 export type Offsets = {

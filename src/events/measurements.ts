@@ -1,7 +1,7 @@
 import { Gauge } from "prom-client";
-import { addSeconds, type Clock, inTime } from "../../clock.ts";
-import type { Logger } from "../../log.ts";
-import type { Metrics } from "../../metrics.ts";
+import { addSeconds, type Clock, inTime } from "../clock.ts";
+import type { Logger } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
 
 /** One value of a gauge, and what it is of. */
 export type Sample = { value: number; labels?: Record<string, string> };

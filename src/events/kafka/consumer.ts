@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Consumer as Client, EachBatchPayload, Kafka, KafkaMessage } from "kafkajs";
 import { v5 as uuidv5 } from "uuid";
-import { type Loop, startLoop } from "../../../concurrency/loop.ts";
-import { isAway } from "../../../db/errors.ts";
-import type { BusEvent, Consumer } from "../../bus.ts";
-import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../../consume.ts";
-import { readRecord, UnreadableRecord } from "../records.ts";
-import { keepMembership, type Membership } from "./membership.ts";
+import { type Loop, startLoop } from "../../concurrency/loop.ts";
+import { isAway } from "../../db/errors.ts";
+import type { BusEvent, Consumer } from "../bus.ts";
+import { type ConsumeDeps, consume, type Origin, putAside, UNREADABLE } from "../consume.ts";
+import { createWatchdog, keepMembership, type Membership } from "./membership.ts";
 import { commitOffsets, type Offsets } from "./offsets.ts";
+import { readRecord, UnreadableRecord } from "./records.ts";
 import { type Together, workTogether } from "./together.ts";
-import { createWatchdog } from "./watchdog.ts";
 
 /** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
 export type KafkaConsumerDeps = ConsumeDeps & {

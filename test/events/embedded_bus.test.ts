@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { systemClock } from "../../src/clock.ts";
-import { createLocalBus } from "../../src/events/local_bus.ts";
+import { createLocalBus } from "../../src/events/consume.ts";
 import { describeBus } from "./describe_bus.ts";
 import { useDatabase } from "./support/database.ts";
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { keepMembership } from "../../../../src/events/kafka/reading/membership.ts";
-import { virtualClock } from "../../support/time.ts";
+import { keepMembership } from "../../../src/events/kafka/membership.ts";
+import { virtualClock } from "../support/time.ts";
 
 const BEAT_MS = 5;
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createWatchdog } from "../../../../src/events/kafka/reading/watchdog.ts";
-import { virtualClock } from "../../support/time.ts";
+import { createWatchdog } from "../../../src/events/kafka/membership.ts";
+import { virtualClock } from "../support/time.ts";
 
 function setUp() {
   const clock = virtualClock();

@@ -1,12 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { addSeconds } from "../../../src/clock.ts";
-import { eventStates, readOutbox } from "../../../src/events/metrics/event_states.ts";
-import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
-import { FRESH_HEALTH } from "../../../src/webhooks/retries_and_suspension.ts";
-import { makeConnection } from "../support/connection.ts";
-import { useDatabase } from "../support/database.ts";
-import { append, deniedEvent } from "../support/events.ts";
+import { addSeconds } from "../../src/clock.ts";
+import { eventStates, readOutbox } from "../../src/events/event_states.ts";
+import { endpointIdOf } from "../../src/webhooks/endpoint.ts";
+import { FRESH_HEALTH } from "../../src/webhooks/retries_and_suspension.ts";
+import { makeConnection } from "./support/connection.ts";
+import { useDatabase } from "./support/database.ts";
+import { append, deniedEvent } from "./support/events.ts";
 
 const home = useDatabase();
 const NOW = new Date("2026-03-01T00:00:00.000Z");

@@ -4,22 +4,21 @@ import type { Kafka } from "kafkajs";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { beforeEach, expect, test } from "vitest";
-import { createNoticeMetrics } from "../../../src/accounts/notices/sender.ts";
-import { addSeconds } from "../../../src/clock.ts";
-import type { BusEvent, Consumer } from "../../../src/events/bus.ts";
-import { consume, putAside } from "../../../src/events/consume.ts";
-import { lagState } from "../../../src/events/kafka/lag_state.ts";
-import { measuredProducer } from "../../../src/events/kafka/measured_producer.ts";
-import type { KafkaProducer } from "../../../src/events/kafka/producer.ts";
-import { createEventMetrics } from "../../../src/events/metrics/event_metrics.ts";
-import { eventStates } from "../../../src/events/metrics/event_states.ts";
-import { createMeasurements } from "../../../src/events/metrics/measurements.ts";
-import { createRelay } from "../../../src/events/relay.ts";
-import { createShardLeases } from "../../../src/events/shards.ts";
-import { makeConnection } from "../support/connection.ts";
-import { useDatabase } from "../support/database.ts";
-import { append, deniedEvent, recordingBus } from "../support/events.ts";
-import { virtualClock } from "../support/time.ts";
+import { createNoticeMetrics } from "../../src/accounts/notices/sender.ts";
+import { addSeconds } from "../../src/clock.ts";
+import type { BusEvent, Consumer } from "../../src/events/bus.ts";
+import { consume, putAside } from "../../src/events/consume.ts";
+import { createEventMetrics } from "../../src/events/event_metrics.ts";
+import { eventStates } from "../../src/events/event_states.ts";
+import { lagState } from "../../src/events/kafka/lag.ts";
+import { type KafkaProducer, measuredProducer } from "../../src/events/kafka/producer.ts";
+import { createMeasurements } from "../../src/events/measurements.ts";
+import { createRelay } from "../../src/events/relay.ts";
+import { createShardLeases } from "../../src/events/shards.ts";
+import { makeConnection } from "./support/connection.ts";
+import { useDatabase } from "./support/database.ts";
+import { append, deniedEvent, recordingBus } from "./support/events.ts";
+import { virtualClock } from "./support/time.ts";
 
 const home = useDatabase();
 const log = pino({ level: "silent" });
@@ -47,7 +46,7 @@ test("the page has every metric with its labels, and no other", async () => {
     const { name, labelNames } = metric as unknown as { name: string; labelNames: string[] };
     return `${name} ${[...labelNames].join(", ")}`;
   });
-  const page = await readFile(new URL("../../../docs/events.md", import.meta.url), "utf8");
+  const page = await readFile(new URL("../../docs/events.md", import.meta.url), "utf8");
   const section = page.slice(page.indexOf("### Measurements"));
   const rows = [
     ...section.matchAll(/^\| `(deputize_[a-z_]+)` \| (?:`([a-z_, ]+)`)? ?\|.*\| (process|all) \|.*\|$/gm),

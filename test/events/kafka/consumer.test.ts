@@ -2,12 +2,12 @@ import type { ConsumerConfig, Kafka } from "kafkajs";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { expect, test, vi } from "vitest";
-import type { Database } from "../../../../src/db/database.ts";
-import { startKafkaConsumer } from "../../../../src/events/kafka/reading/consumer.ts";
-import { toRecord } from "../../../../src/events/kafka/records.ts";
-import { createEventMetrics } from "../../../../src/events/metrics/event_metrics.ts";
-import { busEvent } from "../../describe_bus.ts";
-import { virtualClock } from "../../support/time.ts";
+import type { Database } from "../../../src/db/database.ts";
+import { createEventMetrics } from "../../../src/events/event_metrics.ts";
+import { startKafkaConsumer } from "../../../src/events/kafka/consumer.ts";
+import { toRecord } from "../../../src/events/kafka/records.ts";
+import { busEvent } from "../describe_bus.ts";
+import { virtualClock } from "../support/time.ts";
 
 const refused = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 const databaseAway = async () => {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Consumer, TopicPartitionOffset } from "kafkajs";
 import { expect, test } from "vitest";
-import { commitOffsets } from "../../../../src/events/kafka/reading/offsets.ts";
-import { until } from "../../../support/process.ts";
-import { SILENT } from "../kafka_world.ts";
+import { commitOffsets } from "../../../src/events/kafka/offsets.ts";
+import { until } from "../../support/process.ts";
+import { SILENT } from "./kafka_world.ts";
 
 /** A reader that notes what is committed, or fails to. */
 function fakeReader() {
