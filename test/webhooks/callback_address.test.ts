@@ -1,5 +1,12 @@
-import { describe, expect, test } from "vitest";
-import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
+import { createSocket, type Socket } from "node:dgram";
+import { Dispatcher, fetch } from "undici";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  callbackUrlForm,
+  createAddressPolicy,
+  createResolve,
+  isForeignPort,
+} from "../../src/webhooks/callback_address.ts";
 
 const forbidden = [
   ["loopback", ["127.0.0.1", "127.255.255.255", "::1"]],
@@ -81,5 +88,158 @@ describe("with an allow-list", () => {
 
   test("refuses a malformed range", () => {
     expect(() => createAddressPolicy({ development: false, allowedCidrs: ["10.0.0.0/33"] })).toThrow();
+  });
+});
+
+const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8", "10.1.0.0/16"] });
+const development = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
+const closed = createAddressPolicy({ development: true, allowedCidrs: [] });
+
+describe("a callback URL", () => {
+  test.each([
+    "https://hooks.example.com/in?x=1",
+    "https://example.com:443/",
+    "https://example.com:8443/",
+    "https://example.com:21000/",
+    "https://münchen.example/",
+  ])("may be %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
+
+  // biome-ignore format: a URL a line would be a page
+  const refusals = {
+    "the scheme must be https": [
+      "http://hooks.example.com/", "ftp://hooks.example.com/", "file:///etc/passwd", "javascript:alert(1)",
+    ],
+    "it must not contain a user name or password": [
+      "https://user@example.com/", "https://:pass@example.com/",
+    ],
+    "the host must be between https:// and the next slash": [
+      "https:///x", "https:/x", "https:x", "https:\\\\x/", "https://a\\b.example/",
+      "https://a.example\\@b.example/",
+    ],
+    "it must not contain a backslash": [
+      "https://a.example/x\\y", "https://a.example/?x=\\",
+    ],
+    "the port belongs to another protocol": [
+      "https://example.com:22/", "https://example.com:0/", "https://example.com:025/",
+      "https://example.com:6000/", "https://example.com:10080/",
+    ],
+    "not a URL of at most 2048 characters": [
+      "", "hooks.example.com", "https://", "https://exa mple.com",
+    ],
+    "the host must be a name that is not this machine's own": [
+      "https://127.0.0.1/", "https://2130706433/", "https://0x7f.1/", "https://0177.0.0.1/",
+      "https://[::1]/", "https://[::ffff:7f00:1]/", "https://169.254.169.254/latest/meta-data",
+      "https://localhost/", "https://LOCALHOST./", "https://a.b.localhost/",
+    ],
+  };
+
+  test.each(Object.entries(refusals).flatMap(([refused, urls]) => urls.map((url) => [url, refused])))(
+    "may not be %s: %s",
+    (url, refused) => expect(callbackUrlForm(url!, production)).toEqual({ refused }),
+  );
+
+  test("has at most 2048 characters", () => {
+    const url = `https://example.com/${"a".repeat(2028)}`;
+    expect(callbackUrlForm(url, production)).toHaveProperty("url");
+    expect(callbackUrlForm(`${url}a`, production)).toHaveProperty("refused");
+  });
+
+  test("may be plain http and this machine in development, when the allow-list names it", () => {
+    for (const url of ["http://127.0.0.1:8080/hook", "http://localhost:8080/", "http://example.com/"]) {
+      expect(callbackUrlForm(url, development)).toHaveProperty("url");
+    }
+    expect(callbackUrlForm("http://127.0.0.1:8080/hook", closed)).toHaveProperty("refused");
+    expect(callbackUrlForm("http://localhost:8080/hook", closed)).toHaveProperty("refused");
+  });
+
+  test("may be a literal address of a private network that the allow-list names", () => {
+    expect(callbackUrlForm("https://10.1.2.3/", production)).toHaveProperty("url");
+    expect(callbackUrlForm("https://10.2.2.3/", production)).toHaveProperty("refused");
+  });
+});
+
+/** Beyond the highest of them. */
+const LAST = 12_000;
+
+/** Lets no request out. */
+class Closed extends Dispatcher {
+  override dispatch(): boolean {
+    throw new Error("would have been sent");
+  }
+}
+
+const whyNot = (port: number): Promise<string> =>
+  fetch(`http://receiver.example:${port}/`, { dispatcher: new Closed() }).then(
+    () => "sent",
+    ({ cause }: Error) => (cause as Error).message,
+  );
+
+test("a port belongs to another protocol exactly where another implementation of the Fetch standard says so", async () => {
+  const refused: number[] = [];
+  const foreign: number[] = [];
+  for (let port = 1; port <= LAST; port += 1) {
+    if ((await whyNot(port)) === "bad port") refused.push(port);
+    if (isForeignPort(new URL(`https://receiver.example:${port}/`))) foreign.push(port);
+  }
+  expect(refused.length).toBeGreaterThan(70);
+  expect(foreign).toEqual(refused);
+});
+
+describe("the resolver", () => {
+  let server: Socket | undefined;
+  afterEach(() => server?.close());
+
+  const A = 1;
+  const AAAA = 28;
+  const OK = 0x8180;
+  const NO_NAME = 0x8183;
+
+  /** A name server on loopback: a record's bytes to answer a type with, or undefined for "no such name". */
+  async function nameServer(answer: (type: number) => number[] | undefined | "silent"): Promise<string> {
+    const socket = createSocket("udp4");
+    server = socket;
+    socket.on("message", (query, peer) => {
+      const question = query.subarray(12, query.indexOf(0, 12) + 5);
+      const type = question.readUInt16BE(question.length - 4);
+      const data = answer(type);
+      if (data === "silent") return;
+      const head = Buffer.alloc(12);
+      query.copy(head, 0, 0, 2);
+      head.writeUInt16BE(data === undefined ? NO_NAME : OK, 2);
+      head.writeUInt16BE(1, 4);
+      head.writeUInt16BE(data === undefined ? 0 : 1, 6);
+      const record =
+        data === undefined ? [] : [0xc0, 12, 0, type, 0, 1, 0, 0, 0, 60, 0, data.length, ...data];
+      socket.send(Buffer.concat([head, question, Buffer.from(record)]), peer.port, peer.address);
+    });
+    await new Promise<void>((resolve) => socket.bind(0, "127.0.0.1", resolve));
+    return `127.0.0.1:${socket.address().port}`;
+  }
+
+  const loopback6 = [...Array(15).fill(0), 1];
+
+  test("gives the addresses of both families", async () => {
+    const resolve = createResolve([await nameServer((type) => (type === A ? [192, 0, 2, 1] : loopback6))]);
+    expect(await resolve("hooks.example.test")).toEqual(["192.0.2.1", "::1"]);
+  });
+
+  test.each([
+    ["IPv4", A, [192, 0, 2, 1], "192.0.2.1"],
+    ["IPv6", AAAA, loopback6, "::1"],
+  ] as const)("is content with %s alone", async (_, only, data, address) => {
+    const resolve = createResolve([await nameServer((type) => (type === only ? [...data] : undefined))]);
+    expect(await resolve("hooks.example.test")).toEqual([address]);
+  });
+
+  test("rejects a name that does not exist", async () => {
+    const resolve = createResolve([await nameServer(() => undefined)]);
+    await expect(resolve("hooks.example.test")).rejects.toMatchObject({ code: "ENOTFOUND" });
+  });
+
+  test("gives up on a name server that stays silent", async () => {
+    const resolve = createResolve([await nameServer(() => "silent")]);
+    await expect(resolve("hooks.example.test")).rejects.toMatchObject({
+      code: expect.stringMatching(/ETIMEOUT|ECANCELLED/),
+    });
   });
 });
