@@ -1,5 +1,6 @@
-import { readFile, rename, writeFile } from "node:fs/promises";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { randomUUID } from "node:crypto";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { unixSeconds } from "../../keyvault/clock.ts";
 import type { Status } from "../../keyvault/status.ts";
 import { encryptPin } from "../../keyvault/token/pin_box.ts";
@@ -21,14 +22,22 @@ let api: Client;
 let admin: Client;
 let pin: Buffer;
 
-/** A home whose PIN file was taken away. */
-beforeEach(async () => {
+/** The number of the last record before the test. */
+let before: number;
+
+/** One home whose PIN file was taken away, and for each test a vault that starts on it. */
+beforeAll(async () => {
   home = await createHome();
   [api, admin] = [readIdentity(home, "api"), readIdentity(home, "admin")];
   pin = Buffer.from((await readFile(home.config.token.pinFile, "utf8")).trim());
-  await rename(home.config.token.pinFile, `${home.dir}/pin`);
+  await rm(home.config.token.pinFile);
 });
-afterEach(() => vault.close());
+beforeEach(async () => {
+  const [row] = await home.sql<{ seq: number }>("select max(seq)::int as seq from audit");
+  before = row?.seq ?? 0;
+});
+afterEach(() => vault.stop());
+afterAll(() => home.remove());
 
 const get = (path: string, client = admin) => call(`${vault.url}${path}`, client);
 const post = (path: string, body: unknown = {}, client = admin, headers: Record<string, string> = {}) =>
@@ -36,9 +45,9 @@ const post = (path: string, body: unknown = {}, client = admin, headers: Record<
 const codeOf = ({ body }: Answer) => body.error?.code;
 const status = async () => (await get("/v1/status")).body as unknown as Status;
 const offer = async () => ((await get("/v1/unseal")).body as { offer?: string }).offer;
-const create = (name: string) =>
+const create = () =>
   post("/v1/keys", { tenant: "acc-1", purpose: "agent", label: "a", ceiling: [] }, api, {
-    "idempotency-key": name,
+    "idempotency-key": randomUUID(),
   });
 const sign = (keyId: string) =>
   post(
@@ -77,8 +86,8 @@ const tryAtOnce = () => vault.sealing.unseal({ role: "admin", name: "admin" }, {
 
 const rows = (statement: string) =>
   home.sql<{ caller: string; role: string; outcome: string; detail: Record<string, string> }>(
-    "select caller, role, outcome, detail from audit where statement = $1 order by seq",
-    [statement],
+    "select caller, role, outcome, detail from audit where statement = $1 and seq > $2 order by seq",
+    [statement, before],
   );
 
 test("without a PIN file it starts sealed: every call but the status is answered `sealed`, and it is not ready", async () => {
@@ -127,9 +136,9 @@ test("without a PIN file it starts sealed: every call but the status is answered
 
 test("the PIN opens it: it makes keys and signs, and who unsealed it is on record", async () => {
   vault = await startVault(home);
-  const before = (await status()).sealed!;
+  const sealed = (await status()).sealed!;
   expect(await unseal()).toMatchObject({ status: 200, body: { sealed: false } });
-  const made = await create("first-key");
+  const made = await create();
   expect(made.status).toBe(200);
   expect((await sign(made.body.key_id as string)).status).toBe(200);
   expect(await status()).toMatchObject({ sealed: null, token: { answers: true, keks: ["kek-1"] } });
@@ -139,7 +148,7 @@ test("the PIN opens it: it makes keys and signs, and who unsealed it is on recor
       caller: "admin",
       role: "admin",
       outcome: "granted",
-      detail: { sealed_since: before.since, reason: "no_pin_file" },
+      detail: { sealed_since: sealed.since, reason: "no_pin_file" },
     },
   ]);
   expect((await vault.verifyAudit()).intact).toBe(true);
@@ -149,7 +158,7 @@ test("the PIN opens it: it makes keys and signs, and who unsealed it is on recor
 test("an admin seals it: nothing is signed any more, and unsealed it signs with the keys it had", async () => {
   vault = await startVault(home);
   await unseal();
-  const keyId = (await create("first-key")).body.key_id as string;
+  const keyId = (await create()).body.key_id as string;
   await sign(keyId);
   const flight = Array.from({ length: 20 }, () => sign(keyId));
   expect(await post("/v1/seal")).toMatchObject({
@@ -160,7 +169,7 @@ test("an admin seals it: nothing is signed any more, and unsealed it signs with 
     if (status !== 200) expect(body.error?.code).toBe("sealed");
   }
   expect(codeOf(await sign(keyId))).toBe("sealed");
-  expect(codeOf(await create("second-key"))).toBe("sealed");
+  expect(codeOf(await create())).toBe("sealed");
   const [last] = await home.sql("select statement from audit order by seq desc limit 1");
   expect(last, "no record follows the seal's").toEqual({ statement: "seal" });
   expect(await post("/v1/seal")).toMatchObject({ status: 200, body: { by: "admin/admin" } });
@@ -175,7 +184,7 @@ test("an admin seals it: nothing is signed any more, and unsealed it signs with 
 test("sealing overwrites the data keys that are kept, even one that is still in use", async () => {
   vault = await startVault(home);
   await unseal();
-  const { body } = await create("first-key");
+  const { body } = await create();
   await sign(body.key_id as string);
   const { dataKeys, store } = vault.vault;
   const key = await store.find(body.key_id as string);
@@ -267,7 +276,7 @@ test("malformed requests to unseal are refused", async () => {
 test("when the token's process dies and there is no PIN file, it is sealed again and says so", async () => {
   vault = await startVault(home);
   await unseal();
-  const keyId = (await create("first-key")).body.key_id as string;
+  const keyId = (await create()).body.key_id as string;
   process.kill(vault.token.pid()!, "SIGKILL");
   await expect.poll(async () => (await status()).sealed?.reason, { timeout: 10_000 }).toBe("process_ended");
   expect(codeOf(await sign(keyId))).toBe("sealed");
@@ -281,7 +290,7 @@ test("with a PIN file it opens by itself, also after its process died, but stays
   await writeFile(home.config.token.pinFile, pin, { mode: 0o600 });
   vault = await startVault(home);
   expect((await status()).sealed).toBeNull();
-  const keyId = (await create("first-key")).body.key_id as string;
+  const keyId = (await create()).body.key_id as string;
   process.kill(vault.token.pid()!, "SIGKILL");
   await expect.poll(async () => (await sign(keyId)).status, { timeout: 10_000 }).toBe(200);
   expect((await status()).sealed).toBeNull();
@@ -292,6 +301,7 @@ test("with a PIN file it opens by itself, also after its process died, but stays
   await expect.poll(() => vault.token.pid(), { timeout: 10_000 }).toBeDefined();
   await freshOffer();
   expect((await status()).sealed).toMatchObject({ reason: "asked", by: "admin/admin" });
+  await rm(home.config.token.pinFile);
 });
 
 test("without a database it is sealed all the same, and that is on record when it is open again", async () => {
@@ -318,5 +328,5 @@ test("a vault whose parts do not belong together is not opened by the PIN, and s
     body: { error: { code: "unavailable", message: expect.stringContaining("does not verify") } },
   });
   expect((await status()).sealed).toMatchObject({ reason: "chain_broken" });
-  expect(codeOf(await create("some-key"))).toBe("sealed");
+  expect(codeOf(await create())).toBe("sealed");
 });

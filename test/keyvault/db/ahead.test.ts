@@ -87,12 +87,8 @@ test("a database that is two migrations ahead is refused in one sentence, whoeve
   await expect(startVault(home)).rejects.toThrow(TWO_AHEAD);
   await expect(requireTables(migrationDatabaseUrl, SILENT)).rejects.toThrow(TWO_AHEAD);
   await expect(migrate({ databaseUrl, migrationDatabaseUrl }, SILENT)).rejects.toThrow(TWO_AHEAD);
-  for (const command of ["migrate", "init", "serve"]) {
-    await expect(cli(home, command), command).rejects.toMatchObject({
-      code: 1,
-      stderr: `keyvault: ${TWO_AHEAD}\n`,
-    });
-  }
+  await expect(initialise(home.config, { now: () => new Date() }, SILENT)).rejects.toThrow(TWO_AHEAD);
+  await expect(cli(home, "serve")).rejects.toMatchObject({ code: 1, stderr: `keyvault: ${TWO_AHEAD}\n` });
 });
 
 test("a database that has an unknown migration and lacks a known one is of no version, and refused", async () => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { migrate, migrationNames, withSchemaLock } from "../../../keyvault/db/migrate.ts";
 import { migrateToLevel } from "../backup/earlier_support.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
@@ -14,18 +14,26 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
+const waitingFor = (locks: string) => () => home.sql(`select from pg_locks where ${locks} and not granted`);
+
 test("a migration may take longer than an ordinary query, as an index on a long audit does", async () => {
   const level = migrationNames().indexOf("0007_resident_records");
   await migrateToLevel(home, level);
   const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await obstacle.connect();
   await obstacle.query("begin; lock table audit in row exclusive mode");
-  const migrating = migrate(home.config, SILENT);
-  migrating.catch(() => {});
-  await sleep(LONGER_THAN_A_QUERY_MAY_TAKE_MS);
-  await obstacle.query("commit");
-  await obstacle.end();
-  expect(await migrating).toEqual(migrationNames().slice(level));
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const migrating = migrate(home.config, SILENT);
+    migrating.catch(() => {});
+    await expect.poll(waitingFor("relation = 'audit'::regclass"), { timeout: 20_000 }).toHaveLength(1);
+    vi.advanceTimersByTime(LONGER_THAN_A_QUERY_MAY_TAKE_MS);
+    await obstacle.query("commit");
+    expect(await migrating).toEqual(migrationNames().slice(level));
+  } finally {
+    vi.useRealTimers();
+    await obstacle.end();
+  }
 }, 60_000);
 
 test("while another process changes the schema it waits, of whatever version that is", async () => {
@@ -37,8 +45,7 @@ test("while another process changes the schema it waits, of whatever version tha
     migrated = true;
     return applied;
   });
-  const waiting = () =>
-    home.sql("select from pg_locks where locktype = 'advisory' and objid = 7233102 and not granted");
+  const waiting = waitingFor("locktype = 'advisory' and objid = 7233102");
   await expect.poll(waiting, { timeout: 20_000 }).toHaveLength(1);
   expect(migrated).toBe(false);
   await other.end();
