@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { unixSeconds } from "../../../../keyvault/clock.ts";
-import { readIdentity, startVault, type TestVault } from "../../fixture.ts";
-import { type Answer, type Client, call, type Options } from "../caller_support.ts";
+import { unixSeconds } from "../../../keyvault/clock.ts";
+import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { type Answer, type Client, call, type Options } from "./caller_support.ts";
 
 let vault: TestVault;
 let api: Client;

@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { available } from "../../../../keyvault/db/database.ts";
-import type { Attestation } from "../../../../keyvault/db/rows.ts";
-import type { CreatedKey } from "../../../../keyvault/keys/create.ts";
-import { exceedsQuota } from "../../../../keyvault/keys/new_key.ts";
-import { verifyAttestation } from "../../../../keyvault/keys/store.ts";
-import { keyId } from "../../../../src/protocol/keys/hybrid.ts";
-import { API, startVault, type TestVault } from "../../fixture.ts";
+import { available } from "../../../keyvault/db/database.ts";
+import type { Attestation } from "../../../keyvault/db/rows.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { exceedsQuota } from "../../../keyvault/keys/new_key.ts";
+import { verifyAttestation } from "../../../keyvault/keys/store.ts";
+import { keyId } from "../../../src/protocol/keys/hybrid.ts";
+import { API, startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
 

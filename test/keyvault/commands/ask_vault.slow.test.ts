@@ -8,12 +8,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createAuthority, issueCertificate, type Subject } from "../../../../keyvault/tls/authority.ts";
-import { issueIdentity, readIdentity, startVault, type TestVault } from "../../fixture.ts";
+import { createAuthority, issueCertificate, type Subject } from "../../../keyvault/tls/authority.ts";
+import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const MAIN = fileURLToPath(new URL("../../../../keyvault/main.ts", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const HOUR = 3_600_000;
 
 let vault: TestVault;

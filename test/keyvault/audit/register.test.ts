@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRegister } from "../../../../keyvault/audit/register.ts";
+import { createRegister } from "../../../keyvault/audit/register.ts";
 import {
   emptyPart,
   emptyRest,
@@ -9,8 +9,8 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "../../../../keyvault/audit/register_parts.ts";
-import type { AuditRow } from "../../../../keyvault/db/rows.ts";
+} from "../../../keyvault/audit/register_parts.ts";
+import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);
 const digest = (byte: number) => Buffer.alloc(32, byte);

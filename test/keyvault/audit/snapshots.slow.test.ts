@@ -1,18 +1,18 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { openJournal } from "../../../../keyvault/audit/journal.ts";
-import { createRegister, type Register } from "../../../../keyvault/audit/register.ts";
-import { PARTS } from "../../../../keyvault/audit/register_parts.ts";
-import { createSnapshots, keepSnapshots } from "../../../../keyvault/audit/snapshots.ts";
-import { type Database, openDatabase } from "../../../../keyvault/db/database.ts";
-import { createKeyDisabling } from "../../../../keyvault/keys/change.ts";
-import { createTenantDestruction } from "../../../../keyvault/lifecycle/destroy_tenant.ts";
-import { createKeyDestruction } from "../../../../keyvault/lifecycle/enable_destroy_key.ts";
-import { createListSigning } from "../../../../keyvault/sign/revocation_list.ts";
-import { openToken, type Token } from "../../../../keyvault/token/client.ts";
-import { tokenSettings } from "../../../../keyvault/token/install.ts";
-import { canonicalBytes } from "../../../../src/protocol/encoding/canonical.ts";
-import { API, createHome, SILENT, startVault, testClock, type VaultHome } from "../../fixture.ts";
+import { openJournal } from "../../../keyvault/audit/journal.ts";
+import { createRegister, type Register } from "../../../keyvault/audit/register.ts";
+import { PARTS } from "../../../keyvault/audit/register_parts.ts";
+import { createSnapshots, keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
+import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
+import { createKeyDisabling } from "../../../keyvault/keys/change.ts";
+import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
+import { createKeyDestruction } from "../../../keyvault/lifecycle/enable_destroy_key.ts";
+import { createListSigning } from "../../../keyvault/sign/revocation_list.ts";
+import { openToken, type Token } from "../../../keyvault/token/client.ts";
+import { tokenSettings } from "../../../keyvault/token/install.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import { API, createHome, SILENT, startVault, testClock, type VaultHome } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
 

@@ -1,8 +1,8 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
-import type { RowCodes } from "../../../../keyvault/audit/row_codes.ts";
-import type { TenantRow } from "../../../../keyvault/db/rows.ts";
-import { placeTenant } from "../../../../keyvault/keys/new_key.ts";
+import type { RowCodes } from "../../../keyvault/audit/row_codes.ts";
+import type { TenantRow } from "../../../keyvault/db/rows.ts";
+import { placeTenant } from "../../../keyvault/keys/new_key.ts";
 
 const TENANT: TenantRow = {
   tenant: "acc-1",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { drawTable, foldLines, pad } from "../../../../keyvault/commands/display.ts";
+import { drawTable, foldLines, pad } from "../../../keyvault/commands/display.ts";
 
 const fold = (text: string, columns: number) => foldLines([["name", text]], 6, columns);
 
