@@ -55,15 +55,8 @@ export function createTokenReviews(clock: Clock): TokenReviews {
     if (count >= MAX_UNDER_WAY && !wasGood) throw unavailable();
     underWay.set(clusterId, count + 1);
     try {
-      const answer = await cluster.client.call({
-        verb: "create",
-        resource: "tokenreviews",
-        path: "/apis/authentication.k8s.io/v1/tokenreviews",
-        body: {
-          apiVersion: "authentication.k8s.io/v1",
-          kind: "TokenReview",
-          spec: { token, audiences: [AUDIENCE] },
-        },
+      const answer = await cluster.client.authentication.createTokenReview({
+        body: { spec: { token, audiences: [AUDIENCE] } },
       });
       const { authenticated, user, audiences = [] } = review.parse(answer).status;
       return authenticated === true && user?.username === cluster.operator && audiences.includes(AUDIENCE);

@@ -1,10 +1,18 @@
+import type { AuthenticationV1Api, CustomObjectsApi } from "@kubernetes/client-node";
 import type { Clock } from "../clock.ts";
 import { openAccess } from "../kubernetes/access.ts";
-import { type ClusterClient, createClusterClient } from "../kubernetes/client.ts";
+import { createClusterClient } from "../kubernetes/client.ts";
 import type { ClusterEntry } from "./clusters_file.ts";
 
 /** A cluster that the API asks about tokens and objects. */
-export type TrustedCluster = { operator: string; client: ClusterClient };
+export type TrustedCluster = {
+  operator: string;
+  client: {
+    authentication: Pick<AuthenticationV1Api, "createTokenReview">;
+    custom: Pick<CustomObjectsApi, "getClusterCustomObject" | "getNamespacedCustomObject">;
+    close(): Promise<void>;
+  };
+};
 
 /** The clusters of the API's settings. */
 export type TrustedClusters = {
@@ -29,7 +37,7 @@ export async function openClusters(
   const clusters = new Map<string, TrustedCluster>();
   for (const { id, kubeconfig, context, operator } of entries) {
     const access = await openAccess({ file: kubeconfig, context, clock });
-    clusters.set(id, { operator, client: createClusterClient({ access, deadlineMs: DEADLINE_MS }) });
+    clusters.set(id, { operator, client: await createClusterClient({ access, deadlineMs: DEADLINE_MS }) });
   }
   return {
     get: (id) => clusters.get(id),

@@ -19,6 +19,8 @@ export type ClusterCredentials = { headers: Record<string, string>; tls: Cluster
 export type ClusterAccess = {
   /** Base URL; it may have a path. */
   server: string;
+  /** The HTTP proxy on the way there. */
+  proxyUrl?: string | undefined;
   /** Namespace of the context, or of the pod; `undefined` when there is none. */
   namespace: string | undefined;
   /** The credentials as they are now. Files are read again at least every minute. */
@@ -62,6 +64,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 
   return {
     server,
+    proxyUrl: proxyOf(config, source.file),
     namespace: config.getContextObject(config.getCurrentContext())?.namespace,
     async credentials() {
       const age = held === undefined ? Number.NaN : clock.now().getTime() - held.at;
@@ -112,9 +115,6 @@ function serverOf(config: KubeConfig, file: string | undefined): string {
       `${nameOf(file)} has no context "${config.getCurrentContext()}" with a cluster and a user.`,
     );
   }
-  if (cluster.proxyUrl) {
-    throw new StartError(`${nameOf(file)} has a proxy-url, which is not supported.`);
-  }
   if (URL.parse(cluster.server)?.protocol !== "https:") {
     throw new StartError(
       file === undefined
@@ -123,6 +123,15 @@ function serverOf(config: KubeConfig, file: string | undefined): string {
     );
   }
   return cluster.server.replace(/\/$/, "");
+}
+
+/** The proxy of the kubeconfig. Its URL may hold a password, which no error quotes. */
+function proxyOf(config: KubeConfig, file: string | undefined): string | undefined {
+  const { proxyUrl } = config.getCurrentCluster() ?? {};
+  if (!proxyUrl) return undefined;
+  const protocol = URL.parse(proxyUrl)?.protocol;
+  if (protocol === "http:" || protocol === "https:") return proxyUrl;
+  throw new StartError(`${nameOf(file)} has a proxy-url that is not an http or https URL.`);
 }
 
 async function credentialsOf(config: KubeConfig): Promise<ClusterCredentials> {

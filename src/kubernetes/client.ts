@@ -1,26 +1,28 @@
 import { isDeepStrictEqual } from "node:util";
-import { Agent, type Dispatcher, request } from "undici";
+import type { RequestContext } from "@kubernetes/client-node";
+import { Agent, type Dispatcher, ProxyAgent } from "undici";
 import type { ClusterAccess, ClusterTls } from "./access.ts";
-import { ClusterError, errorOfAnswer, errorOfTransport, isStatus, type Verb } from "./cluster_error.ts";
-import { jsonLines } from "./json_lines.ts";
+import { type ApiClients, type ClusterCall, createApiClients, resourceOfPath } from "./api_clients.ts";
+import { ClusterError, errorOfAnswer, errorOfTransport, type FailedCall, isStatus } from "./cluster_error.ts";
 import { pause } from "./pause.ts";
+import { decoded, runWatch } from "./watch.ts";
 
-/** One call. `resource` is what an error names, as roles do: `platforms/status`. A patch is a merge patch. */
-export type ClusterCall = {
-  verb: Verb;
-  resource: string;
+/** A watch of the collection at a path. */
+export type ClusterWatch = {
   path: string;
-  query?: Readonly<Record<string, string>>;
-  body?: object;
-  signal?: AbortSignal;
+  query: Readonly<Record<string, string>>;
+  signal: AbortSignal;
+  /** An event. What this throws ends the watch and is thrown on. */
+  onEvent(event: unknown): void;
 };
 
-/** Calls an API server. Every failure is a `ClusterError`. */
-export type ClusterClient = {
-  /** The decoded answer of a call within its deadline. Waits and asks again where the cluster says so. */
-  call(call: ClusterCall): Promise<unknown>;
-  /** The lines of a watch until it ends or `signal` does. */
-  watch(call: ClusterCall & { signal: AbortSignal }): AsyncGenerator<unknown>;
+/**
+ * Calls an API server by the typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`.
+ * Each call has a deadline. Where the cluster asks for it, a call waits and is made again.
+ */
+export type ClusterClient = ApiClients & {
+  /** Resolves when the API server ends the watch. */
+  watch(watch: ClusterWatch): Promise<void>;
   /** Ends all watches and calls immediately, and refuses new ones. */
   close(): Promise<void>;
 };
@@ -39,62 +41,42 @@ type Options = {
 
 const DEADLINE_MS = 30_000;
 const CONNECT_MS = 10_000;
-const METHODS: Record<Verb, Dispatcher.HttpMethod> = {
-  get: "GET",
-  list: "GET",
-  watch: "GET",
-  create: "POST",
-  patch: "PATCH",
-  delete: "DELETE",
-};
 
-type Agents = { tls: ClusterTls; calls: Agent; watches: Agent };
+type Agents = { tls: ClusterTls; calls: Dispatcher; watches: Dispatcher; all: Dispatcher[] };
+type Named = Pick<FailedCall, "verb" | "resource">;
+type Connection = { headers: Record<string, string>; agents: Agents };
 
 /** Connects to a cluster. Calls share connections that are kept alive; watches have their own. */
-export function createClusterClient({ access, deadlineMs = DEADLINE_MS, onAnswer }: Options): ClusterClient {
+export async function createClusterClient(options: Options): Promise<ClusterClient> {
+  const { access, deadlineMs = DEADLINE_MS, onAnswer } = options;
+  const { IsomorphicFetchHttpLibrary } = await import("@kubernetes/client-node");
+  const http = new IsomorphicFetchHttpLibrary();
   const { host } = new URL(access.server);
   const closing = new AbortController();
   const all = new Set<Agents>();
   let current: Agents | undefined;
 
-  /** Other certificates need other connections. Calls on those of before end; watches are opened again. */
+  /** Other certificates need other connections. Calls on the former ones end; watches are opened again. */
   function agentsFor(tls: ClusterTls): Agents {
     if (current !== undefined && isDeepStrictEqual(current.tls, tls)) return current;
     const former = current;
-    current = createAgents(tls);
+    current = createAgents(access, tls);
     all.add(current);
     if (former !== undefined) void closed(former).then(() => all.delete(former));
     return current;
   }
 
-  async function send(call: ClusterCall, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    const { verb, path, query, body } = call;
+  async function connect({ verb, resource }: Named, signal: AbortSignal): Promise<Connection> {
     const { headers, tls } = await within(access.credentials(), signal).catch((error) => {
       if (signal.aborted) throw error;
-      throw new ClusterError({ verb, resource: call.resource, reason: "NoCredentials" });
+      throw new ClusterError({ verb, resource, reason: "NoCredentials" });
     });
     const agents = agentsFor(tls);
     if (closing.signal.aborted) throw closing.signal.reason;
-    const method = METHODS[verb];
-    const tell = (code: string) => onAnswer?.({ code, method, host });
-    const answer = request(`${access.server}${path}?${new URLSearchParams(query)}`, {
-      method,
-      dispatcher: verb === "watch" ? agents.watches : agents.calls,
-      signal,
-      headers: {
-        ...headers,
-        accept: "application/json",
-        "user-agent": "deputize-operator",
-        ...(body === undefined ? {} : { "content-type": contentType(verb) }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    });
-    answer.then(
-      ({ statusCode }) => tell(String(statusCode)),
-      () => tell(NO_ANSWER),
-    );
-    // A request whose connection is not there yet does not heed its signal.
-    return within(answer, signal);
+    return {
+      headers: { ...headers, accept: "application/json", "user-agent": "deputize-operator" },
+      agents,
+    };
   }
 
   /** Ends with any of these, and when the client is closed. */
@@ -102,21 +84,27 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS, onAnswer
     return AbortSignal.any([closing.signal, ...signals.filter((signal) => signal !== undefined)]);
   }
 
-  async function refused(call: ClusterCall, response: Dispatcher.ResponseData): Promise<ClusterError> {
-    const retryAfter = response.headers["retry-after"];
-    const text = await response.body.text();
-    return errorOfAnswer(call, {
-      status: response.statusCode,
-      body: decoded(text),
-      retryAfter: typeof retryAfter === "string" ? retryAfter : undefined,
-    });
-  }
-
-  async function once(call: ClusterCall, signal: AbortSignal): Promise<unknown> {
+  /** The body of a call's answer. The library would quote it in an error, so it is read here first. */
+  async function once(request: RequestContext, call: ClusterCall, signal: AbortSignal): Promise<string> {
     try {
-      const response = await send(call, signal);
-      if (response.statusCode >= 300) throw await refused(call, response);
-      return JSON.parse(await response.body.text());
+      const { headers, agents } = await connect(call, signal);
+      for (const [name, value] of Object.entries(headers)) request.setHeaderParam(name, value);
+      request.setDispatcher(agents.calls);
+      request.setSignal(signal);
+      const answer = http.send(request).toPromise();
+      const method = request.getHttpMethod();
+      answer.then(
+        ({ httpStatusCode }) => onAnswer?.({ code: String(httpStatusCode), method, host }),
+        () => onAnswer?.({ code: NO_ANSWER, method, host }),
+      );
+      // A request whose connection is not there yet does not heed its signal.
+      const { httpStatusCode: status, headers: received, body } = await within(answer, signal);
+      const text = await body.text();
+      if (status < 300) {
+        JSON.parse(text);
+        return text;
+      }
+      throw errorOfAnswer(call, { status, body: decoded(text), retryAfter: received["retry-after"] });
     } catch (error) {
       throw errorOfTransport(call, error);
     }
@@ -134,58 +122,80 @@ export function createClusterClient({ access, deadlineMs = DEADLINE_MS, onAnswer
     return isPutOff && retryAfterMs !== undefined && retryAfterMs < deadlineMs ? retryAfterMs : undefined;
   }
 
-  return {
-    async call(call) {
-      const signal = endOf(call.signal, AbortSignal.timeout(deadlineMs));
-      for (let tries = 0; ; tries += 1) {
-        try {
-          return await once(call, signal);
-        } catch (error) {
-          const waitMs = repeatAfter(error, tries);
-          if (waitMs === undefined) throw error;
-          await pause(waitMs, signal);
-          if (signal.aborted) throw error;
-        }
+  async function send(request: RequestContext, call: ClusterCall): Promise<string> {
+    const signal = endOf(request.getSignal(), AbortSignal.timeout(deadlineMs));
+    if (call.verb === "patch") request.setHeaderParam("content-type", "application/merge-patch+json");
+    for (let tries = 0; ; tries += 1) {
+      try {
+        return await once(request, call, signal);
+      } catch (error) {
+        const waitMs = repeatAfter(error, tries);
+        if (waitMs === undefined) throw error;
+        await pause(waitMs, signal);
+        if (signal.aborted) throw error;
       }
-    },
-    async *watch(call) {
+    }
+  }
+
+  return {
+    ...(await createApiClients(access.server, send)),
+    async watch({ path, query, signal, onEvent }) {
+      const call = { verb: "watch", resource: resourceOfPath(path).resource } as const;
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(new DOMException("late", "TimeoutError")), deadlineMs);
+      const end = endOf(signal, late.signal);
+      let isAnswered = false;
+      const tell = (code: string) => onAnswer?.({ code, method: "GET", host });
       try {
-        const response = await send(call, endOf(call.signal, late.signal));
-        if (response.statusCode >= 300) throw await refused(call, response);
-        clearTimeout(timer);
-        yield* jsonLines(response.body);
+        const { headers, agents } = await connect(call, end).catch((error) => {
+          throw errorOfTransport(call, error);
+        });
+        await runWatch({
+          ...{ server: access.server, resource: call.resource, path, query, headers, signal: end, onEvent },
+          dispatcher: agents.watches,
+          onAnswer(status) {
+            isAnswered = true;
+            clearTimeout(timer);
+            tell(String(status));
+          },
+        });
       } catch (error) {
+        if (!isAnswered) tell(NO_ANSWER);
         if (isStatus(error, 401)) access.forget();
-        throw errorOfTransport(call, error);
+        throw error;
       } finally {
         clearTimeout(timer);
       }
     },
     async close() {
       closing.abort();
-      await Promise.all([...all].flatMap(({ calls, watches }) => [calls.destroy(), watches.destroy()]));
+      await Promise.all([...all].flatMap((agents) => agents.all.map((agent) => agent.destroy())));
     },
   };
 }
 
-function createAgents(tls: ClusterTls): Agents {
-  const connect = { ...tls, timeout: CONNECT_MS };
-  return {
-    tls,
-    calls: new Agent({ connect, allowH2: false, connections: 16, keepAliveTimeout: 30_000 }),
-    // The reflector notices silence.
-    watches: new Agent({ connect, allowH2: false, bodyTimeout: 0 }),
+function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Agents {
+  const create = (limits: Agent.Options) =>
+    proxyUrl === undefined
+      ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
+      : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
+  const calls = create({ connections: 16, keepAliveTimeout: 30_000 });
+  // The reflector notices silence.
+  const watches = create({ bodyTimeout: 0 });
+  const guard = onlyTo(new URL(server).origin);
+  return { tls, calls: calls.compose(guard), watches: watches.compose(guard), all: [calls, watches] };
+}
+
+/** Refuses requests to other servers, where a redirect would take them with their bodies. */
+function onlyTo(origin: string): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (request, handler) => {
+    if (String(request.origin) !== origin) throw new TypeError("redirected to another server");
+    return dispatch(request, handler);
   };
 }
 
-async function closed({ calls, watches }: Agents): Promise<void> {
-  await Promise.all([calls.close(), watches.destroy()]).catch(() => undefined);
-}
-
-function contentType(verb: Verb): string {
-  return verb === "patch" ? "application/merge-patch+json" : "application/json";
+async function closed({ all: [calls, watches] }: Agents): Promise<void> {
+  await Promise.all([calls?.close(), watches?.destroy()]).catch(() => undefined);
 }
 
 /** The value, unless `signal` ends before: a plugin may hang. */
@@ -196,12 +206,4 @@ function within<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.addEventListener("abort", end, { once: true });
   value.then(resolve, reject).finally(() => signal.removeEventListener("abort", end));
   return promise;
-}
-
-function decoded(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -87,7 +87,11 @@ export function errorOfAnswer(
 /** The error of a call that got no whole answer, by the code of what went wrong on the way. */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;
-  const { name, code } = error as { name?: unknown; code?: unknown };
+  // `fetch` wraps what went wrong.
+  const { name, code } = (error instanceof TypeError ? (error.cause ?? error) : error) as {
+    name?: unknown;
+    code?: unknown;
+  };
   if (name === "TimeoutError") return new ClusterError({ ...call, reason: "Timeout" });
   if (name === "AbortError") return new ClusterError({ ...call, reason: "Aborted" });
   if (error instanceof SyntaxError) return new ClusterError({ ...call, reason: "BadAnswer" });

@@ -2,10 +2,10 @@ import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import type { CustomObjectsApi } from "@kubernetes/client-node";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 import { canonicalBytes } from "../protocol/encoding/canonical.ts";
-import type { ClusterClient } from "./client.ts";
 import { isStatus } from "./cluster_error.ts";
 
 /**
@@ -27,11 +27,13 @@ export const DEFAULT_OPERATOR = "system:serviceaccount:deputize-system:deputize-
 const FILE = join(import.meta.dirname, "../../crds/policies.yaml");
 /** Every API server of a cluster enforces what was written this long ago; one alone takes half a second. */
 const ENFORCED_MS = 10_000;
-const FOLDER = "/apis/admissionregistration.k8s.io/v1";
 const RESOURCES = {
   ValidatingAdmissionPolicy: "validatingadmissionpolicies",
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 } as const;
+
+/** The call that the check makes. */
+export type PolicyReader = { custom: Pick<CustomObjectsApi, "getClusterCustomObject"> };
 
 const document = z.object({
   kind: z.enum(["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"]),
@@ -65,7 +67,7 @@ type Live = z.infer<typeof liveObject>;
  * `operator`. Rejects when the cluster could not be asked.
  */
 export async function checkPolicies(
-  client: Pick<ClusterClient, "call">,
+  client: PolicyReader,
   { operator }: { operator: string },
 ): Promise<PoliciesVerdict> {
   const wanted = await readPolicies(operator);
@@ -112,14 +114,12 @@ function withDefaults(policy: Policy): Policy {
   };
 }
 
-async function readLive(
-  client: Pick<ClusterClient, "call">,
-  { kind, metadata }: Policy,
-): Promise<Live | undefined> {
-  const resource = RESOURCES[kind];
+async function readLive(client: PolicyReader, { kind, metadata }: Policy): Promise<Live | undefined> {
+  const plural = RESOURCES[kind];
+  // The typed client would leave out fields that it does not know, and with them a change of the policy.
+  const place = { group: "admissionregistration.k8s.io", version: "v1", plural, name: metadata.name };
   try {
-    const path = `${FOLDER}/${resource}/${metadata.name}`;
-    return liveObject.parse(await client.call({ verb: "get", resource, path }));
+    return liveObject.parse(await client.custom.getClusterCustomObject(place));
   } catch (error) {
     if (isStatus(error, 404)) return undefined;
     throw error;

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createIdentifyOperator, type IdentifyOperator } from "../../src/clusters/identify_operator.ts";
-import type { ClusterCall } from "../../src/kubernetes/client.ts";
+import type { TrustedCluster } from "../../src/clusters/trusted_clusters.ts";
+import { noObjects } from "../support/fake_cluster.ts";
 import { platformApi } from "../support/platform_world.ts";
 
 const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
@@ -12,17 +13,17 @@ describe("an operator's token", () => {
   let asked: string[];
 
   /** A cluster whose only good token is its name. */
-  const cluster = (name: string) => ({
+  const cluster = (name: string): TrustedCluster => ({
     operator: OPERATOR,
     client: {
-      async call({ body }: ClusterCall): Promise<unknown> {
-        const { token } = (body as { spec: { token: string } }).spec;
-        asked.push(name);
-        const good = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
-        return { status: token === name ? good : { authenticated: false } };
+      ...noObjects,
+      authentication: {
+        async createTokenReview({ body: { spec } }) {
+          asked.push(name);
+          const good = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
+          return { spec, status: spec.token === name ? good : { authenticated: false } };
+        },
       },
-      async *watch() {},
-      close: async () => undefined,
     },
   });
 

@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { createTokenReviews, type TokenReviews } from "../../src/clusters/token_reviews.ts";
-import type { ClusterCall } from "../../src/kubernetes/client.ts";
+import type { TrustedCluster } from "../../src/clusters/trusted_clusters.ts";
 import { type SteeredClock, steeredClock } from "../support/clock.ts";
+import { noObjects } from "../support/fake_cluster.ts";
 
 const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
 const GOOD = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
@@ -22,17 +23,17 @@ describe("reviews of operators' tokens", () => {
     answer = () => GOOD;
   });
 
-  const cluster = {
+  const cluster: TrustedCluster = {
     operator: OPERATOR,
     client: {
-      async call({ body }: ClusterCall): Promise<unknown> {
-        const { spec } = body as { spec: { token: string; audiences: string[] } };
-        expect(spec.audiences).toEqual(["deputize-api"]);
-        asked.push(spec.token);
-        return { status: await answer(spec.token) };
+      ...noObjects,
+      authentication: {
+        async createTokenReview({ body: { spec } }) {
+          expect(spec.audiences).toEqual(["deputize-api"]);
+          asked.push(spec.token ?? "");
+          return { spec, status: (await answer(spec.token ?? "")) as object };
+        },
       },
-      async *watch() {},
-      close: async () => undefined,
     },
   };
   const isOperator = (token = "t", id = "one") => reviews.isOperator(id, cluster, token);

@@ -70,6 +70,12 @@ describe("access to a cluster", () => {
     });
   });
 
+  test("reads the proxy on the way to the server", async () => {
+    await write({ token: "first" }, { "proxy-url": "http://me:secret@proxy.test:3128" });
+    const access = await openAccess({ file, clock });
+    expect(access.proxyUrl).toBe("http://me:secret@proxy.test:3128");
+  });
+
   test("sends a user's name and password", async () => {
     await write({ username: "me", password: "pass" });
     const { headers } = await (await openAccess({ file, clock })).credentials();
@@ -148,8 +154,8 @@ describe("access to a cluster", () => {
     expect(await refusal("nowhere")).toContain('no context "nowhere"');
     await write({ token: "first" }, { server: "http://one.test" });
     expect(await refusal()).toContain("not an https URL");
-    await write({ token: "first" }, { "proxy-url": "http://proxy.test" });
-    expect(await refusal()).toContain("proxy-url");
+    await write({ token: "first" }, { "proxy-url": "socks5://me:secret@proxy.test" });
+    expect(await refusal()).toBe(`The kubeconfig ${file} has a proxy-url that is not an http or https URL.`);
     vi.stubEnv("KUBERNETES_SERVICE_HOST", undefined);
     await expect(openAccess({ clock })).rejects.toThrow("There is no cluster");
     vi.stubEnv("KUBERNETES_SERVICE_HOST", "10.0.0.1");

@@ -2,17 +2,14 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { KubeConfig, Watch } from "@kubernetes/client-node";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { ClusterAccess } from "../../src/kubernetes/access.ts";
-import { type ClusterCall, type ClusterClient, createClusterClient } from "../../src/kubernetes/client.ts";
+import { type ClusterClient, createClusterClient } from "../../src/kubernetes/client.ts";
 import { ClusterError, ClusterRefused } from "../../src/kubernetes/cluster_error.ts";
 
-const list: ClusterCall = {
-  verb: "list",
-  resource: "platforms",
-  path: "/platforms",
-  query: { limit: "500" },
-};
+const PATH = "/apis/things.test/v1/platforms";
+const PLACE = { group: "things.test", version: "v1", plural: "platforms", namespace: "shop" };
 const DEADLINE_MS = 1500;
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
@@ -37,7 +34,7 @@ describe("the client of a cluster", () => {
         access.forgotten += 1;
       },
     };
-    client = createClusterClient({ access, deadlineMs: DEADLINE_MS });
+    client = await createClusterClient({ access, deadlineMs: DEADLINE_MS });
   });
 
   afterEach(async () => {
@@ -62,35 +59,45 @@ describe("the client of a cluster", () => {
       (error) => error as ClusterError,
     );
 
+  const list = (options?: Parameters<ClusterClient["custom"]["listCustomObjectForAllNamespaces"]>[1]) =>
+    client.custom.listCustomObjectForAllNamespaces(
+      { group: "things.test", version: "v1", resourcePlural: "platforms", limit: 500 },
+      options,
+    );
+  const create = (body: object) => client.custom.createNamespacedCustomObject({ ...PLACE, body });
+
   async function watched(signal = AbortSignal.timeout(5000)): Promise<unknown[]> {
     const events: unknown[] = [];
-    for await (const event of client.watch({ ...list, verb: "watch", signal })) events.push(event);
+    await client.watch({ path: PATH, query: {}, signal, onEvent: (event) => events.push(event) });
     return events;
   }
 
   test("sends a call below the server's path, with the credentials", async () => {
     answers([200, { items: [] }]);
-    expect(await client.call(list)).toEqual({ items: [] });
-    expect(asked[0]).toMatchObject({ method: "GET", url: "/behind/platforms?limit=500" });
+    expect(await list()).toEqual({ items: [] });
+    expect(asked[0]).toMatchObject({ method: "GET", url: `/behind${PATH}?limit=500` });
     expect(asked[0]?.headers.authorization).toBe("Bearer token-0");
   });
 
   test("uses its connections again for one call after the other", async () => {
     answers([200, {}]);
-    for (let count = 0; count < 10; count += 1) await client.call(list);
+    for (let count = 0; count < 10; count += 1) await list();
     expect(new Set(asked.map(({ socket }) => socket)).size).toBeLessThanOrEqual(2);
   });
 
   test("names a patch as a merge patch", async () => {
     answers([200, {}]);
-    await client.call({ ...list, verb: "patch", body: {} });
-    expect(asked[0]).toMatchObject({ method: "PATCH" });
+    await client.custom.patchNamespacedCustomObjectStatus({ ...PLACE, name: "bot", body: {} });
+    expect(asked[0]).toMatchObject({
+      method: "PATCH",
+      url: "/behind/apis/things.test/v1/namespaces/shop/platforms/bot/status",
+    });
     expect(asked[0]?.headers["content-type"]).toBe("application/merge-patch+json");
   });
 
   test.each([400, 403, 413, 422])("calls %i a refusal, with verb and resource", async (status) => {
     answers([status, { kind: "Status", reason: "Invalid", message: "secret-body" }]);
-    const error = await failure(client.call({ ...list, verb: "create", body: { data: "secret-data" } }));
+    const error = await failure(create({ data: "secret-data" }));
     expect(error).toBeInstanceOf(ClusterRefused);
     expect(error).toMatchObject({ verb: "create", resource: "platforms", status, reason: "Invalid" });
     expect(error.message).toBe(`create platforms: ${status} Invalid`);
@@ -98,7 +105,7 @@ describe("the client of a cluster", () => {
 
   test.each([404, 409, 410, 500, 503])("calls %i no refusal", async (status) => {
     answers([status, { reason: "Reason" }]);
-    const error = await failure(client.call(list));
+    const error = await failure(list());
     expect(error).toBeInstanceOf(ClusterError);
     expect(error).not.toBeInstanceOf(ClusterRefused);
     expect(error).toMatchObject({ status, reason: "Reason" });
@@ -106,58 +113,56 @@ describe("the client of a cluster", () => {
 
   test("quotes nothing of bodies, headers and tokens in an error", async () => {
     answers([403, { reason: "secret reason", message: "secret-message" }, { "x-secret": "secret-header" }]);
-    const error = await failure(client.call({ ...list, verb: "create", body: { data: "secret-data" } }));
+    const error = await failure(create({ data: "secret-data" }));
     expect(`${JSON.stringify(error)} ${error.message} ${error.stack}`).not.toMatch(/secret|token-/);
     expect(error.cause).toBeUndefined();
   });
 
   test("reads the credentials again when they are refused, and asks once more", async () => {
     answers([401, {}], [200, { kind: "List" }]);
-    expect(await client.call(list)).toEqual({ kind: "List" });
+    expect(await list()).toEqual({ kind: "List" });
     expect(asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer token-0", "Bearer token-1"]);
     answers([401, {}]);
     asked = [];
-    expect(await failure(client.call(list))).toMatchObject({ status: 401 });
+    expect(await failure(list())).toMatchObject({ status: 401 });
     expect(asked.length).toBe(2);
   });
 
   test.each([429, 503])("waits as long as %i says, then asks again", async (status) => {
     answers([status, {}, { "retry-after": "1" }], [200, {}]);
     const start = performance.now();
-    await client.call(list);
+    await list();
     expect(performance.now() - start).toBeGreaterThanOrEqual(990);
   });
 
   test("does not wait beyond its deadline, and says how long to wait", async () => {
     answers([429, {}, { "retry-after": "60" }]);
     const start = performance.now();
-    expect(await failure(client.call(list))).toMatchObject({ status: 429, retryAfterMs: 60_000 });
+    expect(await failure(list())).toMatchObject({ status: 429, retryAfterMs: 60_000 });
     expect(performance.now() - start).toBeLessThan(DEADLINE_MS);
     expect(asked.length).toBe(1);
   });
 
   test("gives up a call that is not answered, or not to its end, within its deadline", async () => {
     handler = () => undefined;
-    expect(await failure(client.call(list))).toMatchObject({ reason: "Timeout", status: undefined });
+    expect(await failure(list())).toMatchObject({ reason: "Timeout", status: undefined });
     handler = (_, response) => void response.writeHead(200).write("{");
-    expect(await failure(client.call(list))).toMatchObject({ reason: "Timeout" });
+    expect(await failure(list())).toMatchObject({ reason: "Timeout" });
   });
 
   test("gives up credentials that do not come", async () => {
     answers([200, {}]);
     access.credentials = () => new Promise(() => undefined);
-    expect(await failure(client.call(list))).toMatchObject({ reason: "Timeout" });
+    expect(await failure(list())).toMatchObject({ reason: "Timeout" });
     access.credentials = () => Promise.reject(new Error("secret of a plugin"));
-    expect(await failure(client.call(list))).toMatchObject({ message: "list platforms: NoCredentials" });
+    expect(await failure(list())).toMatchObject({ message: "list platforms: NoCredentials" });
   });
 
   test("names a broken connection and an answer that is not JSON", async () => {
     answers([200, "<html>"]);
-    expect(await failure(client.call(list))).toMatchObject({ reason: "BadAnswer" });
+    expect(await failure(list())).toMatchObject({ reason: "BadAnswer" });
     handler = (request) => void request.socket.destroy();
-    expect((await failure(client.call(list))).message).toMatch(
-      /^list platforms: (UND_ERR_SOCKET|ECONNRESET)$/,
-    );
+    expect((await failure(list())).message).toMatch(/^list platforms: (UND_ERR_SOCKET|ECONNRESET)$/);
   });
 
   test("gives up a connection that is not made within the deadline", async () => {
@@ -166,8 +171,10 @@ describe("the client of a cluster", () => {
     silent.listen(0, "127.0.0.1");
     await once(silent, "listening");
     access.server = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    await client.close();
+    client = await createClusterClient({ access, deadlineMs: DEADLINE_MS });
     const start = performance.now();
-    expect(await failure(client.call(list))).toMatchObject({ reason: "Timeout" });
+    expect(await failure(list())).toMatchObject({ reason: "Timeout" });
     expect(performance.now() - start).toBeLessThan(2 * DEADLINE_MS);
     for (const socket of sockets) socket.destroy();
     silent.close();
@@ -183,22 +190,22 @@ describe("the client of a cluster", () => {
     ["a wait that the cluster asked for", longWait],
   ])("ends calls and watches immediately when it is closed: %s", async (_, given) => {
     await client.close();
-    client = createClusterClient({ access, deadlineMs: 60_000 });
+    client = await createClusterClient({ access, deadlineMs: 60_000 });
     const arrived = Promise.withResolvers<void>();
     handler = (request, response) => {
       given(request, response);
       if (request.url?.includes("second")) arrived.resolve();
     };
-    const signal = new AbortController().signal;
-    const events = client.watch({ ...list, verb: "watch", signal });
-    const watching = failure(Array.fromAsync(events));
-    const calls = ["first", "second"].map((path) => failure(client.call({ ...list, path: `/${path}` })));
+    const watching = failure(watched(AbortSignal.timeout(60_000)));
+    const calls = ["first", "second"].map((name) =>
+      failure(client.custom.getNamespacedCustomObject({ ...PLACE, name })),
+    );
     await arrived.promise;
     await sleep(100);
     const start = performance.now();
     await client.close();
     for (const error of await Promise.all([...calls, watching])) expect(error).toBeInstanceOf(ClusterError);
-    expect(await failure(client.call(list))).toMatchObject({ reason: "Aborted" });
+    expect(await failure(list())).toMatchObject({ reason: "Aborted" });
     expect(performance.now() - start).toBeLessThan(1000);
   });
 
@@ -229,6 +236,85 @@ describe("the client of a cluster", () => {
       setTimeout(() => response.end('{"type":"late"}\n'), DEADLINE_MS + 300);
     };
     expect(await watched()).toEqual([{}, { type: "late" }]);
+  });
+
+  test("ends a call with its signal", async () => {
+    handler = () => undefined;
+    const error = await failure(list(client.until(AbortSignal.timeout(300))));
+    expect(error).toMatchObject({ verb: "list", reason: "Timeout" });
+  });
+
+  test("names each call as roles do", async () => {
+    answers([500, {}]);
+    const one = { ...PLACE, name: "bot" };
+    const calls = [
+      list(),
+      client.custom.getNamespacedCustomObject(one),
+      client.custom.deleteNamespacedCustomObject(one),
+      client.custom.patchNamespacedCustomObjectStatus({ ...one, body: {} }),
+      client.core.readNamespace({ name: "kube-system" }),
+      client.core.createNamespacedEvent({
+        namespace: "shop",
+        body: { metadata: {}, involvedObject: {} },
+      }),
+    ];
+    expect((await Promise.all(calls.map(failure))).map(({ message }) => message)).toEqual([
+      "list platforms: 500 Unknown",
+      "get platforms: 500 Unknown",
+      "delete platforms: 500 Unknown",
+      "patch platforms/status: 500 Unknown",
+      "get namespaces: 500 Unknown",
+      "create events: 500 Unknown",
+    ]);
+  });
+
+  test("follows no redirect to another server", async () => {
+    const others: IncomingMessage[] = [];
+    const other = createServer((request, response) => {
+      others.push(request);
+      response.end("{}");
+    });
+    other.listen(0, "127.0.0.1");
+    await once(other, "listening");
+    const location = `http://127.0.0.1:${(other.address() as AddressInfo).port}/`;
+    answers([307, {}, { location }]);
+    expect(await failure(create({ data: "secret" }))).toBeInstanceOf(ClusterError);
+    expect(await failure(watched())).toBeInstanceOf(ClusterError);
+    expect(others).toEqual([]);
+    other.close();
+  });
+
+  test("keeps an event whose text has a line separator of Unicode", async () => {
+    answers([200, '{"type":"ADDED","object":{"name":"a\u2028b\u2029c"}}\n']);
+    expect(await watched()).toEqual([{ type: "ADDED", object: { name: "a\u2028b\u2029c" } }]);
+  });
+
+  test("ends a watch whose event is refused, with that error", async () => {
+    handler = (_, response) => void response.writeHead(200).write('{"type":"A"}\n{"type":"B"}\n');
+    const seen: unknown[] = [];
+    const watching = client.watch({
+      path: PATH,
+      query: {},
+      signal: AbortSignal.timeout(5000),
+      onEvent(event) {
+        seen.push(event);
+        throw new Error("not that one");
+      },
+    });
+    await expect(watching).rejects.toThrow("not that one");
+    expect(seen).toEqual([{ type: "A" }]);
+  });
+
+  test("ends a watch with a line that has no end", async () => {
+    handler = (_, response) => {
+      response.writeHead(200);
+      for (let count = 0; count < 17; count += 1) response.write("x".repeat(1024 * 1024));
+    };
+    expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
+  });
+
+  test("sets the silence after which the library would end a watch", () => {
+    expect(new Watch(new KubeConfig())).toHaveProperty("requestTimeoutMs", 30_000);
   });
 
   test("ends a watch with its signal", async () => {

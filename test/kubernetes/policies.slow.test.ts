@@ -29,7 +29,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     kubernetes = await startKubernetes(binary.path ?? "");
     await installDefinitions(kubernetes);
     await installPolicies(kubernetes);
-    client = createClusterClient({ access: adminAccess(kubernetes) });
+    client = await createClusterClient({ access: adminAccess(kubernetes) });
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await client?.close();
@@ -220,7 +220,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     const rbac = "/apis/rbac.authorization.k8s.io/v1";
     const apiGroup = "rbac.authorization.k8s.io";
     const name = "reads-policies";
-    const asReader = createClusterClient({ access: adminAccess(kubernetes, name) });
+    const asReader = await createClusterClient({ access: adminAccess(kubernetes, name) });
     try {
       await expect(checkPolicies(asReader, { operator: DEFAULT_OPERATOR })).rejects.toThrow("403");
       const resources = ["validatingadmissionpolicies", "validatingadmissionpolicybindings"];
@@ -243,7 +243,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   });
 
   test("does not take silence for consent", async () => {
-    const nowhere = createClusterClient({
+    const nowhere = await createClusterClient({
       access: { ...adminAccess(kubernetes), server: "https://127.0.0.1:1" },
       deadlineMs: 500,
     });

@@ -2,8 +2,7 @@ import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
-import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
-import type { ClusterCall } from "../../src/kubernetes/client.ts";
+import type { TrustedCluster, TrustedClusters } from "../../src/clusters/trusted_clusters.ts";
 import { ClusterError } from "../../src/kubernetes/cluster_error.ts";
 import { DEFAULT_OPERATOR } from "../../src/kubernetes/policies.ts";
 
@@ -30,6 +29,15 @@ export type FakeCluster = TrustedClusters & {
   isAway: boolean | "policies";
 };
 
+/** The part of a cluster's client that reads objects, for tests in which there are none. */
+export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
+  custom: {
+    getNamespacedCustomObject: () => Promise.reject(new Error("there are no objects")),
+    getClusterCustomObject: () => Promise.reject(new Error("there are no objects")),
+  },
+  close: async () => undefined,
+};
+
 /** Makes one; policies are in place. */
 export function createFakeCluster(): FakeCluster {
   const policies = readPolicies();
@@ -42,16 +50,12 @@ export function createFakeCluster(): FakeCluster {
     close: async () => undefined,
   };
 
-  async function call({ verb, resource, path }: ClusterCall): Promise<unknown> {
+  async function answer(resource: string, object: Promise<object | undefined>): Promise<object> {
     const isAway = fake.isAway === "policies" ? resource !== "delegations" : fake.isAway;
-    if (isAway) throw new ClusterError({ verb, resource, reason: "ECONNREFUSED" });
-    const [, , , , , namespace, , name] = path.split("/");
-    const found =
-      resource === "delegations"
-        ? fake.delegations.get(`${namespace}/${name}`)
-        : await policyAt(path.split("/").at(-1) ?? "", resource);
-    if (found === undefined) throw new ClusterError({ verb, resource, status: 404, reason: "NotFound" });
-    return found;
+    if (isAway) throw new ClusterError({ verb: "get", resource, reason: "ECONNREFUSED" });
+    const found = await object;
+    if (found !== undefined) return found;
+    throw new ClusterError({ verb: "get", resource, status: 404, reason: "NotFound" });
   }
 
   async function policyAt(name: string, resource: string): Promise<object | undefined> {
@@ -64,7 +68,17 @@ export function createFakeCluster(): FakeCluster {
     return { metadata, spec: policy.spec };
   }
 
-  const client = { call, async *watch() {}, close: async () => undefined };
+  const client: TrustedCluster["client"] = {
+    custom: {
+      getNamespacedCustomObject: async ({ plural, namespace, name }) =>
+        answer(plural, Promise.resolve(fake.delegations.get(`${namespace}/${name}`))),
+      getClusterCustomObject: ({ plural, name }) => answer(plural, policyAt(name, plural)),
+    },
+    authentication: {
+      createTokenReview: () => Promise.reject(new Error("the fake cluster reviews no tokens")),
+    },
+    close: async () => undefined,
+  };
   return fake;
 }
 

@@ -1,7 +1,7 @@
+import type { CustomObjectsApi } from "@kubernetes/client-node";
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
-import type { ClusterClient } from "../../kubernetes/client.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
 
 const reference = z.object({ name: z.string() });
@@ -43,12 +43,12 @@ export type LiveDelegation = z.infer<typeof delegation>;
 
 /** Reads it. Throws `not_found` when there is none, `unavailable` when the cluster did not say. */
 export async function readLiveDelegation(
-  client: Pick<ClusterClient, "call">,
+  client: { custom: Pick<CustomObjectsApi, "getNamespacedCustomObject"> },
   { namespace, name }: ObjectPlace,
 ): Promise<LiveDelegation> {
-  const path = `/apis/deputize.io/v1alpha1/namespaces/${namespace}/delegations/${name}`;
+  const place = { group: "deputize.io", version: "v1alpha1", plural: "delegations", namespace, name };
   try {
-    return delegation.parse(await client.call({ verb: "get", resource: "delegations", path }));
+    return delegation.parse(await client.custom.getNamespacedCustomObject(place));
   } catch (error) {
     if (isStatus(error, 404)) throw new ApiError("not_found");
     throw clusterSilent();

@@ -22,24 +22,9 @@ const MAX_MESSAGE_LENGTH = 1024;
 const COMPONENT = "deputize-operator";
 
 /** Writes Events, one after the other, so that they do not hold up what is urgent. */
-export function createClusterEvents(client: Pick<ClusterClient, "call">, clock: Clock): ClusterEvents {
+export function createClusterEvents(client: Pick<ClusterClient, "core">, clock: Clock): ClusterEvents {
   let sending = Promise.resolve();
   let waiting = 0;
-
-  async function send(object: EventSubject, event: object): Promise<void> {
-    const { name, namespace } = object.metadata;
-    await client.call({
-      verb: "create",
-      resource: "events",
-      path: `/api/v1/namespaces/${namespace}/events`,
-      body: {
-        apiVersion: "v1",
-        kind: "Event",
-        metadata: { name: `${name}.${randomUUID().slice(-12)}`, namespace },
-        ...event,
-      },
-    });
-  }
 
   return {
     record(object, { type, reason, message }) {
@@ -47,9 +32,10 @@ export function createClusterEvents(client: Pick<ClusterClient, "call">, clock: 
       waiting += 1;
       const { apiVersion, kind, metadata } = object;
       const { name, namespace, uid } = metadata;
-      const time = `${clock.now().toISOString().slice(0, 19)}Z`;
-      const event = {
-        involvedObject: { apiVersion, kind, name, namespace, uid },
+      const time = clock.now();
+      const body = {
+        metadata: { name: `${name}.${randomUUID().slice(-12)}`, namespace },
+        involvedObject: { apiVersion, kind, name, namespace, ...(uid !== undefined && { uid }) },
         type,
         reason,
         message: message.slice(0, MAX_MESSAGE_LENGTH),
@@ -60,8 +46,11 @@ export function createClusterEvents(client: Pick<ClusterClient, "call">, clock: 
         reportingComponent: COMPONENT,
       };
       sending = sending
-        .then(() => send(object, event))
-        .catch(() => undefined)
+        .then(() => client.core.createNamespacedEvent({ namespace, body }))
+        .then(
+          () => undefined,
+          () => undefined,
+        )
         .finally(() => {
           waiting -= 1;
         });

@@ -1,11 +1,16 @@
+import type { CoordinationV1Api } from "@kubernetes/client-node";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { ClusterClient } from "../../kubernetes/client.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
+
+type LeaseCalls = Pick<
+  CoordinationV1Api,
+  "readNamespacedLease" | "createNamespacedLease" | "patchNamespacedLease"
+>;
 
 /** Where the lease is and who wants it. */
 export type LeaseOptions = {
-  client: Pick<ClusterClient, "call">;
+  client: { coordination: LeaseCalls };
   namespace: string;
   name: string;
   /** Who this process is: no other has ever had this name. */
@@ -33,20 +38,17 @@ const leaseObject = z.object({
 });
 type Live = z.infer<typeof leaseObject>;
 
-const RESOURCE = "leases";
-
 /**
  * A lease. Times in it are for people: whether its holder is still there is judged by whether it changes,
  * measured here.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
-  const folder = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`;
-  const path = `${folder}/${name}`;
+  const place = { namespace, name };
   let seen: { version: string; at: number } | undefined;
 
   async function read(): Promise<Live | undefined> {
     try {
-      return leaseObject.parse(await client.call({ verb: "get", resource: RESOURCE, path }));
+      return leaseObject.parse(await client.coordination.readNamespacedLease(place));
     } catch (error) {
       if (isStatus(error, 404)) return undefined;
       throw error;
@@ -56,24 +58,12 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
   /** `false`: another one wrote first. */
   async function write(spec: object, live: Live | undefined): Promise<boolean> {
     try {
-      await (live === undefined
-        ? client.call({
-            verb: "create",
-            resource: RESOURCE,
-            path: folder,
-            body: {
-              apiVersion: "coordination.k8s.io/v1",
-              kind: "Lease",
-              metadata: { name, namespace },
-              spec,
-            },
-          })
-        : client.call({
-            verb: "patch",
-            resource: RESOURCE,
-            path,
-            body: { metadata: { resourceVersion: live.metadata.resourceVersion }, spec },
-          }));
+      if (live === undefined) {
+        await client.coordination.createNamespacedLease({ namespace, body: { metadata: place, spec } });
+      } else {
+        const metadata = { resourceVersion: live.metadata.resourceVersion };
+        await client.coordination.patchNamespacedLease({ ...place, body: { metadata, spec } });
+      }
       return true;
     } catch (error) {
       if (isStatus(error, 409) || isStatus(error, 404)) return false;

@@ -3,15 +3,14 @@ import { listedObject, type Reflector } from "./reflector.ts";
 
 /**
  * The copy of all objects of one kind: of the whole cluster, or together those of some namespaces, each read
- * by itself, for which a role in each of them is enough. `create` is given a collection's path.
+ * by itself, for which a role in each of them is enough.
  */
 export function namespacedCopy<T>(
-  path: string,
   namespaces: readonly string[] | undefined,
-  create: (path: string) => Reflector<T>,
+  create: (namespace?: string) => Reflector<T>,
 ): Reflector<T> {
-  if (namespaces === undefined) return create(path);
-  const copies = new Map(namespaces.map((name) => [name, create(pathIn(path, name))]));
+  if (namespaces === undefined) return create();
+  const copies = new Map(namespaces.map((name) => [name, create(name)]));
   const all = [...copies.values()];
   return {
     async start() {
@@ -28,12 +27,6 @@ export function namespacedCopy<T>(
       await Promise.all(all.map((copy) => copy.stop()));
     },
   };
-}
-
-/** The path of a collection in one namespace, or of one of its objects there. */
-export function pathIn(path: string, namespace: string, name?: string): string {
-  const own = path.replace(/[^/]*$/, `namespaces/${namespace}/$&`);
-  return name === undefined ? own : `${own}/${name}`;
 }
 
 /** Of several copies the worst, and all that happened. */

@@ -9,20 +9,8 @@ import {
   isSameVersion,
   type Kind,
 } from "../kinds.ts";
-import { pathIn } from "./namespaced.ts";
+import { placeOf, pluralOf } from "./collections.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
-
-/** Path of all objects of a kind, in all namespaces. */
-export const pathsOfKinds: Record<Kind, string> = {
-  Platform: `/apis/${API_VERSION}/platforms`,
-  Agent: `/apis/${API_VERSION}/agents`,
-  Delegation: `/apis/${API_VERSION}/delegations`,
-};
-
-/** What roles call a kind. */
-export function resourceOf(kind: Kind): string {
-  return `${kind.toLowerCase()}s`;
-}
 
 const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -63,7 +51,7 @@ export type ClusterObjects = {
 };
 
 type Options = {
-  client: Pick<ClusterClient, "call">;
+  client: Pick<ClusterClient, "custom">;
   /** Hears of each object as it is after a write, or was read. */
   note(kind: Kind, answer: unknown): void;
   /** Hears of an object that is no longer there. */
@@ -82,13 +70,14 @@ const TRIES = 5;
 
 /** Single objects over a client. */
 export function createClusterObjects({ client, note, noteEnd }: Options): ClusterObjects {
-  const pathOf = ({ kind, metadata }: AnyObject) =>
-    pathIn(pathsOfKinds[kind], metadata.namespace, metadata.name);
+  const place = ({ kind, metadata: { namespace, name } }: AnyObject) => ({
+    ...placeOf(kind, namespace),
+    name,
+  });
 
   async function read(object: AnyObject): Promise<ListedObject | undefined> {
-    const call = { verb: "get", resource: resourceOf(object.kind), path: pathOf(object) } as const;
     try {
-      return listedObject.parse(await client.call(call));
+      return listedObject.parse(await client.custom.getNamespacedCustomObject(place(object)));
     } catch (error) {
       if (isStatus(error, 404)) return undefined;
       throw error;
@@ -106,13 +95,11 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
     if (patch === undefined) return true;
     const { uid, resourceVersion } = live.metadata;
     try {
-      const answer = await client.call({
-        verb: "patch",
-        resource: `${resourceOf(object.kind)}${subresource}`,
-        path: `${pathOf(object)}${subresource}`,
-        query: { fieldManager: "deputize-operator" },
-        body: { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } },
-      });
+      const body = { ...patch, metadata: { ...patch.metadata, uid, resourceVersion } };
+      const write = { ...place(object), body, fieldManager: "deputize-operator" };
+      const answer = await (subresource === ""
+        ? client.custom.patchNamespacedCustomObject(write)
+        : client.custom.patchNamespacedCustomObjectStatus(write));
       note(object.kind, answer);
       return true;
     } catch (error) {
@@ -126,7 +113,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
     for (let tries = 0; tries < TRIES; tries += 1) {
       if (await attempt(wanted)) return;
     }
-    const resource = `${resourceOf(wanted.object.kind)}${wanted.subresource}`;
+    const resource = `${pluralOf(wanted.object.kind)}${wanted.subresource}`;
     throw new ClusterError({ verb: "patch", resource, status: 409, reason: "Conflict" });
   }
 
@@ -158,8 +145,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
       }),
     async remove(object) {
       const { uid } = object.metadata;
-      const call = { verb: "delete", resource: resourceOf(object.kind), path: pathOf(object) } as const;
-      await client.call({ ...call, body: { preconditions: { uid } } }).catch((error) => {
+      const body = { preconditions: { uid } };
+      await client.custom.deleteNamespacedCustomObject({ ...place(object), body }).catch((error: unknown) => {
         if (!isStatus(error, 404) && !isStatus(error, 409)) throw error;
       });
     },

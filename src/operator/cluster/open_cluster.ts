@@ -5,12 +5,12 @@ import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
 import type { WatchState } from "../metrics/operator_metrics.ts";
-import { SECRET_TYPE } from "../platform/secret.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bindings.ts";
+import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
 import { namespacedCopy } from "./namespaced.ts";
-import { createClusterObjects, objectOf, pathsOfKinds, resourceOf } from "./objects.ts";
+import { createClusterObjects, objectOf } from "./objects.ts";
 import { createReflector, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 
@@ -44,11 +44,15 @@ export type Cluster = Resources & {
  * Objects and Secrets of a Kubernetes cluster. Writes that the cluster refuses throw `ClusterRefused`, other
  * failures `ClusterError`.
  */
-export function openCluster(options: Options): Cluster {
+export async function openCluster(options: Options): Promise<Cluster> {
   const { access, namespace, watched, clock, log, onAnswer, times = {} } = options;
   const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
-  const client = createClusterClient({ access, onAnswer, ...(deadlineMs !== undefined && { deadlineMs }) });
-  const common = { client, clock, log, ...watchTimes };
+  const client = await createClusterClient({
+    access,
+    onAnswer,
+    ...(deadlineMs !== undefined && { deadlineMs }),
+  });
+  const common = { clock, log, ...watchTimes };
   const listeners = new Set<(change: Change) => void>();
   const underWay = new Set<Promise<unknown>>();
   const secrets = createClusterSecrets(client);
@@ -59,34 +63,29 @@ export function openCluster(options: Options): Cluster {
   }
 
   const copyOf = (kind: Kind): Reflector<AnyObject> =>
-    namespacedCopy(pathsOfKinds[kind], watched, (path) =>
+    namespacedCopy(watched, (within) =>
       createReflector<AnyObject>({
         ...common,
-        resource: resourceOf(kind),
-        path,
+        collection: kindCollection(client, kind, within),
         read: (object) => objectOf(kind, object),
         onChange: (object) => tell({ kind, ...object }),
       }),
     );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
   // That one of ours changed is enough to know: what is in it is read when it is needed.
-  const secretWatch = namespacedCopy("/api/v1/secrets", watched, (path) =>
+  const secretWatch = namespacedCopy(watched, (within) =>
     createReflector<null>({
       ...common,
-      resource: "secrets",
-      path,
-      query: { fieldSelector: `type=${SECRET_TYPE}` },
+      collection: secretCollection(client, within),
       read: () => null,
       onChange: (secret) => tell({ kind: "Secret", ...secret }),
     }),
   );
   const bindings = createClusterBindings(
-    (query, onChange) =>
+    (selector, onChange) =>
       createReflector({
         ...common,
-        resource: "configmaps",
-        path: `/api/v1/namespaces/${namespace}/configmaps`,
-        query,
+        collection: configMapCollection(client, namespace, selector),
         read: tenantsObjectOf,
         onChange,
       }),

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { ClusterClient } from "../../kubernetes/client.ts";
 import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "../../kubernetes/cluster_error.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { WatchState } from "../metrics/operator_metrics.ts";
+import type { Collection } from "./collections.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
 /** Keeps a copy of all objects of one kind. */
@@ -29,19 +29,14 @@ export const listedObject = z.looseObject({
     namespace: z.string(),
     uid: z.string(),
     resourceVersion: z.string().regex(/^\d+$/),
-    deletionTimestamp: z.string().optional(),
+    deletionTimestamp: z.union([z.string(), z.date().transform((date) => date.toISOString())]).optional(),
     finalizers: z.array(z.string()).default([]),
   }),
 });
 export type ListedObject = z.infer<typeof listedObject>;
 
 type Options<T> = {
-  client: Pick<ClusterClient, "call" | "watch">;
-  /** What errors name. */
-  resource: string;
-  path: string;
-  /** Selectors. */
-  query?: Record<string, string>;
+  collection: Collection;
   /** What is kept of an object. It is not changed later. */
   read(object: ListedObject): T;
   /** Called after each change of the copy. Returns immediately and does not throw. */
@@ -64,7 +59,12 @@ const RELIST_MS = 30 * 60_000;
 const BACKOFF_MS = { least: 200, most: 30_000 };
 
 const listPage = z.object({
-  metadata: z.object({ resourceVersion: z.string().regex(/^\d+$/), continue: z.string().optional() }),
+  metadata: z.object({
+    resourceVersion: z.string().regex(/^\d+$/),
+    continue: z.string().optional(),
+    /** What the typed clients call it. */
+    _continue: z.string().optional(),
+  }),
   items: z.array(listedObject).nullish(),
 });
 const watchEvent = z.object({
@@ -78,7 +78,8 @@ const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().reg
  * watch goes on where it was, and everything is listed again only when the cluster no longer knows where.
  */
 export function createReflector<T>(options: Options<T>): Reflector<T> {
-  const { client, resource, path, query, read, onChange, clock, log, random = Math.random } = options;
+  const { collection, read, onChange, clock, log, random = Math.random } = options;
+  const { resource } = collection;
   const { idleMs = IDLE_MS, relistMs = RELIST_MS } = options;
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
@@ -104,21 +105,14 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     let version: string;
     do {
       const page: z.infer<typeof listPage> = listPage.parse(
-        await client.call({
-          verb: "list",
-          resource,
-          path,
-          query: {
-            ...query,
-            ...(inPages && { limit: String(PAGE) }),
-            ...(token !== undefined && { continue: token }),
-          },
-          signal: stopping.signal,
-        }),
+        await collection.list(
+          { ...(inPages && { limit: PAGE }), ...(token !== undefined && { continue: token }) },
+          stopping.signal,
+        ),
       );
       version = page.metadata.resourceVersion;
       entries.push(...(page.items ?? []).map(entryOf));
-      token = page.metadata.continue || undefined;
+      token = page.metadata.continue || page.metadata._continue || undefined;
     } while (token !== undefined);
     copy.replace(entries, BigInt(version));
     inPages = true;
@@ -154,26 +148,23 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     let timer = setTimeout(() => quiet.abort(), idleMs);
     let count = 0;
     try {
-      const events = client.watch({
-        verb: "watch",
-        resource,
-        path,
-        query: {
-          ...query,
-          watch: "true",
+      await collection.watch(
+        {
           allowWatchBookmarks: "true",
           resourceVersion: String(copy.version()),
           timeoutSeconds: String(Math.round(least + random() * (most - least))),
         },
-        signal: AbortSignal.any([stopping.signal, quiet.signal]),
-      });
-      for await (const event of events) {
-        clearTimeout(timer);
-        timer = setTimeout(() => quiet.abort(), idleMs);
-        take(event);
-        state.activeAt = performance.now();
-        count += 1;
-      }
+        {
+          signal: AbortSignal.any([stopping.signal, quiet.signal]),
+          onEvent(event) {
+            clearTimeout(timer);
+            timer = setTimeout(() => quiet.abort(), idleMs);
+            take(event);
+            state.activeAt = performance.now();
+            count += 1;
+          },
+        },
+      );
     } catch (error) {
       if (!quiet.signal.aborted) throw error;
     } finally {

@@ -63,8 +63,8 @@ export async function runInCluster(options: Options): Promise<Operator> {
     metrics.clusterAnswered(answer);
     if (answer.code !== NO_ANSWER) liveness.answered();
   };
-  const resources = openCluster({ access, namespace, watched, clock, log, onAnswer });
-  const client = createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS, onAnswer });
+  const resources = await openCluster({ access, namespace, watched, clock, log, onAnswer });
+  const client = await createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS, onAnswer });
   metrics.watches(resources.watches);
   const events = createClusterEvents(client, clock);
   const lease = createClusterLease({ client, namespace, name: LEASE_NAME, holder, clock });
@@ -151,14 +151,14 @@ const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
  * The uid of the namespace `kube-system`, which lives as long as the cluster. `undefined`: it was stopped.
  */
 async function readClusterId(
-  client: Pick<ClusterClient, "call">,
+  client: Pick<ClusterClient, "core" | "until">,
   log: Logger,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   while (!signal.aborted) {
     try {
-      const call = { verb: "get", resource: "namespaces", path: "/api/v1/namespaces/kube-system" } as const;
-      return namespaceObject.parse(await client.call({ ...call, signal })).metadata.uid;
+      const answer = await client.core.readNamespace({ name: "kube-system" }, client.until(signal));
+      return namespaceObject.parse(answer).metadata.uid;
     } catch (error) {
       const hint = "allow get on the namespace kube-system, or set CLUSTER_ID";
       if (!signal.aborted) log.warn({ err: error }, `the id of the cluster could not be read: ${hint}`);

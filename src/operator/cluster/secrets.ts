@@ -23,37 +23,24 @@ const secretAnswer = z.object({
   data: text.optional(),
 });
 
-const RESOURCE = "secrets";
 const MANAGER = { fieldManager: "deputize-operator" };
 
 /** Secrets over a client. Their version is the cluster's, which no other object ever has. */
-export function createClusterSecrets(client: Pick<ClusterClient, "call">): ClusterSecrets {
-  const folderOf = (namespace: string) => `/api/v1/namespaces/${namespace}/secrets`;
-  const pathOf = ({ namespace, name }: { namespace: string; name: string }) =>
-    `${folderOf(namespace)}/${name}`;
-
+export function createClusterSecrets(client: Pick<ClusterClient, "core">): ClusterSecrets {
   async function create({ namespace, name, type, labels, annotations, data }: Omit<Secret, "version">) {
-    await client.call({
-      verb: "create",
-      resource: RESOURCE,
-      path: folderOf(namespace),
-      query: MANAGER,
-      body: {
-        apiVersion: "v1",
-        kind: "Secret",
-        metadata: { name, namespace, labels, annotations },
-        type,
-        data: encoded(data),
-      },
+    const metadata = { name, namespace, labels, annotations };
+    await client.core.createNamespacedSecret({
+      namespace,
+      ...MANAGER,
+      body: { metadata, type, data: encoded(data) },
     });
   }
 
-  async function replace(secret: Omit<Secret, "version">, previous: Secret) {
-    await client.call({
-      verb: "patch",
-      resource: RESOURCE,
-      path: pathOf(secret),
-      query: MANAGER,
+  async function replace({ namespace, name, ...secret }: Omit<Secret, "version">, previous: Secret) {
+    await client.core.patchNamespacedSecret({
+      namespace,
+      name,
+      ...MANAGER,
       body: {
         metadata: {
           resourceVersion: previous.version,
@@ -68,8 +55,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
 
   return {
     async read(namespace, name) {
-      const call = { verb: "get", resource: RESOURCE, path: pathOf({ namespace, name }) } as const;
-      const answer = await client.call(call).catch((error) => {
+      const answer = await client.core.readNamespacedSecret({ namespace, name }).catch((error) => {
         if (isStatus(error, 404)) return undefined;
         throw error;
       });
@@ -95,14 +81,10 @@ export function createClusterSecrets(client: Pick<ClusterClient, "call">): Clust
         throw error;
       }
     },
-    async remove(secret) {
+    async remove({ namespace, name, version }) {
       try {
-        await client.call({
-          verb: "delete",
-          resource: RESOURCE,
-          path: pathOf(secret),
-          body: { preconditions: { resourceVersion: secret.version } },
-        });
+        const body = { preconditions: { resourceVersion: version } };
+        await client.core.deleteNamespacedSecret({ namespace, name, body });
         return true;
       } catch (error) {
         if (isStatus(error, 404)) return true;

@@ -6,7 +6,6 @@ import type { SweepRecords } from "../sweeper/sweeper.ts";
 const NAME = "deputize-orphans";
 const KEY = "orphans.json";
 const CONFIRMED = "deputize.io/confirmed";
-const RESOURCE = "configmaps";
 
 const configMap = z.object({
   metadata: z.object({ annotations: z.record(z.string(), z.string()).optional() }),
@@ -34,12 +33,11 @@ const record = z.object({
 });
 
 /** Records of sweeps in the ConfigMap `deputize-orphans` of the operator's namespace. */
-export function createSweepRecords(client: Pick<ClusterClient, "call">, namespace: string): SweepRecords {
-  const folder = `/api/v1/namespaces/${namespace}/configmaps`;
-  const path = `${folder}/${NAME}`;
+export function createSweepRecords(client: Pick<ClusterClient, "core">, namespace: string): SweepRecords {
+  const place = { namespace, name: NAME };
   return {
     async read() {
-      const answer = await client.call({ verb: "get", resource: RESOURCE, path }).catch((error: unknown) => {
+      const answer = await client.core.readNamespacedConfigMap(place).catch((error: unknown) => {
         if (isStatus(error, 404)) return undefined;
         throw error;
       });
@@ -54,11 +52,10 @@ export function createSweepRecords(client: Pick<ClusterClient, "call">, namespac
       const data = { [KEY]: JSON.stringify(next, undefined, 1) };
       const body = { data, ...(isTaken && { metadata: { annotations: { [CONFIRMED]: null } } }) };
       try {
-        await client.call({ verb: "patch", resource: RESOURCE, path, body });
+        await client.core.patchNamespacedConfigMap({ ...place, body });
       } catch (error) {
         if (!isStatus(error, 404)) throw error;
-        const body = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: NAME, namespace }, data };
-        await client.call({ verb: "create", resource: RESOURCE, path: folder, body });
+        await client.core.createNamespacedConfigMap({ namespace, body: { metadata: place, data } });
       }
     },
   };

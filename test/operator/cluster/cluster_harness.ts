@@ -49,7 +49,7 @@ export async function clusterHarness(
       log: createLog("silent", "test"),
       times: { deadlineMs: 5000, ...times },
     });
-  let resources = open();
+  let resources = await open();
   const replace = async (
     folder: string,
     object: KubernetesObject & { metadata: { name: string; annotations?: object } },
@@ -77,7 +77,7 @@ export async function clusterHarness(
       }),
     async reopen() {
       await resources.stop();
-      resources = open();
+      resources = await open();
       return resources;
     },
     close: () => resources.stop(),

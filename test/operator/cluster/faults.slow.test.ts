@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { ClusterAccess } from "../../../src/kubernetes/access.ts";
@@ -194,6 +197,33 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await expect(resources.setFinalizer(get("kept") as Platform, true)).rejects.toThrow(/^patch platforms: /);
     gateway.setRule();
     await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
+  });
+
+  test("calls and watches through the proxy of the kubeconfig", async () => {
+    const tunnels: string[] = [];
+    const proxy = createServer().on("connect", ({ url = "" }, socket: Socket) => {
+      tunnels.push(url);
+      const { hostname, port } = new URL(`https://${url}`);
+      const upstream = connect(Number(port), hostname, () => {
+        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+        upstream.pipe(socket).pipe(upstream);
+      });
+      for (const end of [upstream, socket]) end.on("error", () => upstream.destroy());
+    });
+    await once(proxy.listen(0, "127.0.0.1"), "listening");
+    const proxyUrl = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    await harness.close();
+    harness = await clusterHarness(kubernetes, { ...adminAccess(kubernetes), proxyUrl }, TIMES);
+    resources = harness.resources;
+    await harness.apply(platform("kept"));
+    await harness.apply(platform("removed"));
+    await resources.start();
+    await change();
+    await upToDate();
+    await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
+    expect(new Set(tunnels)).toEqual(new Set([new URL(kubernetes.url).host]));
+    await harness.close();
+    proxy.close();
   });
 
   test("notices a network that passes nothing on, by TLS, and one that is cut", async () => {

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import type { ClusterCall } from "../../../src/kubernetes/client.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
 import { createClusterLease } from "../../../src/operator/cluster/lease.ts";
@@ -9,6 +8,7 @@ import type { Lead } from "../../../src/operator/leadership/elector.ts";
 import { until } from "../../support/process.ts";
 
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
+type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
 /** A lease in a cluster: writes under another version than the live one are conflicts. */
 function fakeCluster() {
@@ -21,26 +21,33 @@ function fakeCluster() {
   };
   const error = (status: number) =>
     new ClusterError({ verb: "patch", resource: "leases", status, reason: "Because" });
+  async function write({ spec }: Sent, isConflict: () => boolean): Promise<void> {
+    if (state.failure !== undefined) throw state.failure;
+    state.meanwhile?.();
+    state.meanwhile = undefined;
+    if (isConflict()) throw error(409);
+    state.spec = { ...state.spec, ...spec };
+    state.version += 1;
+  }
   return Object.assign(state, {
     put(spec: Spec | undefined) {
       state.spec = spec;
       state.version += 1;
     },
-    async call({ verb, body }: ClusterCall): Promise<unknown> {
-      if (state.failure !== undefined) throw state.failure;
-      const metadata = { resourceVersion: String(state.version) };
-      if (verb === "get") {
+    coordination: {
+      async readNamespacedLease() {
+        if (state.failure !== undefined) throw state.failure;
         if (state.spec === undefined) throw error(404);
-        return { metadata, spec: state.spec };
-      }
-      state.meanwhile?.();
-      state.meanwhile = undefined;
-      const sent = body as { metadata: { resourceVersion?: string }; spec: Spec };
-      if (verb === "create" && state.spec !== undefined) throw error(409);
-      if (verb === "patch" && sent.metadata.resourceVersion !== String(state.version)) throw error(409);
-      state.spec = { ...state.spec, ...sent.spec };
-      state.version += 1;
-      return {};
+        return { metadata: { resourceVersion: String(state.version) }, spec: state.spec } as object;
+      },
+      async createNamespacedLease({ body }: { body: object }) {
+        await write(body as Sent, () => state.spec !== undefined);
+        return {};
+      },
+      async patchNamespacedLease({ body }: { body: Sent }) {
+        await write(body, () => body.metadata.resourceVersion !== String(state.version));
+        return {};
+      },
     },
   });
 }

@@ -50,7 +50,7 @@ export async function startRealCluster(kubernetes: Kubernetes, isShared = false)
     roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: "cluster-admin" },
     subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: OPERATOR.name }],
   });
-  const client = createClusterClient({ access: adminAccess(kubernetes) });
+  const client = await createClusterClient({ access: adminAccess(kubernetes) });
   const clusters: TrustedClusters = {
     get: (id) => (id === CLUSTER ? { operator: DEFAULT_OPERATOR, client } : undefined),
     close: () => client.close(),

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import type { ClusterCall } from "../../../src/kubernetes/client.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
+import type { Collection, Page as ListedPage } from "../../../src/operator/cluster/collections.ts";
 import { createReflector, type Reflector } from "../../../src/operator/cluster/reflector.ts";
 
 const listed = (
@@ -16,6 +16,7 @@ const error = (status?: number, retryAfterMs?: number) =>
   new ClusterError({ verb: "list", resource: "things", status, reason: "Any", retryAfterMs });
 
 type Page = { version: number; items: object[]; continue?: string } | ClusterError;
+type WatchEnds = Parameters<Collection["watch"]>[1];
 type Watch = {
   query: Readonly<Record<string, string>>;
   at: number;
@@ -25,7 +26,7 @@ type Watch = {
 
 describe("a reflector", () => {
   let pages: Page[];
-  let lists: { query: Readonly<Record<string, string>>; at: number }[];
+  let lists: { query: ListedPage; at: number }[];
   let watches: Watch[];
   let changes: string[];
   let reflector: Reflector<string>;
@@ -37,10 +38,7 @@ describe("a reflector", () => {
     vi.useFakeTimers();
     [pages, lists, watches, changes] = [[], [], [], []];
     reflector = createReflector<string>({
-      client: { call, watch },
-      resource: "things",
-      path: "/things",
-      query: { fieldSelector: "type=own" },
+      collection: { resource: "things", list, watch },
       read: ({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`,
       onChange: ({ namespace, name }) => changes.push(`${namespace}/${name}`),
       clock: systemClock,
@@ -54,7 +52,7 @@ describe("a reflector", () => {
     vi.useRealTimers();
   });
 
-  async function call({ query = {} }: ClusterCall): Promise<unknown> {
+  async function list(query: ListedPage): Promise<unknown> {
     lists.push({ query, at: systemClock.now().getTime() });
     const page = pages.shift();
     if (page === undefined) throw error(500);
@@ -65,10 +63,7 @@ describe("a reflector", () => {
     };
   }
 
-  async function* watch({
-    query = {},
-    signal,
-  }: ClusterCall & { signal: AbortSignal }): AsyncGenerator<unknown> {
+  async function watch(query: Record<string, string>, { signal, onEvent }: WatchEnds): Promise<void> {
     const waiting: unknown[] = [];
     let over: { failure?: Error | undefined } | undefined;
     let wake = () => {};
@@ -90,7 +85,7 @@ describe("a reflector", () => {
     });
     signal.addEventListener("abort", () => wake());
     for (;;) {
-      while (waiting.length > 0) yield waiting.shift();
+      while (waiting.length > 0) onEvent(waiting.shift());
       if (signal.aborted) throw new ClusterError({ verb: "watch", resource: "things", reason: "Aborted" });
       if (over?.failure !== undefined) throw over.failure;
       if (over !== undefined) return;
@@ -112,15 +107,10 @@ describe("a reflector", () => {
   test("lists in pages of 500 and watches from there on, with bookmarks", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" });
     await started(7, listed("b", 5));
-    expect(lists.map(({ query }) => query)).toEqual([
-      { fieldSelector: "type=own", limit: "500" },
-      { fieldSelector: "type=own", limit: "500", continue: "more" },
-    ]);
+    expect(lists.map(({ query }) => query)).toEqual([{ limit: 500 }, { limit: 500, continue: "more" }]);
     expect(names()).toEqual(["a@3", "b@5"]);
     expect(changes).toEqual(["default/a", "default/b"]);
     expect(last().query).toEqual({
-      fieldSelector: "type=own",
-      watch: "true",
       allowWatchBookmarks: "true",
       resourceVersion: "7",
       timeoutSeconds: "300",
@@ -190,7 +180,7 @@ describe("a reflector", () => {
     await soon();
     pages.push({ version: 8, items: [listed("a", 3), listed("b", 4)] });
     await vi.advanceTimersByTimeAsync(200);
-    expect(lists.at(-1)?.query).toEqual({ fieldSelector: "type=own" });
+    expect(lists.at(-1)?.query).toEqual({});
     expect(names()).toEqual(["a@3", "b@4"]);
   });
 

@@ -26,7 +26,7 @@ describe("the stop of a cluster's resources", () => {
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
     credentials = async () => ({ headers: {}, tls: {} });
-    resources = openCluster({
+    resources = await openCluster({
       access: {
         server: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
         namespace: undefined,

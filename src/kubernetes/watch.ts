@@ -1,0 +1,149 @@
+import type { KubeConfig, RequestContext } from "@kubernetes/client-node";
+import type { Dispatcher } from "undici";
+import { errorOfAnswer, errorOfTransport } from "./cluster_error.ts";
+
+type Options = {
+  server: string;
+  /** What errors name. */
+  resource: string;
+  path: string;
+  query: Readonly<Record<string, string>>;
+  headers: Readonly<Record<string, string>>;
+  dispatcher: Dispatcher;
+  /** Ends the watch, also before it is answered. */
+  signal: AbortSignal;
+  /** The API server accepted or refused it. */
+  onAnswer(status: number): void;
+  /** An event. What this throws ends the watch and is thrown on. */
+  onEvent(event: unknown): void;
+};
+
+/** The longest line that is read. An object in a cluster has 1.5 MiB at most. */
+const MAX_LINE_LENGTH = 16 * 1024 * 1024;
+const MAX_REFUSAL_LENGTH = 64 * 1024;
+/** The longest time that a timer takes. */
+const NEVER_MS = 2 ** 31 - 1;
+
+/**
+ * Watches with client-node's `Watch` until the API server ends the watch. Every failure is a `ClusterError`,
+ * or what `onEvent` threw.
+ *
+ * Version 2.0.1 of the library skips lines that it cannot read, splits lines at U+2028, reads lines of any
+ * length, and reports of a refusal nothing but its status. The dispatcher therefore gives it only whole lines
+ * of JSON, and takes refusals itself.
+ */
+export async function runWatch(options: Options): Promise<void> {
+  const { server, path, query, resource, signal, onEvent } = options;
+  const { KubeConfig, Watch } = await import("@kubernetes/client-node");
+  const ended = Promise.withResolvers<void>();
+  const stopped = new AbortController();
+  const fail = (error: unknown) => {
+    if (stopped.signal.aborted) return;
+    stopped.abort(error);
+    ended.reject(error);
+  };
+  const failure = (error: unknown) => fail(errorOfTransport({ verb: "watch", resource }, error));
+  const end = () => failure(signal.reason);
+  signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
+  const config: KubeConfig = new KubeConfig();
+  config.loadFromClusterAndUser({ name: "cluster", server, skipTLSVerify: false }, { name: "user" });
+  config.applySecurityAuthentication = async (context: RequestContext) => {
+    for (const [name, value] of Object.entries(options.headers)) context.setHeaderParam(name, value);
+    context.setDispatcher(options.dispatcher.compose(guard({ ...options, stopped: stopped.signal, fail })));
+  };
+  const watch = new Watch(config);
+  // The library ends a watch after 30 s of silence. A quiet cluster sends a bookmark only once a minute.
+  Object.assign(watch, { requestTimeoutMs: NEVER_MS });
+  const take = (_type: string, _object: unknown, event: unknown) => {
+    if (stopped.signal.aborted) return;
+    try {
+      onEvent(event);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  try {
+    const done = (error: unknown) => (error ? failure(error) : ended.resolve());
+    watch.watch(path, { ...query }, take, done).catch(failure);
+    await ended.promise;
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+type Guard = Options & { stopped: AbortSignal; fail(error: unknown): void };
+
+/** Passes on whole lines of JSON only, and ends the request when the watch is over. */
+function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.DispatcherComposeInterceptor {
+  const call = { verb: "watch", resource } as const;
+  return (dispatch) => (request, handler) => {
+    const read = createLineReader();
+    let refusal: { status: number; retryAfter: string | undefined; text: string } | undefined;
+    return dispatch(request, {
+      onRequestStart(controller, context) {
+        const abort = () => controller.abort(stopped.reason);
+        stopped.addEventListener("abort", abort, { once: true });
+        handler.onRequestStart?.(controller, context);
+        if (stopped.aborted) abort();
+      },
+      onResponseStart(controller, status, headers, message) {
+        if (status < 200) return;
+        onAnswer(status);
+        if (status < 300) {
+          handler.onResponseStart?.(controller, status, headers, message);
+          return;
+        }
+        const retryAfter = headers["retry-after"];
+        refusal = { status, text: "", retryAfter: typeof retryAfter === "string" ? retryAfter : undefined };
+      },
+      onResponseData(controller, chunk) {
+        if (refusal !== undefined) {
+          refusal.text = `${refusal.text}${chunk}`.slice(0, MAX_REFUSAL_LENGTH);
+          return;
+        }
+        try {
+          for (const line of read(chunk)) handler.onResponseData?.(controller, Buffer.from(line));
+        } catch (error) {
+          fail(errorOfTransport(call, error));
+        }
+      },
+      onResponseEnd(controller, trailers) {
+        if (refusal !== undefined) fail(errorOfAnswer(call, { ...refusal, body: decoded(refusal.text) }));
+        handler.onResponseEnd?.(controller, trailers);
+      },
+      onResponseError: (controller, error) => handler.onResponseError?.(controller, error),
+    });
+  };
+}
+
+/**
+ * Splits chunks into lines of JSON. What follows the last line break is half a line and is left out. Throws
+ * `SyntaxError`.
+ */
+function createLineReader(): (chunk: Uint8Array) => string[] {
+  const decoder = new TextDecoder();
+  let rest = "";
+  return (chunk) => {
+    const lines = decoder.decode(chunk, { stream: true }).split("\n");
+    lines[0] = rest + lines[0];
+    rest = lines.pop() ?? "";
+    if (rest.length > MAX_LINE_LENGTH) throw new SyntaxError("a line is too long");
+    const whole = lines.filter((line) => line.trim() !== "");
+    for (const line of whole) JSON.parse(line);
+    return whole.map((line) => `${line.replace(/[\u2028\u2029]/g, escaped)}\n`);
+  };
+}
+
+function escaped(separator: string): string {
+  return separator === "\u2028" ? "\\u2028" : "\\u2029";
+}
+
+/** The JSON of a text; `undefined`: it is none. */
+export function decoded(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

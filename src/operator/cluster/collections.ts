@@ -1,0 +1,95 @@
+import type { ClusterClient, ClusterWatch } from "../../kubernetes/client.ts";
+import { API_VERSION, type Kind } from "../kinds.ts";
+import { SECRET_TYPE } from "../platform/secret.ts";
+
+/** One page of a list: how many objects, and from which one on. */
+export type Page = { limit?: number; continue?: string };
+
+/** All objects of a kind in a cluster or a namespace, or those that a selector selects. */
+export type Collection = {
+  /** What errors name. */
+  resource: string;
+  list(page: Page, signal: AbortSignal): Promise<unknown>;
+  /** Resolves when the API server ends the watch. */
+  watch(query: Record<string, string>, ends: Pick<ClusterWatch, "signal" | "onEvent">): Promise<void>;
+};
+
+type Client = Pick<ClusterClient, "core" | "custom" | "until" | "watch">;
+
+const [group = "", version = ""] = API_VERSION.split("/");
+const OURS = { fieldSelector: `type=${SECRET_TYPE}` };
+
+/** What roles call a kind. */
+export function pluralOf(kind: Kind): string {
+  return `${kind.toLowerCase()}s`;
+}
+
+/** Where the objects of a kind are in a namespace, as `CustomObjectsApi` wants it. */
+export function placeOf(kind: Kind, namespace: string) {
+  return { group, version, plural: pluralOf(kind), namespace };
+}
+
+/** The objects of a kind. */
+export function kindCollection(client: Client, kind: Kind, namespace?: string): Collection {
+  const resource = pluralOf(kind);
+  return {
+    resource,
+    list(page, signal) {
+      const options = client.until(signal);
+      const query = pageQuery(page);
+      return namespace === undefined
+        ? client.custom.listCustomObjectForAllNamespaces(
+            { group, version, resourcePlural: resource, ...query },
+            options,
+          )
+        : client.custom.listNamespacedCustomObject({ ...placeOf(kind, namespace), ...query }, options);
+    },
+    watch: (query, ends) =>
+      client.watch({ path: pathOf(`/apis/${API_VERSION}`, resource, namespace), query, ...ends }),
+  };
+}
+
+/** The operator's Secrets. */
+export function secretCollection(client: Client, namespace?: string): Collection {
+  return {
+    resource: "secrets",
+    list(page, signal) {
+      const query = { ...OURS, ...pageQuery(page) };
+      return namespace === undefined
+        ? client.core.listSecretForAllNamespaces(query, client.until(signal))
+        : client.core.listNamespacedSecret({ namespace, ...query }, client.until(signal));
+    },
+    watch: (query, ends) =>
+      client.watch({ path: pathOf("/api/v1", "secrets", namespace), query: { ...OURS, ...query }, ...ends }),
+  };
+}
+
+/** The ConfigMaps of a namespace that a selector selects. */
+export function configMapCollection(
+  client: Client,
+  namespace: string,
+  selector: Record<string, string>,
+): Collection {
+  return {
+    resource: "configmaps",
+    list: (page, signal) =>
+      client.core.listNamespacedConfigMap(
+        { namespace, ...selector, ...pageQuery(page) },
+        client.until(signal),
+      ),
+    watch: (query, ends) =>
+      client.watch({
+        path: pathOf("/api/v1", "configmaps", namespace),
+        query: { ...selector, ...query },
+        ...ends,
+      }),
+  };
+}
+
+function pageQuery({ limit, continue: token }: Page) {
+  return { ...(limit !== undefined && { limit }), ...(token !== undefined && { _continue: token }) };
+}
+
+function pathOf(root: string, resource: string, namespace: string | undefined): string {
+  return `${root}${namespace === undefined ? "" : `/namespaces/${namespace}`}/${resource}`;
+}
