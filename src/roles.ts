@@ -93,8 +93,8 @@ function endLater(log: Logger): void {
 export async function runOperator(options: Record<string, string | undefined>): Promise<void> {
   const config = readOperatorConfig(undefined, options);
   const [{ startOperator }, { createOperatorMetrics }] = await Promise.all([
-    import("./operator/run.ts"),
-    import("./operator/metrics/operator_metrics.ts"),
+    import("./operator/operator.ts"),
+    import("./operator/operator_metrics.ts"),
   ]);
   await run("operator", config, async ({ log, metrics: { registry } }) =>
     startOperator({

@@ -1,11 +1,11 @@
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
-import type { ApiClient } from "./api/client.ts";
+import type { ApiClient } from "./api_client.ts";
 import type { AnyObject } from "./kinds.ts";
-import type { OperatorMetrics } from "./metrics/operator_metrics.ts";
-import type { StateReader } from "./polling/state_reader.ts";
+import type { OperatorMetrics } from "./operator_metrics.ts";
+import type { StateReader } from "./poll.ts";
 import type { Resources } from "./resources.ts";
-import type { Tracing } from "./tracing/tracing.ts";
+import type { Tracing } from "./tracing.ts";
 
 /** What the reconcilers read and act on. */
 export type OperatorContext = {

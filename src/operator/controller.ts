@@ -1,16 +1,15 @@
 import { ClusterRefused } from "../kubernetes/cluster_error.ts";
-import { reconcileAgent } from "./agent/reconcile.ts";
 import type { OperatorContext } from "./context.ts";
-import { reconcileDelegation } from "./delegation/reconcile.ts";
-import { concerned } from "./fan_out.ts";
+import { concerned, isUrgent } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
-import type { Lead } from "./leadership/elector.ts";
-import { createPlatformReconciler } from "./platform/reconcile.ts";
-import { startPoll } from "./polling/poll.ts";
-import { createQueue, type Visit, WORKERS } from "./queue/queue.ts";
+import type { Lead } from "./leadership.ts";
+import { startPoll } from "./poll.ts";
+import { createQueue, type Visit, WORKERS } from "./queue.ts";
+import { reconcileAgent } from "./reconcile/agent.ts";
+import { reconcileDelegation } from "./reconcile/delegation.ts";
+import { createPlatformReconciler } from "./reconcile/platform.ts";
+import { reportRefusedWrite } from "./reconcile/status.ts";
 import { allObjects } from "./resources.ts";
-import { reportRefusedWrite } from "./status/refused_writes.ts";
-import { isUrgent } from "./urgency.ts";
 
 /** Runs the reconcilers over everything there is. */
 export type Controller = {

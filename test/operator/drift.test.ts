@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { hasDrifted } from "../../src/operator/drift.ts";
-import type { ExternalState } from "../../src/operator/polling/state_reader.ts";
-import type { Reason } from "../../src/operator/status/reasons.ts";
+import type { ExternalState } from "../../src/operator/poll.ts";
+import { hasDrifted } from "../../src/operator/reconcile/drift.ts";
+import type { Reason } from "../../src/operator/reconcile/reasons.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "./objects.ts";
 
 const platform = aPlatform({ status: { apiKeyPrefix: "dpz_1" } });

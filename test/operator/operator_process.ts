@@ -1,7 +1,7 @@
 import { systemClock } from "../../src/clock.ts";
 import type { OperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
-import { startOperator } from "../../src/operator/run.ts";
+import { startOperator } from "../../src/operator/operator.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 
 // An operator as a process of its own, so that it can be killed. Its settings are JSON in the first argument.

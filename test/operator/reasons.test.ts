@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readiness } from "../../src/operator/status/conditions.ts";
-import { type Reason, reasons } from "../../src/operator/status/reasons.ts";
+import { type Reason, reasons } from "../../src/operator/reconcile/reasons.ts";
+import { readiness } from "../../src/operator/reconcile/status.ts";
 
 const CLUSTER_ONLY = [
   "Issuing",

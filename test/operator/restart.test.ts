@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { StartError } from "../../src/config.ts";
-import { reasons } from "../../src/operator/status/reasons.ts";
+import { reasons } from "../../src/operator/reconcile/reasons.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { condition, only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";

@@ -3,7 +3,7 @@ import { createLog } from "../../src/log.ts";
 import type { OperatorContext } from "../../src/operator/context.ts";
 import { startController } from "../../src/operator/controller.ts";
 import type { AnyObject } from "../../src/operator/kinds.ts";
-import { noTracing } from "../../src/operator/tracing/tracing.ts";
+import { noTracing } from "../../src/operator/tracing.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anAgent, aPlatform, NOW } from "./objects.ts";
 

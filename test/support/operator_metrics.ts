@@ -1,5 +1,5 @@
 import { Registry } from "prom-client";
-import { createOperatorMetrics, type OperatorMetrics } from "../../src/operator/metrics/operator_metrics.ts";
+import { createOperatorMetrics, type OperatorMetrics } from "../../src/operator/operator_metrics.ts";
 
 /** Metrics of a registry of their own. */
 export function operatorMetrics(registry = new Registry()): OperatorMetrics {

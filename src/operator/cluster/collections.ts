@@ -1,6 +1,6 @@
 import type { ClusterClient, ClusterWatch } from "../../kubernetes/client.ts";
 import { API_VERSION, type Kind } from "../kinds.ts";
-import { SECRET_TYPE } from "../platform/secret.ts";
+import { SECRET_TYPE } from "../reconcile/platform_secret.ts";
 
 /** One page of a list: how many objects, and from which one on. */
 export type Page = { limit?: number; continue?: string };

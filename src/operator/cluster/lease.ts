@@ -2,6 +2,9 @@ import type { CoordinationV1Api } from "@kubernetes/client-node";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
+import { pause } from "../../kubernetes/pause.ts";
+import type { Logger } from "../../log.ts";
+import type { Elector, Lead } from "../leadership.ts";
 
 type LeaseCalls = Pick<
   CoordinationV1Api,
@@ -9,7 +12,7 @@ type LeaseCalls = Pick<
 >;
 
 /** Where the lease is and who wants it. */
-export type LeaseOptions = {
+type LeaseOptions = {
   client: { coordination: LeaseCalls };
   namespace: string;
   name: string;
@@ -19,10 +22,10 @@ export type LeaseOptions = {
 };
 
 /** How a try to hold the lease ended: it is held, another holds it, or another wrote to it meanwhile. */
-export type LeaseTry = "held" | "taken" | "contended";
+type LeaseTry = "held" | "taken" | "contended";
 
 /** A lease of the cluster as one process sees it. */
-export type ClusterLease = {
+type ClusterLease = {
   /** Takes the lease when it is free, or renews it. Rejects when the cluster could not be asked. */
   hold(): Promise<LeaseTry>;
   /** Lets the next one have it immediately, when this process has it. */
@@ -30,7 +33,7 @@ export type ClusterLease = {
 };
 
 /** So long nobody else takes a lease that is not renewed. */
-export const LEASE_MS = 15_000;
+const LEASE_MS = 15_000;
 
 const leaseObject = z.object({
   metadata: z.object({ resourceVersion: z.string() }),
@@ -107,4 +110,85 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
 /** A time as Kubernetes' `MicroTime` wants it. */
 function microTime(time: Date): string {
   return time.toISOString().replace("Z", "000Z");
+}
+
+/** In milliseconds: how long a lead is good that was not renewed, and how often that is tried. */
+type ElectorTimes = { renewMs: number; retryMs: number };
+
+/** Others take the lease after 15 s: five seconds are left for work under way to end. */
+const TIMES: ElectorTimes = { renewMs: 10_000, retryMs: 2_000 };
+
+type Options = { lease: ClusterLease; log: Logger; times?: ElectorTimes };
+
+/**
+ * Leads while it holds a lease. Who cannot renew it in time has lost the lead, whatever the cluster says
+ * later.
+ */
+export function createLeaseElector({ lease, log, times = TIMES }: Options): Elector {
+  const { renewMs, retryMs } = times;
+
+  function lead(since: number): Lead {
+    const lost = new AbortController();
+    const ended = new AbortController();
+    let heldAt = since;
+    let timer = setTimeout(expire, renewMs);
+
+    function expire(): void {
+      const leftMs = heldAt + renewMs - performance.now();
+      if (leftMs > 0) {
+        timer = setTimeout(expire, leftMs);
+      } else {
+        lost.abort();
+      }
+    }
+
+    async function renew(): Promise<void> {
+      try {
+        const asked = performance.now();
+        const result = await lease.hold();
+        if (result === "held") heldAt = asked;
+        if (result === "taken") lost.abort();
+      } catch (error) {
+        log.warn({ err: error }, "the lease could not be renewed");
+      }
+    }
+
+    async function keepRenewing(): Promise<void> {
+      const over = AbortSignal.any([lost.signal, ended.signal]);
+      for (;;) {
+        await pause(retryMs, over);
+        if (over.aborted) return;
+        await renew();
+      }
+    }
+
+    const renewing = keepRenewing();
+    return {
+      lost: lost.signal,
+      isHeld: () => !lost.signal.aborted && performance.now() - heldAt < renewMs,
+      async release() {
+        ended.abort();
+        clearTimeout(timer);
+        await renewing;
+        await lease
+          .release()
+          .catch((error: unknown) => log.warn({ err: error }, "the lease could not be released"));
+      },
+    };
+  }
+
+  return {
+    async acquire(signal) {
+      while (!signal.aborted) {
+        try {
+          const asked = performance.now();
+          if ((await lease.hold()) === "held") return lead(asked);
+        } catch (error) {
+          log.warn({ err: error }, "the lease could not be asked for");
+        }
+        await pause(retryMs, signal);
+      }
+      return undefined;
+    },
+  };
 }

@@ -1,11 +1,11 @@
 import type { ClusterClient } from "../../kubernetes/client.ts";
 import { ClusterError, isStatus } from "../../kubernetes/cluster_error.ts";
-import { frozen } from "../frozen.ts";
 import {
   type AnyObject,
   API_VERSION,
   type CommonStatus,
   FINALIZER,
+  frozen,
   isSameVersion,
   type Kind,
 } from "../kinds.ts";

@@ -4,14 +4,13 @@ import { type ClusterAnswer, createClusterClient } from "../../kubernetes/client
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
-import type { WatchState } from "../metrics/operator_metrics.ts";
+import type { WatchState } from "../operator_metrics.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bindings.ts";
 import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
-import { namespacedCopy } from "./namespaced.ts";
 import { createClusterObjects, objectOf } from "./objects.ts";
-import { createReflector, type Reflector } from "./reflector.ts";
+import { createReflector, listedObject, type Reflector } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 
 type Options = {
@@ -31,7 +30,7 @@ type Options = {
 const STOP_MS = 10_000;
 
 /** Objects of a cluster, and what is only there. */
-export type Cluster = Resources & {
+type Cluster = Resources & {
   /** How the copies are kept, of each resource. */
   watches(): WatchState[];
   /** What is wrong in ConfigMaps that bind namespaces. */
@@ -141,5 +140,44 @@ export async function openCluster(options: Options): Promise<Cluster> {
       await client.close();
       await rest;
     },
+  };
+}
+
+/**
+ * The copy of all objects of one kind: of the whole cluster, or together those of some namespaces, each read
+ * by itself, for which a role in each of them is enough.
+ */
+function namespacedCopy<T>(
+  namespaces: readonly string[] | undefined,
+  create: (namespace?: string) => Reflector<T>,
+): Reflector<T> {
+  if (namespaces === undefined) return create();
+  const copies = new Map(namespaces.map((name) => [name, create(name)]));
+  const all = [...copies.values()];
+  return {
+    async start() {
+      await Promise.all(all.map((copy) => copy.start()));
+    },
+    get: (namespace, name) => copies.get(namespace)?.get(namespace, name),
+    values: () => all.flatMap((copy) => copy.values()),
+    state: () => togetherState(all.map((copy) => copy.state())),
+    note(answer) {
+      copies.get(listedObject.parse(answer).metadata.namespace)?.note(answer);
+    },
+    noteEnd: (object) => copies.get(object.namespace)?.noteEnd(object),
+    async stop() {
+      await Promise.all(all.map((copy) => copy.stop()));
+    },
+  };
+}
+
+/** Of several copies the worst, and all that happened. */
+export function togetherState(states: readonly WatchState[]): WatchState {
+  return {
+    resource: states[0]?.resource ?? "",
+    isSynced: states.every(({ isSynced }) => isSynced),
+    activeAt: Math.min(...states.map(({ activeAt }) => activeAt)),
+    lists: states.reduce((total, { lists }) => total + lists, 0),
+    failures: states.reduce((total, { failures }) => total + failures, 0),
   };
 }

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
+import { type Backoff, backoff } from "../../concurrency/backoff.ts";
 import { ClusterError, errorOfAnswer, errorOfTransport, isStatus } from "../../kubernetes/cluster_error.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
-import type { WatchState } from "../metrics/operator_metrics.ts";
+import type { WatchState } from "../operator_metrics.ts";
 import type { Collection } from "./collections.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
@@ -56,7 +57,8 @@ const IDLE_MS = 90_000;
 const SHORT_MS = 1000;
 /** So often everything is listed again, in case a watch left something out. */
 const RELIST_MS = 30 * 60_000;
-const BACKOFF_MS = { least: 200, most: 30_000 };
+/** Milliseconds between tries. */
+const RETRIES: Backoff = { base: 400, cap: 30_000, jitter: [0.5, 1] };
 
 const listPage = z.object({
   metadata: z.object({
@@ -189,8 +191,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     failures += 1;
     state.failures += 1;
     log.warn({ failures, err: known }, "the copy of the cluster is not up to date");
-    const full = Math.min(BACKOFF_MS.most, BACKOFF_MS.least * 2 ** Math.min(failures, 20));
-    return Math.max(full * (0.5 + random() / 2), known.retryAfterMs ?? 0);
+    return Math.max(backoff(RETRIES, failures, random), known.retryAfterMs ?? 0);
   }
 
   async function run(): Promise<void> {

@@ -1,3 +1,4 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { type ClusterOperatorConfig, ConfigError } from "../../config.ts";
@@ -11,16 +12,13 @@ import {
 } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
-import { type Leadership, startLeadership } from "../leadership/leadership.ts";
-import { startTerm } from "../leadership/term.ts";
-import { LEASE_NAME, type OperatorMetrics } from "../metrics/operator_metrics.ts";
+import { type Leadership, startLeadership, startTerm } from "../leadership.ts";
 import { type Operator, termOptions } from "../operator.ts";
-import type { Tracing } from "../tracing/tracing.ts";
+import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
+import type { Tracing } from "../tracing.ts";
 import { createFaultTeller } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
-import { createClusterLease } from "./lease.ts";
-import { createLeaseElector } from "./lease_elector.ts";
-import { createLiveness } from "./liveness.ts";
+import { createClusterLease, createLeaseElector } from "./lease.ts";
 import { openCluster } from "./open_cluster.ts";
 import { createSweepRecords } from "./sweep_records.ts";
 
@@ -166,4 +164,53 @@ async function readClusterId(
     }
   }
   return undefined;
+}
+
+/** Whether a process in a cluster works. */
+export type Liveness = {
+  /** Takes note that the cluster has answered a request. */
+  answered(): void;
+  /** Whether a restart would not help. */
+  isAlive(): boolean;
+  stop(): void;
+};
+
+/** In milliseconds: silence of a watch, freshness of the cluster's last answer, lag of the event loop. */
+type Limits = { silentMs: number; answeredMs: number; lagMs: number };
+
+/** How long the event loop lagged since the last reset, on average, in nanoseconds; not a number before. */
+type LoopDelay = Pick<ReturnType<typeof monitorEventLoopDelay>, "mean" | "enable" | "disable" | "reset">;
+
+const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000 };
+
+/**
+ * A process is not alive when a watch has long said nothing although the cluster answers other requests, or
+ * when its event loop lags so much that its lease and its deadlines cannot be kept. Where the cluster is
+ * away, a restart would not help.
+ */
+export function createLiveness(
+  watches: () => readonly WatchState[],
+  { silentMs, answeredMs, lagMs }: Limits = LIMITS,
+  delay: LoopDelay = monitorEventLoopDelay({ resolution: 100 }),
+): Liveness {
+  delay.enable();
+  let answeredAt = Number.NEGATIVE_INFINITY;
+
+  function isSilent({ isSynced, activeAt }: WatchState): boolean {
+    return isSynced && performance.now() - activeAt > silentMs;
+  }
+
+  return {
+    answered() {
+      answeredAt = performance.now();
+    },
+    isAlive() {
+      const lag = delay.mean / 1e6;
+      delay.reset();
+      if (lag > lagMs) return false;
+      const clusterAnswers = performance.now() - answeredAt < answeredMs;
+      return !(clusterAnswers && watches().some(isSilent));
+    },
+    stop: () => void delay.disable(),
+  };
 }

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ClusterClient } from "../../kubernetes/client.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
-import type { SweepRecords } from "../sweeper/sweeper.ts";
+import type { SweepRecords } from "../sweeper.ts";
 
 const NAME = "deputize-orphans";
 const KEY = "orphans.json";

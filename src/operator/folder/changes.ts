@@ -1,23 +1,55 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
-import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key } from "../kinds.ts";
-import { type Fact, readiness, withFacts } from "../status/conditions.ts";
-import type { Known, Manifest } from "./manifests/plan.ts";
+import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key, keyText } from "../kinds.ts";
+import { type Fact, readiness, withFacts } from "../reconcile/status.ts";
+import type { Known, Manifest, Plan } from "./plan.ts";
 import { reportText } from "./state_file.ts";
+import type { Store } from "./store.ts";
+
+/** Does what a plan says, object by object. Steps that are done are not repeated. */
+export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
+  await applyTenants(plan, store);
+  for (const { key, manifest, file } of plan.accepted) {
+    await store.change(key, accept(manifest, file, { clock }));
+  }
+  for (const { key, file } of plan.unchanged) await store.change(key, confirm(file));
+  for (const key of plan.removed) await store.change(key, remove({ clock }));
+  await applyRefusals(plan, { store, clock });
+}
+
+async function applyTenants({ tenants }: Plan, store: Store): Promise<void> {
+  if (tenants === undefined) return;
+  const next = tenants === "none" ? undefined : tenants;
+  if (!isDeepStrictEqual(next, store.tenants())) await store.setTenants(next);
+}
+
+async function applyRefusals(
+  { refused }: Plan,
+  { store, clock }: { store: Store; clock: Clock },
+): Promise<void> {
+  for (const { key, file, message } of refused) {
+    await store.change(key, refuse(message, { clock }));
+    await store.setReport(key, { message, text: refusalReport(key, file, message, { clock }) });
+  }
+  const current = new Set(refused.map(({ key }) => keyText(key)));
+  for (const { key } of store.reports()) {
+    if (!current.has(keyText(key))) await store.setReport(key, undefined);
+  }
+}
 
 /**
  * Condition that only a folder states: that the manifest as it is now was refused and the last accepted one
  * holds.
  */
-export const ACCEPTED = "Accepted";
+const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
 /**
  * Creates an object, or gives it a new spec and a new generation. One that is being deleted is left alone.
  */
-export function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
+function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };
     const { object } = known;
@@ -32,7 +64,7 @@ export function accept(manifest: Manifest, file: string, { clock }: { clock: Clo
 }
 
 /** Notes that nothing is wrong with an unchanged manifest, and where it lies now. */
-export function confirm(file: string): Change {
+function confirm(file: string): Change {
   return (known) => {
     if (known === undefined) return undefined;
     const object = withoutRefusal(known.object);
@@ -41,7 +73,7 @@ export function confirm(file: string): Change {
 }
 
 /** Notes why the manifest of an object is refused; the object stays as it was. */
-export function refuse(message: string, { clock }: { clock: Clock }): Change {
+function refuse(message: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return undefined;
     const { object } = known;
@@ -54,13 +86,13 @@ export function refuse(message: string, { clock }: { clock: Clock }): Change {
 }
 
 /** The status of a manifest that was never accepted. */
-export function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
+function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
   const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
 }
 
 /** Marks an object as deleted; one without finalizers is gone immediately. */
-export function remove({ clock }: { clock: Clock }): Change {
+function remove({ clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined || known.object.metadata.deletionTimestamp !== undefined) return known;
     const { object } = known;

@@ -1,17 +1,23 @@
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import type { FolderOperatorConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
-import { soleElector } from "../leadership/elector.ts";
-import { startLeadership } from "../leadership/leadership.ts";
-import { startTerm } from "../leadership/term.ts";
-import type { OperatorMetrics } from "../metrics/operator_metrics.ts";
+import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
+import { soleElector, startLeadership, startTerm } from "../leadership.ts";
 import { type Operator, termOptions } from "../operator.ts";
-import { allObjects } from "../resources.ts";
-import { loadSchemas } from "../schema/schemas.ts";
-import type { Tracing } from "../tracing/tracing.ts";
-import { clusterIdOf } from "./cluster_id.ts";
-import { openFolder } from "./source.ts";
+import type { OperatorMetrics } from "../operator_metrics.ts";
+import { allObjects, type Change, type Resources } from "../resources.ts";
+import { loadSchemas, type Schemas } from "../schema/schemas.ts";
+import { bindingsOf, TENANTS_NAME } from "../tenants.ts";
+import type { Tracing } from "../tracing.ts";
+import { setFinalizer, writeStatus } from "./changes.ts";
+import { openErrorFile, openEventFile } from "./reports.ts";
+import { openSecretFiles } from "./secrets.ts";
+import { clusterIdOf } from "./state_file.ts";
+import { openStore } from "./store.ts";
+import { createManifestSync } from "./sync.ts";
+import { createSecretWatch } from "./watch.ts";
 
 type Options = {
   config: FolderOperatorConfig;
@@ -60,6 +66,104 @@ export async function runOverFolder(options: Options): Promise<Operator> {
     async stop() {
       await leadership.stop();
       await resources.stop();
+    },
+  };
+}
+
+type SourceOptions = {
+  manifestsDir: string;
+  statusDir: string;
+  secretsDir: string;
+  schemas: Schemas;
+  clock: Clock;
+  log: Logger;
+  quietMs?: number;
+  missingMs?: number;
+  rescanMs?: number;
+};
+
+const QUIET_MS = 200;
+const MISSING_MS = 1000;
+const RESCAN_MS = 15_000;
+
+/**
+ * Objects declared as YAML files in a folder. It takes the place of the API server: it validates, gives uids
+ * and generations, keeps status and finalizers (one file per object in `statusDir`) and Secrets (in
+ * `secretsDir`). Throws `StateDamaged`.
+ */
+export async function openFolder(options: SourceOptions): Promise<Resources> {
+  const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;
+  const { quietMs = QUIET_MS, missingMs = MISSING_MS, rescanMs = RESCAN_MS } = options;
+  const store = await openStore(statusDir);
+  const secrets = openSecretFiles(secretsDir);
+  const events = openEventFile(join(statusDir, "events.jsonl"), { clock });
+  const errors = openErrorFile(join(statusDir, "errors.yaml"));
+  const times = { quietMs, missingMs, rescanMs };
+  const manifests = createManifestSync({
+    folder: manifestsDir,
+    schemas,
+    store,
+    errors,
+    clock,
+    log,
+    ...times,
+  });
+  const listeners = new Set<(change: Change) => void>();
+  const readBindings = () => bindingsOf([{ name: TENANTS_NAME, data: store.tenants()?.data ?? {} }]);
+  let bindings = readBindings();
+
+  function tell(change: Change): void {
+    if (change.kind === "Tenants") bindings = readBindings();
+    for (const listener of listeners) listener(change);
+  }
+
+  store.subscribe(tell);
+  const secretWatch = createSecretWatch({
+    folder: secretsDir,
+    log,
+    tell: (namespace, name) => tell({ kind: "Secret", namespace, name }),
+    rescanMs,
+  });
+
+  return {
+    async start() {
+      await mkdir(secretsDir, { recursive: true, mode: 0o700 });
+      await secretWatch.start();
+      await manifests.first();
+      for (const { object } of store.known().values()) tell(keyOf(object));
+    },
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    list: <K extends Kind>(kind: K) => {
+      const objects = [...store.known().values()].map(({ object }) => object);
+      return objects.filter((object) => object.kind === kind) as ObjectOfKind[K][];
+    },
+    get: <K extends Kind>(kind: K, namespace: string, name: string) =>
+      store.get({ kind, namespace, name })?.object as ObjectOfKind[K] | undefined,
+    isCurrent: async (object) => {
+      const known = store.get(keyOf(object))?.object;
+      return known !== undefined && isSameVersion(known.metadata, object.metadata);
+    },
+    binding: (namespace) => bindings.get(namespace),
+    async setFinalizer(object, present) {
+      await store.change(keyOf(object), setFinalizer(object.metadata.uid, present));
+      if (store.get(keyOf(object)) === undefined) manifests.soon();
+    },
+    writeStatus: (object, status) => store.change(keyOf(object), writeStatus(object.metadata.uid, status)),
+    readSecret: secrets.read,
+    async writeSecret(secret, previous) {
+      const isWritten = await secrets.write(secret, previous);
+      if (isWritten) secretWatch.note(secret.namespace, secret.name);
+      return isWritten;
+    },
+    removeSecret: secrets.remove,
+    recordEvent: events.record,
+    async stop() {
+      await secretWatch.stop();
+      await manifests.stop();
+      await events.flush();
     },
   };
 }

@@ -1,11 +1,10 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
-import { frozen } from "../frozen.ts";
-import { type Key, keyOf, keyText } from "../kinds.ts";
+import { frozen, type Key, keyOf, keyText } from "../kinds.ts";
 import type { Change } from "../resources.ts";
 import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_file.ts";
-import type { Known, TenantsFound } from "./manifests/plan.ts";
+import type { Known, TenantsFound } from "./plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 
 /** Why a manifest was never accepted, and the text of the file that says so. */

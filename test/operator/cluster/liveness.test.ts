@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setImmediate as immediate } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { createLiveness, type Liveness } from "../../../src/operator/cluster/liveness.ts";
+import { createLiveness, type Liveness } from "../../../src/operator/cluster/run_in_cluster.ts";
 
 const LIMITS = { silentMs: 1_000, answeredMs: 1_000, lagMs: 100 };
 const watch = (silentMs: number, isSynced = true) => ({

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { ClusterRefused } from "../../../src/kubernetes/cluster_error.ts";
 import type { Approval, CommonStatus, Condition, Delegation, Platform } from "../../../src/operator/kinds.ts";
-import { SECRET_TYPE } from "../../../src/operator/platform/secret.ts";
+import { SECRET_TYPE } from "../../../src/operator/reconcile/platform_secret.ts";
 import type { Resources, Secret } from "../../../src/operator/resources.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { installDefinitions } from "../../support/kubernetes/definitions.ts";

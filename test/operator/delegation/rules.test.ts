@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { hasEnded } from "../../../src/operator/delegation/expiry.ts";
-import { type DelegationInput, nextStep } from "../../../src/operator/delegation/rules.ts";
-import { delegationStatus } from "../../../src/operator/delegation/status.ts";
+import {
+  type DelegationInput,
+  hasEnded,
+  nextStep,
+} from "../../../src/operator/reconcile/delegation_rules.ts";
+import { delegationStatus } from "../../../src/operator/reconcile/delegation_status.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 
 const input = (changes: Partial<DelegationInput> = {}): DelegationInput => ({

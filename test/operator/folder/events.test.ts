@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openEventFile } from "../../../src/operator/folder/events.ts";
+import { openEventFile } from "../../../src/operator/folder/reports.ts";
 import { aDelegation, NOW } from "../objects.ts";
 
 describe("the file of events", () => {

@@ -1,6 +1,6 @@
 import { readdir } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { MAX_FILE_BYTES } from "../../../src/operator/folder/manifests/documents.ts";
+import { MAX_FILE_BYTES } from "../../../src/operator/folder/documents.ts";
 import { until } from "../../support/process.ts";
 import { openFolderEach, platform } from "./open_folder.ts";
 

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { parse, stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
-import { openFolder } from "../../../src/operator/folder/source.ts";
+import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 

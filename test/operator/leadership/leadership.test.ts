@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
-import type { Elector } from "../../../src/operator/leadership/elector.ts";
 import {
+  type Elector,
   type Leadership,
   type LeadershipEvent,
   startLeadership,
-} from "../../../src/operator/leadership/leadership.ts";
+} from "../../../src/operator/leadership.ts";
 import { operatorMetrics } from "../../support/operator_metrics.ts";
 import { until } from "../../support/process.ts";
 

@@ -4,8 +4,8 @@ import {
   nextStep,
   type PlatformInput,
   REPEAT_MS,
-} from "../../../src/operator/platform/rules.ts";
-import { SECRET_TYPE } from "../../../src/operator/platform/secret.ts";
+} from "../../../src/operator/reconcile/platform_rules.ts";
+import { SECRET_TYPE } from "../../../src/operator/reconcile/platform_secret.ts";
 import type { Secret } from "../../../src/operator/resources.ts";
 import { aPlatform, NOW, truth } from "../objects.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { ApiClient } from "../../../src/operator/api/client.ts";
-import { createStateReader } from "../../../src/operator/polling/state_reader.ts";
+import type { ApiClient } from "../../../src/operator/api_client.ts";
+import { createStateReader } from "../../../src/operator/poll.ts";
 
 const agents = (ids: string[]) =>
   Object.fromEntries(ids.map((id) => [id, { agent_id: `agent of ${id}`, disabled: false }]));

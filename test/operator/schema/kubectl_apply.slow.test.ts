@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
-import { openFolder } from "../../../src/operator/folder/source.ts";
+import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";

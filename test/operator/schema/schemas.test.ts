@@ -1,6 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/definition.ts";
-import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
+import {
+  loadSchemas,
+  readDefinitions,
+  type Schemas,
+  type StructuralSchema,
+} from "../../../src/operator/schema/schemas.ts";
 import {
   CANONICAL_SCOPES,
   SENSITIVE_SCOPES,

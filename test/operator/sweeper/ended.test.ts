@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createLog } from "../../../src/log.ts";
 import type { Condition, DelegationStatus, Metadata } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
-import { endedAt, isRemovable, startEndedRemoval } from "../../../src/operator/sweeper/ended.ts";
+import { endedAt, isRemovable, startEndedRemoval } from "../../../src/operator/sweeper.ts";
 import { until } from "../../support/process.ts";
 import { aDelegation, NOW, truth } from "../objects.ts";
 

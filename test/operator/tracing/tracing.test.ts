@@ -2,8 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createTracing } from "../../../src/operator/tracing/create_tracing.ts";
-import { noTracing } from "../../../src/operator/tracing/tracing.ts";
+import { createTracing, noTracing } from "../../../src/operator/tracing.ts";
 import { until } from "../../support/process.ts";
 import { operatorFolderEach } from "../operator_folder.ts";
 

@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { type ManifestFile, readDocuments } from "../../../../src/operator/folder/manifests/documents.ts";
+import { type ManifestFile, readDocuments } from "../../../../src/operator/folder/documents.ts";
 import {
   type Known,
   type Plan,
   planChanges,
   type TenantsFound,
-} from "../../../../src/operator/folder/manifests/plan.ts";
+} from "../../../../src/operator/folder/plan.ts";
 import { type AnyObject, keyOf, keyText } from "../../../../src/operator/kinds.ts";
 import { loadSchemas, type Schemas } from "../../../../src/operator/schema/schemas.ts";
 import { tenants } from "../folders.ts";

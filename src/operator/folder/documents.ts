@@ -1,0 +1,239 @@
+import {
+  isScalar,
+  type Node,
+  type Pair,
+  parseAllDocuments,
+  Scalar,
+  visit,
+  type Document as YamlDocument,
+} from "yaml";
+import { API_VERSION, type Key, type Kind, kinds } from "../kinds.ts";
+import { TENANTS_NAME } from "../tenants.ts";
+
+/**
+ * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be read. That
+ * may have been meant to be an object of ours: any of the file, or the one of its name when it has one.
+ */
+type Identified =
+  | { type: "object"; key: Key; value: Record<string, unknown> }
+  | { type: "tenants"; data: Record<string, string> }
+  | { type: "empty" }
+  | { type: "unknown"; fault: string; name?: string };
+
+/** A document and its number in the file, from 1. */
+type ManifestDocument = { number: number; identified: Identified };
+
+/**
+ * The documents of a file, or why it has none that could be trusted. `beingWritten`: it is being written at
+ * this moment, which is nobody's mistake.
+ */
+export type ManifestFile =
+  | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
+  | { path: string; documents?: never; fault: string; beingWritten?: true };
+
+/** Bytes that a file may have. */
+export const MAX_FILE_BYTES = 1024 * 1024;
+
+const MAX_NAME_LENGTH = 63;
+
+/**
+ * Splits a file into its documents. A syntax fault anywhere makes the whole file faulty: it may be
+ * half-written.
+ */
+export function readDocuments(path: string, text: string): ManifestFile {
+  const { values, fault } = readYaml(text);
+  if (fault !== undefined) return { path, fault };
+  const documents = values.map((value, index) => ({ number: index + 1, identified: identify(value) }));
+  return { path, documents };
+}
+
+function identify(value: unknown): Identified {
+  if (value === null || value === undefined) return { type: "empty" };
+  if (!isMapping(value)) return { type: "unknown", fault: "the document is not an object" };
+  const { apiVersion, kind, metadata } = value;
+  if (!isMapping(metadata)) return { type: "unknown", fault: "metadata is missing" };
+  const { name, namespace = "default" } = metadata;
+  if (apiVersion === "v1" && kind === "ConfigMap" && name === TENANTS_NAME) return tenants(value);
+  if (apiVersion !== API_VERSION || !isKind(kind)) {
+    const fault = `${String(apiVersion)} ${String(kind)} is not a kind of ${API_VERSION}`;
+    return { type: "unknown", fault, ...(typeof name === "string" && { name }) };
+  }
+  if (!isName(name, MAX_NAME_LENGTH, SUBDOMAIN)) {
+    return {
+      type: "unknown",
+      fault: `metadata.name is missing, not a name or longer than ${MAX_NAME_LENGTH} characters`,
+    };
+  }
+  if (!isName(namespace, MAX_NAME_LENGTH, LABEL)) {
+    return { type: "unknown", fault: "metadata.namespace is not a name" };
+  }
+  const { status: _, ...rest } = value;
+  return {
+    type: "object",
+    key: { kind, namespace, name },
+    value: { ...rest, metadata: { ...metadata, namespace } },
+  };
+}
+
+function tenants({ data }: Record<string, unknown>): Identified {
+  const entries = data === undefined || data === null ? {} : data;
+  if (isMapping(entries) && Object.values(entries).every((entry) => typeof entry === "string")) {
+    return { type: "tenants", data: entries as Record<string, string> };
+  }
+  return { type: "unknown", fault: `data of ${TENANTS_NAME} must map namespaces to text` };
+}
+
+const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+const SUBDOMAIN = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+function isName(value: unknown, maxLength: number, form: RegExp): value is string {
+  return typeof value === "string" && value.length <= maxLength && form.test(value);
+}
+
+function isKind(kind: unknown): kind is Kind {
+  return kinds.some((known) => known === kind);
+}
+
+function isMapping(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** The values of a file's documents, or why it has none that kubectl would read in the same way. */
+type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
+
+const MAX_ALIASES = 100;
+const TEXT_TAG = "tag:yaml.org,2002:str";
+
+/** What a document may have that kubectl refuses, splits elsewhere or breaks into lines elsewhere. */
+const FOREIGN: readonly [pattern: RegExp, fault: string][] = [
+  [/[\u0085\u2028\u2029]/, "has a character that ends a line only in YAML 1.1: write it as an escape"],
+  [/^---(?![ \t\r]*(?:#.*)?$)/m, "has text after ---: begin it on a line of its own"],
+  [/^\.\.\.(?=\s|$)/m, "has an end of a document: separate documents with ---"],
+  [/^%/m, "has a directive: leave it out"],
+];
+
+const WORDS = new Map<string, boolean | null>([
+  ...["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"].map(
+    (word) => [word, true] as const,
+  ),
+  ...["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"].map(
+    (word) => [word, false] as const,
+  ),
+  ...["", "~", "null", "Null", "NULL"].map((word) => [word, null] as const),
+]);
+const INTEGER = /^([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))$/;
+const DECIMAL = /^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$/;
+const NO_NUMBER = /^[-+]?\.(?:inf|Inf|INF|nan|NaN|NAN)$/;
+
+class YamlFault extends Error {
+  readonly offset: number;
+  constructor(offset: number, message: string) {
+    super(message);
+    this.offset = offset;
+  }
+}
+
+/**
+ * Reads a file as kubectl does: YAML 1.1 with merge keys, where `yes` is true and `0100` is 64, but a time of
+ * day or a date is text. What kubectl refuses or reads otherwise is a fault.
+ */
+export function readYaml(text: string): YamlFile {
+  const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
+  for (const [pattern, fault] of FOREIGN) {
+    const offset = text.search(pattern);
+    if (offset >= 0) return { fault: `line ${lineOf(offset)} ${fault}` };
+  }
+  const options = { schema: "failsafe", merge: true, keepSourceTokens: true } as const;
+  const documents = parseAllDocuments(text, options);
+  if (!Array.isArray(documents)) return { values: [] };
+  const [error] = documents.flatMap(({ errors }) => errors);
+  if (error !== undefined) return { fault: error.message.split("\n")[0] ?? "the file is not YAML" };
+  try {
+    return { values: documents.map((document) => contentOf(document)) };
+  } catch (error) {
+    if (error instanceof YamlFault) return { fault: `line ${lineOf(error.offset)} ${error.message}` };
+    return { fault: "the file is not YAML" };
+  }
+}
+
+function contentOf(document: YamlDocument.Parsed): unknown {
+  visit(document, {
+    Seq: (_, node) => checkTag(node),
+    Map: (_, node) => {
+      checkTag(node);
+      node.items.slice(1).forEach(checkNoMerge);
+    },
+    Pair: (_, pair) => checkKey(pair),
+    Scalar: (place, node) => {
+      checkTag(node);
+      if (place !== "key") node.value = plainValue(node);
+    },
+  });
+  return document.toJS({ maxAliasCount: MAX_ALIASES });
+}
+
+function checkTag(node: Node & { tag?: string }): void {
+  if (node.tag !== undefined && !(isScalar(node) && node.tag === TEXT_TAG)) {
+    throw new YamlFault(offsetOf(node), `has the tag ${node.tag}: leave it out`);
+  }
+}
+
+/** A key is text; kubectl makes text of others, but not always the text that was written. */
+function checkKey({ key }: Pair): void {
+  const node = key as Node;
+  if (!isScalar(node)) throw new YamlFault(offsetOf(node), "has a key that is not text");
+  if (typeof plainValue(node) !== "string") {
+    throw new YamlFault(
+      offsetOf(node),
+      `has the key ${String(node.value)}, which is not text: put it in quotes`,
+    );
+  }
+}
+
+/** To kubectl a merged member wins over one that was written before it. */
+function checkNoMerge({ key }: Pair): void {
+  if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
+    throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");
+  }
+}
+
+/** What a scalar is: what is in quotes, in a block or tagged as text is text. */
+function plainValue(node: Scalar): unknown {
+  const text = node.value === null ? "" : String(node.value);
+  if (node.type === Scalar.QUOTE_DOUBLE && hasForeignEscape(node)) {
+    throw new YamlFault(offsetOf(node), "has the escape \\/: write / alone");
+  }
+  if (node.tag === TEXT_TAG || (node.type !== undefined && node.type !== Scalar.PLAIN)) return text;
+  const word = WORDS.get(text);
+  if (word !== undefined) return word;
+  if (NO_NUMBER.test(text)) throw new YamlFault(offsetOf(node), `has ${text}, which is not a number in JSON`);
+  return /^[-+.0-9]/.test(text) ? numberOf(node, text) : text;
+}
+
+function hasForeignEscape({ srcToken }: Scalar): boolean {
+  const source = srcToken !== undefined && "source" in srcToken ? srcToken.source : "";
+  return source.replaceAll("\\\\", "").includes("\\/");
+}
+
+function numberOf(node: Scalar, text: string): number | string {
+  if (/^\.[0-9_]*_/.test(text)) {
+    throw new YamlFault(offsetOf(node), `has ${text}: write it without _, or in quotes`);
+  }
+  const digits = text.replaceAll("_", "");
+  const [whole, sign, hex, binary, octal, decimal] = INTEGER.exec(digits) ?? [];
+  if (whole === undefined) {
+    const number = DECIMAL.test(digits) ? Number(digits) : Number.NaN;
+    return Number.isFinite(number) ? number : text;
+  }
+  const magnitude = Number(
+    (hex && `0x${hex}`) ?? (binary && `0b${binary}`) ?? (octal && `0o${octal}`) ?? decimal,
+  );
+  if (!Number.isSafeInteger(magnitude)) {
+    throw new YamlFault(offsetOf(node), `has ${text}, which is beyond 2^53-1: put it in quotes`);
+  }
+  return sign === "-" && magnitude !== 0 ? -magnitude : magnitude;
+}
+
+function offsetOf(node: Node | null | undefined): number {
+  return node?.range?.[0] ?? 0;
+}

@@ -1,0 +1,178 @@
+import { constants, type Dirent, type Stats } from "node:fs";
+import { type FileHandle, open, readdir, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
+
+/** The manifests of a folder, or why they are not known. */
+type Reading =
+  | { files: ManifestFile[]; fingerprint: string; fault?: never }
+  | { files?: never; fingerprint?: never; fault: string };
+
+/**
+ * Stamps of files by their path inside the folder; a stamp differs whenever the file was written or replaced.
+ */
+type Listing = Map<string, string>;
+
+const MAX_DEPTH = 16;
+const MANIFEST = /\.ya?ml$/;
+
+/**
+ * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A
+ * file that appeared, changed or vanished within `quietMs` or while it was read is being written: it may be
+ * half-written, or about to be replaced. A folder that cannot be read whole is a fault: an incomplete list
+ * never passes for a complete one.
+ */
+export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
+  try {
+    const before = await list(folder);
+    await sleep(quietMs);
+    const listed = await list(folder);
+    const files = await Promise.all([...listed.keys()].map((path) => readOne(folder, path)));
+    const after = await list(folder);
+    const isQuiet = ({ path }: { path: string }) =>
+      [before, after].every((listing) => listing.get(path) === listed.get(path));
+    const vanished = [...before.keys(), ...after.keys()]
+      .filter((path) => !listed.has(path))
+      .map(beingWritten);
+    return {
+      files: [...files.map((file) => (isQuiet(file) ? file : beingWritten(file.path))), ...vanished],
+      fingerprint: fingerprint(listed),
+    };
+  } catch (error) {
+    const { code, message } = error as { code?: unknown; message?: unknown };
+    return { fault: `the folder cannot be read (${String(code ?? message)})` };
+  }
+}
+
+/**
+ * A text that differs whenever a manifest was added, removed or written; `undefined` when the folder cannot
+ * be read.
+ */
+export async function fingerprintOf(folder: string): Promise<string | undefined> {
+  return list(folder).then(fingerprint, () => undefined);
+}
+
+/**
+ * A folder and those below it that may hold manifests, by an id that another folder under the same path does
+ * not share. Folders that cannot be read are left out.
+ */
+export async function listFolders(root: string): Promise<Map<string, string>> {
+  const folders = new Map<string, string>();
+  const add = async (path: string, depth: number): Promise<void> => {
+    const stats = await statOf(path).catch(() => undefined);
+    if (stats?.isDirectory() !== true || depth > MAX_DEPTH) return;
+    folders.set(`${stats.ino} ${path}`, path);
+    const entries = await readdir(path, { withFileTypes: true }).catch(() => []);
+    const names = entries.filter((entry) => mayMatter(entry) && !entry.isFile()).map(({ name }) => name);
+    await Promise.all(names.map((name) => add(join(path, name), depth + 1)));
+  };
+  await add(root, 0);
+  return folders;
+}
+
+/**
+ * Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are
+ * unknown.
+ */
+export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
+  return list(folder).catch(() => undefined);
+}
+
+function fingerprint(listing: Listing): string {
+  return [...listing].map(([path, stamp]) => `${path} ${stamp}`).join("\n");
+}
+
+function beingWritten(path: string): ManifestFile {
+  return { path, fault: "is being written", beingWritten: true };
+}
+
+async function readOne(folder: string, path: string): Promise<ManifestFile> {
+  try {
+    const { text, fault } = await readRegularFile(join(folder, path), MAX_FILE_BYTES);
+    return fault === undefined ? readDocuments(path, text) : { path, fault };
+  } catch (error) {
+    return { path, fault: `cannot be read (${String((error as { code?: unknown }).code ?? "unknown")})` };
+  }
+}
+
+async function list(folder: string): Promise<Listing> {
+  const listing: Listing = new Map();
+  await collect(folder, "", 0, listing);
+  return new Map([...listing].sort(([left], [right]) => (left < right ? -1 : 1)));
+}
+
+async function collect(folder: string, inner: string, depth: number, listing: Listing): Promise<void> {
+  if (depth > MAX_DEPTH) throw new Error(`more than ${MAX_DEPTH} folders deep`);
+  const entries = await readdir(join(folder, inner), { withFileTypes: true });
+  for (const entry of entries.filter(mayMatter)) {
+    const path = inner === "" ? entry.name : `${inner}/${entry.name}`;
+    const stats = await statOf(join(folder, path));
+    if (stats?.isDirectory()) {
+      await collect(folder, path, depth + 1, listing);
+    } else if (MANIFEST.test(path)) listing.set(path, stampOf(stats));
+  }
+}
+
+function mayMatter(entry: Dirent): boolean {
+  return !entry.name.startsWith(".") && (!entry.isFile() || MANIFEST.test(entry.name));
+}
+
+function stampOf(stats: Stats | undefined): string {
+  if (stats === undefined) return "gone";
+  if (!stats.isFile()) return `special ${stats.rdev} ${stats.ino}`;
+  return `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
+}
+
+/** A file that vanished since it was listed, or a link to nothing, has no stats. */
+function statOf(path: string): Promise<Stats | undefined> {
+  return stat(path).catch((error: unknown) => {
+    if ((error as { code?: unknown }).code === "ENOENT") return undefined;
+    throw error;
+  });
+}
+
+/** A file's text, or why it has none that may be taken. */
+type FileText = { text: string; fault?: never } | { text?: never; fault: string };
+
+/** The message for a pipe, a device, a socket or a folder, and for a link to one. */
+const NOT_REGULAR = "is not a regular file";
+
+/**
+ * A special file put in place after the check: opening it neither waits for somebody nor takes a terminal.
+ */
+const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
+
+/**
+ * Reads a regular file, or one that a link leads to, as UTF-8. Anything else is not opened: a pipe would
+ * wait, a device may never end. At most `maxBytes` + 1 bytes are read, whatever size the system reports.
+ * Throws when the file cannot be read.
+ */
+export async function readRegularFile(path: string, maxBytes: number): Promise<FileText> {
+  if (!(await stat(path)).isFile()) return { fault: NOT_REGULAR };
+  const file = await open(path, HARMLESS);
+  try {
+    if (!(await file.stat()).isFile()) return { fault: NOT_REGULAR };
+    const bytes = await readUpTo(file, maxBytes + 1);
+    return bytes.length > maxBytes
+      ? { fault: `has more than ${maxBytes} bytes` }
+      : { text: bytes.toString("utf8") };
+  } finally {
+    await file.close();
+  }
+}
+
+const CHUNK_BYTES = 64 * 1024;
+
+async function readUpTo(file: FileHandle, limit: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  while (length < limit) {
+    const chunk = Buffer.alloc(Math.min(CHUNK_BYTES, limit - length));
+    const { bytesRead } = await file.read(chunk, 0, chunk.length);
+    if (bytesRead === 0) break;
+    chunks.push(chunk.subarray(0, bytesRead));
+    length += bytesRead;
+  }
+  return Buffer.concat(chunks);
+}

@@ -1,0 +1,191 @@
+import { isDeepStrictEqual } from "node:util";
+import { type AnyObject, type Key, keyOf, keyText } from "../kinds.ts";
+import type { Fault, Schemas } from "../schema/schemas.ts";
+import { TENANTS_NAME } from "../tenants.ts";
+import type { ManifestFile } from "./documents.ts";
+
+/** An object as a manifest declares it: everything but what the folder adds. */
+export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
+  metadata: {
+    name: string;
+    namespace: string;
+    labels?: Record<string, string>;
+    annotations?: Record<string, string>;
+  };
+};
+
+/** An object that is there, and the file that it was read from last. */
+export type Known = { object: AnyObject; manifest: string };
+
+/** What was found wrong: where, about which object when that is known, and what. */
+export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
+
+/** The binding of namespaces as the folder has it now. */
+export type TenantsFound = { data: Record<string, string>; manifest: string };
+
+/** The result of a look at the folder. Objects that are not named here stay as they are. */
+export type Plan = {
+  /** New objects and new specs. */
+  accepted: { key: Key; manifest: Manifest; file: string }[];
+  /** Objects whose manifest is refused. */
+  refused: { key: Key; message: string; file: string }[];
+  /** Objects that are there unchanged, so that nothing is wrong with them any more. */
+  unchanged: { key: Key; file: string }[];
+  /** Objects that no manifest declares any more. */
+  removed: Key[];
+  /** The tenants; `undefined` when they cannot be read and the known ones stay. */
+  tenants?: TenantsFound | "none";
+  errors: ManifestError[];
+};
+
+type Input = {
+  files: readonly ManifestFile[];
+  known: ReadonlyMap<string, Known>;
+  tenants?: TenantsFound | undefined;
+  schemas: Schemas;
+};
+type Declaration = { file: string; number: number; key: Key; value: object };
+
+/**
+ * Compares a complete reading of the folder with what is there. A manifest that is refused
+ * changes nothing. An object counts as removed only when the file it came from can be read whole and declares
+ * it no longer.
+ */
+export function planChanges({ files, known, tenants, schemas }: Input): Plan {
+  const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
+  const doubts = files.flatMap(doubtsOf);
+  const beingWritten = new Set(files.filter((file) => file.beingWritten).map(({ path }) => path));
+  plan.errors.push(...doubts.map(({ error }) => error).filter(({ file }) => !beingWritten.has(file)));
+  const declared = declarations(files);
+  for (const [id, group] of declared) {
+    if (!mayBeDeclaredTwice(group, known.get(id), doubts)) judge(plan, group, known.get(id), schemas);
+  }
+  for (const [id, { object, manifest }] of known) {
+    const isDoubtful = doubts.some((doubt) => concerns(doubt, manifest, object.metadata.name));
+    if (!declared.has(id) && !isDoubtful) plan.removed.push(keyOf(object));
+  }
+  findTenants(plan, files, tenants, doubts);
+  return plan;
+}
+
+/**
+ * Something that cannot be read, and the object of the file that it may have been meant to be: any, without a
+ * name.
+ */
+type Doubt = { error: ManifestError; name?: string | undefined };
+
+function doubtsOf({ path, fault, documents = [] }: ManifestFile): Doubt[] {
+  if (fault !== undefined) return [{ error: { file: path, faults: [fault] } }];
+  return documents.flatMap(({ number, identified }) =>
+    identified.type === "unknown"
+      ? [{ error: { file: path, document: number, faults: [identified.fault] }, name: identified.name }]
+      : [],
+  );
+}
+
+function concerns({ error, name }: Doubt, file: string, objectName: string): boolean {
+  return error.file === file && (name === undefined || name === objectName);
+}
+
+/**
+ * Whether the file that an object is from cannot be read now, so that another file may be its second
+ * declaration.
+ */
+function mayBeDeclaredTwice(
+  group: Declaration[],
+  known: Known | undefined,
+  doubts: readonly Doubt[],
+): boolean {
+  if (known === undefined || group.some(({ file }) => file === known.manifest)) return false;
+  return doubts.some((doubt) => concerns(doubt, known.manifest, known.object.metadata.name));
+}
+
+function declarations(files: readonly ManifestFile[]): Map<string, Declaration[]> {
+  const found = new Map<string, Declaration[]>();
+  for (const { path, documents = [] } of files) {
+    for (const { number, identified } of documents) {
+      if (identified.type !== "object") continue;
+      const { key, value } = identified;
+      const id = keyText(key);
+      found.set(id, [...(found.get(id) ?? []), { file: path, number, key, value }]);
+    }
+  }
+  return found;
+}
+
+function judge(plan: Plan, group: Declaration[], known: Known | undefined, schemas: Schemas): void {
+  const [first, ...others] = group;
+  if (first === undefined) return;
+  if (others.length > 0) {
+    const places = group.map(({ file, number }) => `${file} (document ${number})`).join(", ");
+    for (const declaration of group) refuse(plan, declaration, [`declared more than once: ${places}`]);
+    return;
+  }
+  const { key, file, value } = first;
+  const checked = schemas.validate(value, known && manifestOf(known.object));
+  if (checked.violations !== undefined) {
+    refuse(plan, first, checked.violations.map(violationText));
+    return;
+  }
+  if (known?.object.metadata.deletionTimestamp !== undefined) return;
+  const manifest = withoutServerFields(checked.object as Manifest);
+  if (known !== undefined && isDeepStrictEqual(manifest, manifestOf(known.object))) {
+    plan.unchanged.push({ key, file });
+  } else {
+    plan.accepted.push({ key, manifest, file });
+  }
+}
+
+function refuse(plan: Plan, { key, file, number }: Declaration, faults: string[]): void {
+  plan.errors.push({ file, document: number, object: key, faults });
+  const message = `${file}: ${faults.join("; ")}`;
+  if (!plan.refused.some((refusal) => keyText(refusal.key) === keyText(key))) {
+    plan.refused.push({ key, message, file });
+  }
+}
+
+function findTenants(
+  plan: Plan,
+  files: readonly ManifestFile[],
+  before: TenantsFound | undefined,
+  doubts: readonly Doubt[],
+): void {
+  const found = files.flatMap((file) =>
+    (file.documents ?? []).flatMap(({ number, identified }) =>
+      identified.type === "tenants" ? [{ data: identified.data, manifest: file.path, number }] : [],
+    ),
+  );
+  const [first, ...others] = found;
+  const isDoubtful =
+    before !== undefined && doubts.some((doubt) => concerns(doubt, before.manifest, TENANTS_NAME));
+  if (others.length > 0) {
+    for (const { manifest, number } of found) {
+      plan.errors.push({
+        file: manifest,
+        document: number,
+        faults: ["deputize-tenants is declared more than once"],
+      });
+    }
+  } else if (first !== undefined && (first.manifest === before?.manifest || !isDoubtful)) {
+    plan.tenants = { data: first.data, manifest: first.manifest };
+  } else if (first === undefined && !isDoubtful) plan.tenants = "none";
+}
+
+/** What of an object a manifest declares. */
+export function manifestOf({ apiVersion, kind, metadata, spec }: AnyObject): Manifest {
+  return withoutServerFields({ apiVersion, kind, metadata, spec });
+}
+
+function withoutServerFields({ apiVersion, kind, metadata, spec }: Manifest): Manifest {
+  const { name, namespace, labels, annotations } = metadata;
+  return {
+    apiVersion,
+    kind,
+    metadata: { name, namespace, ...(labels && { labels }), ...(annotations && { annotations }) },
+    spec,
+  };
+}
+
+function violationText({ path, message }: Fault): string {
+  return path === "" ? message : `${path}: ${message}`;
+}

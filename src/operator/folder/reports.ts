@@ -1,0 +1,70 @@
+import { appendFile, mkdir, rename, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { stringify } from "yaml";
+import type { Clock } from "../../clock.ts";
+import { type AnyObject, keyOf, keyText } from "../kinds.ts";
+import type { ObjectEvent } from "../resources.ts";
+import { removeDurably, writeAtomically } from "./atomic_file.ts";
+import type { ManifestError } from "./plan.ts";
+
+/**
+ * Keeps `errors.yaml`: everything that is wrong in the manifests now. While nothing is, there is no such
+ * file.
+ */
+export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };
+
+/** Begins without errors: a file from before is replaced or removed by the first call. */
+export function openErrorFile(path: string): ErrorFile {
+  let shown: string | undefined;
+  return {
+    async show(errors) {
+      const entries = errors.map(({ object, ...error }) => ({
+        ...error,
+        ...(object && { object: keyText(object) }),
+      }));
+      const text = errors.length === 0 ? "" : stringify({ errors: entries }, { lineWidth: 0 });
+      if (text === shown) return;
+      if (text === "") {
+        await removeDurably(path);
+      } else {
+        await writeAtomically(path, text, { mode: 0o644, folderMode: 0o755, replace: true });
+      }
+      shown = text;
+    },
+  };
+}
+
+/** Writes events as lines of JSON. */
+export type EventFile = {
+  record(object: AnyObject, event: ObjectEvent): void;
+  /** Resolves when what was recorded so far is written. */
+  flush(): Promise<void>;
+};
+
+const MAX_BYTES = 1024 * 1024;
+
+/**
+ * Appends to a file; at 1 MiB it becomes `<path>.1` and a new one begins. A line that cannot be written is
+ * lost.
+ */
+export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {
+  let writing = Promise.resolve();
+
+  async function append(line: string): Promise<void> {
+    await mkdir(dirname(path), { recursive: true });
+    const size = await stat(path).then(
+      (stats) => stats.size,
+      () => 0,
+    );
+    if (size >= MAX_BYTES) await rename(path, `${path}.1`);
+    await appendFile(path, `${line}\n`);
+  }
+
+  return {
+    record(object, event) {
+      const line = { time: clock.now().toISOString(), object: keyText(keyOf(object)), ...event };
+      writing = writing.then(() => append(JSON.stringify(line))).catch(() => undefined);
+    },
+    flush: () => writing,
+  };
+}

@@ -1,0 +1,139 @@
+import type { Clock } from "../../clock.ts";
+import type { Logger } from "../../log.ts";
+import { type Key, keyText } from "../kinds.ts";
+import type { Schemas } from "../schema/schemas.ts";
+import { applyPlan } from "./changes.ts";
+import { fingerprintOf, readManifests } from "./listing.ts";
+import { planChanges } from "./plan.ts";
+import type { ErrorFile } from "./reports.ts";
+import type { Store } from "./store.ts";
+import { watchFolders } from "./watch.ts";
+
+/** Brings the store in line with the manifests, again and again. */
+export type ManifestSync = {
+  /** Syncs, and syncs again until nothing is being written or missing without certainty. */
+  first(): Promise<void>;
+  /** Syncs as soon as the sync under way has ended. */
+  soon(): void;
+  stop(): Promise<void>;
+};
+
+type Options = {
+  folder: string;
+  schemas: Schemas;
+  store: Store;
+  errors: ErrorFile;
+  clock: Clock;
+  log: Logger;
+  /** How long a file must be unchanged before it is read. */
+  quietMs: number;
+  /** How long an object must be missing before it counts as deleted: an editor may be replacing its file. */
+  missingMs: number;
+  /** How often to check without a notice of a change. */
+  rescanMs: number;
+};
+
+/** What the next sync waits for: nothing, or a time in milliseconds after which it is due. */
+type NextSync = { againMs?: number };
+
+/** Syncs a folder; the first sync is made by `first`. */
+export function createManifestSync(options: Options): ManifestSync {
+  const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
+  const missingSince = new Map<string, number>();
+  let lastFingerprint: string | undefined;
+  let running: Promise<NextSync> | undefined;
+  let wanted = false;
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+  const watch = watchFolders(folder, { log, onHint: soon });
+
+  async function syncOnce(): Promise<NextSync> {
+    await watch.refresh();
+    const reading = await readManifests(folder, quietMs);
+    if (reading.fault !== undefined) {
+      lastFingerprint = undefined;
+      await errors.show([{ file: ".", faults: [reading.fault] }]);
+      return { againMs: missingMs };
+    }
+    const plan = planChanges({
+      files: reading.files,
+      known: store.known(),
+      tenants: store.tenants(),
+      schemas,
+    });
+    const [gone, uncertain] = confirmMissing(plan.removed);
+    await applyPlan({ ...plan, removed: gone }, { store, clock });
+    await errors.show(plan.errors);
+    lastFingerprint = reading.fingerprint;
+    if (reading.files.some((file) => file.beingWritten)) return { againMs: 0 };
+    return uncertain.length > 0 ? { againMs: missingMs } : {};
+  }
+
+  function confirmMissing(removed: Key[]): [Key[], Key[]] {
+    const now = performance.now();
+    const ids = new Set(removed.map(keyText));
+    for (const id of missingSince.keys()) if (!ids.has(id)) missingSince.delete(id);
+    for (const id of ids) if (!missingSince.has(id)) missingSince.set(id, now);
+    const isSure = (key: Key) => now - (missingSince.get(keyText(key)) ?? now) >= missingMs;
+    return [removed.filter(isSure), removed.filter((key) => !isSure(key))];
+  }
+
+  function run(): Promise<NextSync> {
+    if (running !== undefined) return running;
+    wanted = false;
+    clearTimeout(timer);
+    running = syncOnce()
+      .catch((error: unknown): NextSync => {
+        log.error({ err: error, folder }, "the manifests could not be applied");
+        return { againMs: missingMs };
+      })
+      .then((outcome) => {
+        running = undefined;
+        if (!stopped) next(outcome);
+        return outcome;
+      });
+    return running;
+  }
+
+  function next({ againMs }: NextSync): void {
+    if (wanted) {
+      void run();
+    } else {
+      timer = setTimeout(againMs === undefined ? rescan : run, againMs ?? rescanMs);
+    }
+  }
+
+  async function rescan(): Promise<void> {
+    await watch.refresh();
+    const fingerprint = await fingerprintOf(folder);
+    if (stopped || running !== undefined) return;
+    if (fingerprint === undefined || fingerprint !== lastFingerprint) {
+      await run();
+    } else {
+      next({});
+    }
+  }
+
+  function soon(): void {
+    if (stopped) return;
+    wanted = true;
+    if (running === undefined) void run();
+  }
+
+  return {
+    soon,
+    async first() {
+      let outcome = await run();
+      while (outcome.againMs !== undefined && lastFingerprint !== undefined && !stopped) {
+        await new Promise((resolve) => setTimeout(resolve, outcome.againMs));
+        outcome = await run();
+      }
+    },
+    async stop() {
+      stopped = true;
+      clearTimeout(timer);
+      watch.close();
+      await running;
+    },
+  };
+}

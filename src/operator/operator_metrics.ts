@@ -1,0 +1,194 @@
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { type Delegation, type Kind, kinds } from "./kinds.ts";
+import { type QueueObserver, WORKERS } from "./queue.ts";
+import { createQueueMetrics, createUrgentTimes, type UrgentTimes } from "./queue_metrics.ts";
+import { conditionOf } from "./reconcile/status.ts";
+import type { Resources } from "./resources.ts";
+
+/** How a copy of a part of the cluster is kept. `activeAt`: a moment of `performance.now()`. */
+export type WatchState = {
+  resource: string;
+  isSynced: boolean;
+  activeAt: number;
+  lists: number;
+  failures: number;
+};
+
+/** What the operator counts. Labels are of closed sets, but for the names of Delegations that end. */
+export type OperatorMetrics = {
+  queue: QueueObserver;
+  urgent: UrgentTimes;
+  /** A look at the API found what no change had told. */
+  driftFound(kind: Kind): void;
+  /** A call of the API ended, with its value or a kind of failure. */
+  apiAnswered(call: string, result: string, seconds: number): void;
+  /** The cluster answered a request, or `code` says `<error>`. */
+  clusterAnswered(request: { code: string; method: string; host: string }): void;
+  /** This process begins or ceases to lead, over these objects. */
+  leads(resources: Pick<Resources, "list"> | undefined): void;
+  /** It lost the lead. */
+  leadLost(cause: "lost" | "superseded"): void;
+  /** What the last sweep found. */
+  swept(found: { state: "ok" | "held"; orphans: number }): void;
+  /** Where to read how the copies of the cluster are kept. */
+  watches(read: () => WatchState[]): void;
+};
+
+/** The lease that `leader_election_master_status` is about. */
+export const LEASE_NAME = "deputize-operator";
+const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
+const WAIT_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
+
+/** Registers the operator's metrics. */
+export function createOperatorMetrics(registry: Registry): OperatorMetrics {
+  const registers = [registry];
+  let led: Pick<Resources, "list"> | undefined;
+  const drift = new Counter({
+    name: "deputize_operator_drift_total",
+    help: "Objects whose state at the API was another than their status said, as a look there found",
+    labelNames: ["kind"],
+    registers,
+  });
+  const calls = new Histogram({
+    name: "deputize_operator_api_call_seconds",
+    help: "Calls of the service's API by name and result: ok, refused, unavailable, unauthorized, superseded",
+    labelNames: ["call", "result"],
+    buckets: CALL_BUCKETS,
+    registers,
+  });
+  const requests = new Counter({
+    name: "rest_client_requests_total",
+    help: "Requests of the Kubernetes API by status code, method and host",
+    labelNames: ["code", "method", "host"],
+    registers,
+  });
+  new Gauge({
+    name: "leader_election_master_status",
+    help: "1 while this process leads",
+    labelNames: ["name"],
+    registers,
+    collect() {
+      this.set({ name: LEASE_NAME }, led === undefined ? 0 : 1);
+    },
+  });
+  const losses = new Counter({
+    name: "deputize_operator_lead_losses_total",
+    help: "Times that this process lost the lead: its lease, or to a newer leader that the API knows",
+    labelNames: ["cause"],
+    registers,
+  });
+  for (const cause of ["lost", "superseded"]) losses.inc({ cause }, 0);
+  const orphans = new Gauge({
+    name: "deputize_operator_orphans",
+    help: "Delegations without an object that the last sweep found; held until somebody confirms, or not",
+    labelNames: ["state"],
+    registers,
+  });
+  const waits = new Histogram({
+    name: "deputize_operator_urgent_seconds",
+    help: "From when a revocation or a decision was first seen until it was done",
+    labelNames: ["what"],
+    buckets: WAIT_BUCKETS,
+    registers,
+  });
+  registerObjectMetrics(registry, () => led);
+  return {
+    queue: createQueueMetrics(registry, { workers: WORKERS }),
+    urgent: createUrgentTimes((what, seconds) => waits.observe({ what }, seconds)),
+    driftFound: (kind) => drift.inc({ kind }),
+    apiAnswered: (call, result, seconds) => calls.observe({ call, result }, seconds),
+    clusterAnswered: (request) => requests.inc(request),
+    leads(resources) {
+      led = resources;
+      if (resources === undefined) orphans.reset();
+    },
+    leadLost: (cause) => losses.inc({ cause }),
+    swept({ state, orphans: count }) {
+      orphans.reset();
+      orphans.set({ state }, count);
+    },
+    watches: (read) => registerWatchMetrics(registry, read),
+  };
+}
+
+function registerWatchMetrics(registry: Registry, read: () => WatchState[]): void {
+  const common = { labelNames: ["resource"] as const, registers: [registry] };
+  new Gauge({
+    name: "deputize_operator_synced",
+    help: "1 once everything of a resource was read",
+    ...common,
+    collect() {
+      for (const { resource, isSynced } of read()) this.set({ resource }, isSynced ? 1 : 0);
+    },
+  });
+  new Gauge({
+    name: "deputize_operator_watch_silence_seconds",
+    help: "How long a watch has said nothing; a cluster that is well sends a bookmark each minute",
+    ...common,
+    collect() {
+      for (const { resource, activeAt } of read()) {
+        this.set({ resource }, (performance.now() - activeAt) / 1000);
+      }
+    },
+  });
+  new Counter({
+    name: "deputize_operator_lists_total",
+    help: "Times that everything of a resource was read",
+    ...common,
+    collect() {
+      this.reset();
+      for (const { resource, lists } of read()) this.inc({ resource }, lists);
+    },
+  });
+  new Counter({
+    name: "deputize_operator_watch_failures_total",
+    help: "Times that reading or watching a resource failed",
+    ...common,
+    collect() {
+      this.reset();
+      for (const { resource, failures } of read()) this.inc({ resource }, failures);
+    },
+  });
+}
+
+/** Series of single Delegations that one scrape gets at most: those that end first. */
+const MAX_EXPIRIES = 10_000;
+
+/** What there is, counted when it is asked for: nothing while `led` gives nothing. */
+export function registerObjectMetrics(
+  registry: Registry,
+  led: () => Pick<Resources, "list"> | undefined,
+): void {
+  new Gauge({
+    name: "deputize_operator_objects",
+    help: "Objects by kind and the reason of their condition Ready, at who leads",
+    labelNames: ["kind", "reason"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      const resources = led();
+      for (const kind of resources === undefined ? [] : kinds) {
+        for (const { status } of resources?.list(kind) ?? []) {
+          this.inc({ kind, reason: conditionOf(status, "Ready")?.reason ?? "Unknown" });
+        }
+      }
+    },
+  });
+  new Gauge({
+    name: "deputize_delegation_expiry_timestamp_seconds",
+    help: "When the certificate of a Delegation in force ends, in Unix seconds; the 10,000 that end first",
+    labelNames: ["namespace", "name"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      const ends = (led()?.list("Delegation") ?? []).flatMap(endOf);
+      ends.sort((left, right) => left.end - right.end);
+      for (const { end, ...labels } of ends.slice(0, MAX_EXPIRIES)) this.set(labels, end);
+    },
+  });
+}
+
+function endOf({ metadata: { namespace, name }, status }: Delegation) {
+  const end = Math.floor(Date.parse(status.expiresAt ?? "") / 1000);
+  return status.certStatus === "Active" && Number.isFinite(end) ? [{ namespace, name, end }] : [];
+}

@@ -1,0 +1,151 @@
+import type { AgentAnswer, AgentState } from "../../operator_calls.ts";
+import { fingerprintOfKey } from "../../protocol/keys/fingerprint.ts";
+import type { ApiFailure } from "../api_transport.ts";
+import type { OperatorContext } from "../context.ts";
+import { type Agent, type AgentStatus, type Condition, type Platform, placeOf } from "../kinds.ts";
+import type { Visit } from "../queue.ts";
+import { isAtRest, isOutage, reasonOf, type StatusReason, visitAfter } from "./reasons.ts";
+import { dependentsOfAgent, platformObstacle } from "./references.ts";
+import { definedOnly, type Fact, isTrue, readiness, report, withFacts } from "./status.ts";
+import { terminate } from "./termination.ts";
+
+/** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */
+export type AgentInput = {
+  object: Agent;
+  platform?: Platform | undefined;
+  state?: AgentState | undefined;
+};
+
+type Rule = (input: AgentInput) => StatusReason | undefined;
+
+const suspended: Rule = ({ object }) =>
+  object.spec.suspend === true ? { reason: "Suspended", message: "spec.suspend is true" } : undefined;
+
+const disabled: Rule = ({ state }) =>
+  state?.disabled === true
+    ? { reason: "Revoked", message: "The agent was disabled in the account" }
+    : undefined;
+
+const platformReady: Rule = (input) =>
+  isKnownAgent(input) ? undefined : platformObstacle(input.object.spec.platformRef.name, input.platform);
+
+const rules: readonly Rule[] = [suspended, disabled, platformReady];
+
+/**
+ * Why an Agent is not there yet and the API is not to be asked for it; of the rules the first that has
+ * something to say.
+ */
+export function agentObstacle(input: AgentInput): StatusReason | undefined {
+  for (const rule of rules) {
+    const verdict = rule(input);
+    if (verdict !== undefined) return verdict;
+  }
+  return undefined;
+}
+
+/** Whether the status already says what the API would answer. */
+export function isKnownAgent({ object: { metadata, status }, state }: AgentInput): boolean {
+  return (
+    state !== undefined &&
+    status.agentID === state.agent_id &&
+    status.publicKeyFingerprint !== undefined &&
+    status.observedGeneration === metadata.generation
+  );
+}
+
+/**
+ * Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so.
+ */
+export async function reconcileAgent(
+  context: OperatorContext,
+  object: Agent,
+  failures: number,
+): Promise<Visit> {
+  const { api, resources, states } = context;
+  const externalId = context.externalIdOf(object);
+  if (object.metadata.deletionTimestamp !== undefined) {
+    const dependents = dependentsOfAgent(resources, object);
+    const release = async () =>
+      object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
+    return terminate(context, object, { dependents, release, failures });
+  }
+  const platform = resources.get("Platform", object.metadata.namespace, object.spec.platformRef.name);
+  const found = await states.read(externalId);
+  const input: AgentInput = { object, platform, state: found.value?.agent };
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
+  const refusal = agentObstacle(input);
+  if (refusal !== undefined) {
+    await report(context, object, agentStatus(context, input, refusal, input.state !== undefined), refusal);
+    return {};
+  }
+  if (isKnownAgent(input)) {
+    const verdict = active(object.status.agentID ?? "");
+    await report(context, object, agentStatus(context, input, verdict, true), verdict);
+    return {};
+  }
+  return register(context, input, externalId);
+}
+
+async function register(context: OperatorContext, input: AgentInput, externalId: string): Promise<Visit> {
+  const { object, platform } = input;
+  if (!(await context.resources.isCurrent(object))) return {};
+  if (platform === undefined) throw new Error("The agent's platform is missing");
+  const { value, failure } = await context.api.putAgent(externalId, {
+    object: placeOf(object),
+    platform_external_id: context.externalIdOf(platform),
+    name: object.spec.displayName ?? object.metadata.name,
+    agent_type: object.spec.agentType,
+    ...(object.spec.adopt === undefined ? {} : { adopt: object.spec.adopt }),
+  });
+  if (failure !== undefined) return reportFailure(context, input, failure);
+  const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
+  await report(context, object, agentStatus(context, input, verdict, true, value), verdict);
+  return {};
+}
+
+function active(agentId: string): StatusReason {
+  return { reason: "Active", message: `Agent ${agentId} has its key in the vault` };
+}
+
+function agentStatus(
+  { clock }: OperatorContext,
+  { object, platform }: AgentInput,
+  verdict: StatusReason,
+  hasKey: boolean,
+  answer?: AgentAnswer,
+): AgentStatus & { conditions: Condition[] } {
+  const { generation } = object.metadata;
+  const usable = hasKey && verdict.reason !== "Revoked";
+  const missing = platformObstacle(object.spec.platformRef.name, platform);
+  const facts: Fact[] = [
+    ...readiness(verdict),
+    { type: "ReferencesResolved", status: missing === undefined ? "True" : "False", ...missing },
+    { type: "KeyReady", status: usable ? "True" : "False", ...(usable ? {} : { reason: verdict.reason }) },
+  ];
+  return definedOnly<AgentStatus & { conditions: Condition[] }>({
+    ...object.status,
+    ...(answer && {
+      agentID: answer.agent_id,
+      custodyMode: answer.custody_mode,
+      publicKeyFingerprint: fingerprintOfKey(answer.public_key_json),
+    }),
+    observedGeneration: generation,
+    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now: clock.now() }),
+  });
+}
+
+/** An outage leaves the status as it is. */
+async function reportFailure(
+  context: OperatorContext,
+  input: AgentInput,
+  failure: ApiFailure,
+): Promise<Visit> {
+  const { object } = input;
+  const verdict = reasonOf(failure);
+  const mayStay = isOutage(failure) && isAtRest(object);
+  if (failure.kind !== "superseded" && !mayStay) {
+    const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
+    await report(context, object, agentStatus(context, input, verdict, hasKey), verdict);
+  }
+  return visitAfter(verdict, failure);
+}

@@ -1,0 +1,147 @@
+import { unixSeconds } from "../../clock.ts";
+import { durationSeconds } from "../../input/durations.ts";
+import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
+import type { ApiFailure, ApiResult } from "../api_transport.ts";
+import type { OperatorContext } from "../context.ts";
+import { type Delegation, placeOf } from "../kinds.ts";
+import type { Visit } from "../queue.ts";
+import { type DelegationInput, nextStep, soonFrom, tellExpiresSoon } from "./delegation_rules.ts";
+import { delegationStatus, unknownStatus } from "./delegation_status.ts";
+import { isAtRest, isOutage, reasonOf, recheckOf, type StatusReason, visitAfter } from "./reasons.ts";
+import { conditionOf, report } from "./status.ts";
+import { terminate } from "./termination.ts";
+
+const DELETED = "The Delegation was deleted";
+/** Calls that one visit may make: the request, its decision, its revocation, and never the same again. */
+const MAX_CALLS = 3;
+
+/**
+ * Makes a Delegation true: files it once, follows the owner's decision, revokes when the spec says so or when
+ * deleted.
+ */
+export async function reconcileDelegation(
+  context: OperatorContext,
+  object: Delegation,
+  failures: number,
+): Promise<Visit> {
+  const externalId = context.externalIdOf(object);
+  if (object.metadata.deletionTimestamp !== undefined) {
+    const release = () => context.api.revokeDelegation(externalId, object.spec.revokeReason ?? DELETED);
+    return terminate(context, object, { dependents: [], release, failures });
+  }
+  const found = await context.states.read(externalId);
+  let input = gather(context, object, found.value?.delegation);
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
+  for (let calls = 0; ; calls += 1) {
+    const next = nextStep(input);
+    if (next.step === "report") {
+      const status = delegationStatus(input, next.verdict);
+      await report(context, object, status, next.verdict);
+      tellExpiresSoon(context.resources, object, status);
+      return comeBack(msUntilNext(input) ?? recheckOf(next.verdict.reason));
+    }
+    // What was decided here is for the object as it is now, or for its own next visit.
+    if (!(await context.resources.isCurrent(object))) return {};
+    if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
+    const { value, failure } = await call(context, input, next.step);
+    if (failure !== undefined) return reportFailure(context, input, failure, next.step);
+    input = { ...input, state: value, hasDecided: input.hasDecided === true || next.step === "decide" };
+  }
+}
+
+function gather(
+  context: OperatorContext,
+  object: Delegation,
+  state: DelegationState | undefined,
+): DelegationInput {
+  const { resources, clock, consoleUrl } = context;
+  const { metadata, spec } = object;
+  return {
+    object,
+    platform: resources.get("Platform", metadata.namespace, spec.platformRef.name),
+    agent: resources.get("Agent", metadata.namespace, spec.agentRef.name),
+    state,
+    binding: resources.binding(metadata.namespace),
+    now: clock.now(),
+    consoleUrl,
+  };
+}
+
+function call(
+  { api, externalIdOf }: OperatorContext,
+  { object, platform, agent }: DelegationInput,
+  step: "request" | "decide" | "revoke",
+): Promise<ApiResult<DelegationState>> {
+  const externalId = externalIdOf(object);
+  if (step === "decide") return api.decideDelegation(externalId, placeOf(object));
+  if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
+  if (platform === undefined || agent === undefined) {
+    throw new Error("The request's platform or agent is missing");
+  }
+  return api.putDelegation(externalId, wishOf(object, externalIdOf(platform), externalIdOf(agent)));
+}
+
+function wishOf(object: Delegation, platformId: string, agentId: string): DelegationWish {
+  const { spec } = object;
+  return {
+    object: placeOf(object),
+    platform_external_id: platformId,
+    agent_external_id: agentId,
+    ...(spec.requestedBy === undefined ? {} : { requested_by: spec.requestedBy }),
+    requested_scope: spec.scopes,
+    ...(spec.expiresAt === undefined ? {} : { expires_at: new Date(spec.expiresAt).toISOString() }),
+    ...(spec.ttl === undefined ? {} : { expires_in: durationSeconds(spec.ttl) }),
+    ...(spec.constraints === undefined ? {} : { constraints: spec.constraints }),
+  };
+}
+
+/** An outage leaves the status as it is. What people wait for is tried again urgently. */
+async function reportFailure(
+  context: OperatorContext,
+  input: DelegationInput,
+  failure: ApiFailure,
+  step?: "request" | "decide" | "revoke",
+): Promise<Visit> {
+  const { object } = input;
+  const verdict = step === "decide" ? issuing(failure) : reasonOf(failure);
+  const visit = visitAfter(verdict, failure);
+  const mayStay = isOutage(failure) && isAtRest(object);
+  if (failure.kind !== "superseded" && !mayStay) {
+    await report(context, object, failed(input, failure, verdict), verdict);
+  }
+  const isAwaited = conditionOf(object.status, "Ready")?.reason === "AwaitingApproval";
+  const isUrgent = isAwaited || step === "decide" || object.spec.revoked === true;
+  return visit.retry ? { ...visit, urgent: isUrgent } : visit;
+}
+
+/** What was approved in the cluster is issued as soon as everything is there for it. */
+function issuing(failure: ApiFailure): StatusReason {
+  const verdict = reasonOf(failure);
+  const isPassing = verdict.reason === "ApiUnavailable" || verdict.reason === "VaultUnavailable";
+  return isPassing ? { reason: "Issuing", message: `Decided in the cluster. ${verdict.message}` } : verdict;
+}
+
+function failed(input: DelegationInput, failure: ApiFailure, verdict: StatusReason) {
+  return isOutage(failure) ? unknownStatus(input, verdict) : delegationStatus(input, verdict);
+}
+
+function comeBack(afterMs: number | undefined): Visit {
+  return afterMs === undefined ? {} : { afterMs };
+}
+
+/** Milliseconds until time alone changes what is to be said. */
+function msUntilNext(input: DelegationInput): number | undefined {
+  const now = input.now.getTime();
+  const soon = input.state && soonFrom(input.state);
+  if (soon !== undefined && soon.getTime() > now) return soon.getTime() - now;
+  const expiresAt = comingEnd(input);
+  if (expiresAt === undefined) return undefined;
+  const end = (unixSeconds(new Date(expiresAt)) + 1) * 1000;
+  return end > now ? end - now : undefined;
+}
+
+/** When the certificate ends by itself, or before it is issued the chance of one. */
+function comingEnd({ object, state }: DelegationInput): string | undefined {
+  if (state?.status === "pending") return object.spec.expiresAt;
+  return state?.status === "approved" ? (state.expires_at ?? undefined) : undefined;
+}

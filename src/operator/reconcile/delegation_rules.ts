@@ -1,0 +1,262 @@
+import { addSeconds, unixSeconds } from "../../clock.ts";
+import type { DelegationState } from "../../operator_calls.ts";
+import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
+import { coversScopes } from "../../protocol/documents/scopes.ts";
+import type { Agent, Approval, Condition, Delegation, Platform } from "../kinds.ts";
+import type { Resources } from "../resources.ts";
+import { type Binding, TENANTS_NAME } from "../tenants.ts";
+import type { StatusReason } from "./reasons.ts";
+import { agentObstacle, platformObstacle } from "./references.ts";
+import { conditionOf, type Fact, isTrue } from "./status.ts";
+
+/**
+ * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
+ * Delegation.
+ */
+export type DelegationInput = {
+  object: Delegation;
+  platform?: Platform | undefined;
+  agent?: Agent | undefined;
+  state?: DelegationState | undefined;
+  binding?: Binding | undefined;
+  /** Whether the API was asked on this visit to take the decision in the cluster. */
+  hasDecided?: boolean;
+  now: Date;
+  consoleUrl: string;
+};
+
+/** What to do next: call the API, or only report the state. */
+type DelegationStep =
+  | { step: "request" }
+  | { step: "decide" }
+  | { step: "revoke" }
+  | { step: "report"; verdict: StatusReason };
+
+type Rule = (input: DelegationInput) => StatusReason | undefined;
+type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReason | undefined;
+
+/** Decides about a Delegation; of the rules the first that has something to say. */
+export function nextStep(input: DelegationInput): DelegationStep {
+  const { object, state } = input;
+  if (state === undefined) {
+    const verdict = missing(input) ?? firstOf(beforeRequest, (rule) => rule(input));
+    return verdict === undefined ? { step: "request" } : { step: "report", verdict };
+  }
+  const isOpen = state.status === "pending" || state.status === "approved";
+  if (object.spec.revoked === true && isOpen) return { step: "revoke" };
+  const verdict = firstOf(afterRequest, (rule) => rule(input, state));
+  if (verdict === undefined && object.status.approval !== undefined && input.hasDecided !== true) {
+    const refusal = approverObstacle(object, object.status.approval, input.binding);
+    return refusal === undefined ? { step: "decide" } : { step: "report", verdict: refusal };
+  }
+  return { step: "report", verdict: verdict ?? waiting(input, state) };
+}
+
+/** Authority that the service has forgotten is not asked for again by itself: a person may have ended it. */
+const missing: Rule = ({ object: { status } }) =>
+  status.requestID === undefined
+    ? undefined
+    : {
+        reason: "ExternalMissing",
+        message: `The service does not know request ${status.requestID}; nothing is asked for again. Delete this object and create it again`,
+      };
+
+const revokedUnasked: Rule = ({ object }) =>
+  object.spec.revoked === true
+    ? { reason: "Revoked", message: "Revoked before it was asked for", asAsked: true }
+    : undefined;
+
+const suspendedUnasked: Rule = ({ object }) =>
+  object.spec.suspend === true
+    ? { reason: "Suspended", message: "Not asked for while suspended" }
+    : undefined;
+
+const endedUnasked: Rule = ({ object, now }) =>
+  hasRequestedEndPassed(object, now)
+    ? { reason: "Expired", message: "expiresAt had passed before the delegation was asked for" }
+    : undefined;
+
+const platformReady: Rule = ({ object: { spec }, platform }) =>
+  platformObstacle(spec.platformRef.name, platform);
+
+const agentReady: Rule = ({ object: { spec }, agent }) =>
+  agentObstacle(spec.agentRef.name, agent, spec.platformRef.name);
+
+const scopesValid: Rule = ({ object: { spec } }) => {
+  const invalid = unregistrableScopes(spec.scopes);
+  return invalid.length === 0
+    ? undefined
+    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+};
+
+const scopesWithinCeiling: Rule = (input) => {
+  const over = beyondCeiling(input);
+  if (over === undefined || over.length === 0) return undefined;
+  return { reason: "CeilingExceeded", message: `Beyond the Platform's ceiling: ${over.join(", ")}` };
+};
+
+const beforeRequest: readonly Rule[] = [
+  revokedUnasked,
+  suspendedUnasked,
+  endedUnasked,
+  platformReady,
+  agentReady,
+  scopesValid,
+  scopesWithinCeiling,
+];
+
+const revoked: FiledRule = ({ object }, { status, reason }) => {
+  if (status !== "revoked" && status !== "withdrawn") return undefined;
+  const what = status === "revoked" ? "Revoked" : "The request was withdrawn";
+  const verdict: StatusReason = { reason: "Revoked", message: because(what, reason) };
+  return object.spec.revoked === true ? { ...verdict, asAsked: true } : verdict;
+};
+
+const denied: FiledRule = (_, { status, reason, decided_by }) =>
+  status === "denied"
+    ? { reason: "Denied", message: because(`Denied by ${decided_by ?? "the owner"}`, reason) }
+    : undefined;
+
+const requestExpired: FiledRule = (_, { status }) =>
+  status === "expired"
+    ? { reason: "Expired", message: "Nobody decided about the request in time" }
+    : undefined;
+
+const undecidedInTime: FiledRule = (input, { status }) =>
+  status === "pending" && hasRequestedEndPassed(input.object, input.now)
+    ? { reason: "Expired", message: "expiresAt passed before anybody decided" }
+    : undefined;
+
+const certificateExpired: FiledRule = ({ now }, { status, expires_at }) =>
+  status === "approved" && expires_at !== null && hasEnded(expires_at, now)
+    ? { reason: "Expired", message: `The certificate ended at ${expires_at}`, asAsked: true }
+    : undefined;
+
+const active: FiledRule = (input, { status, approved_scope, expires_at }) => {
+  if (status !== "approved") return undefined;
+  const { spec } = input.object;
+  const granted = `${spec.agentRef.name} may ${(approved_scope ?? []).join(", ")}`;
+  const notes = [
+    `${granted} ${expires_at === null ? "until revoked" : `until ${expires_at}`}`,
+    ...(spec.suspend === true ? ["suspending takes nothing back"] : []),
+    ...deniedByCeiling(input),
+  ];
+  return { reason: "Active", message: notes.join("; ") };
+};
+
+const suspended: FiledRule = ({ object }) =>
+  object.spec.suspend === true
+    ? { reason: "Suspended", message: "The request is filed and can still be decided" }
+    : undefined;
+
+const afterRequest: readonly FiledRule[] = [
+  revoked,
+  denied,
+  requestExpired,
+  undecidedInTime,
+  certificateExpired,
+  active,
+];
+
+/** Why the administrator of the cluster does not want a decision to count; the API has its own say. */
+function approverObstacle(
+  { spec: { requestedBy } }: Delegation,
+  { approver: { username } }: Approval,
+  binding: Binding | undefined,
+): StatusReason | undefined {
+  const tenant = binding?.tenant;
+  const source = binding?.source ?? TENANTS_NAME;
+  if (tenant?.approvers !== undefined && !tenant.approvers.includes(username)) {
+    const message = `${username} is not among the approvers of the namespace in ${source}`;
+    return { reason: "ApproverNotLinked", message };
+  }
+  if (tenant?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
+  const message = `${source} wants two people: spec.requestedBy must name another one than the approver`;
+  return { reason: "FourEyesRequired", message };
+}
+
+function waiting(input: DelegationInput, state: DelegationState): StatusReason {
+  return suspended(input, state) ?? awaiting(input, state);
+}
+
+function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): StatusReason {
+  const link = `${consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
+  return { reason: "AwaitingApproval", message: `The account's owner decides at ${link}` };
+}
+
+/**
+ * Scopes, granted or else asked for, that the Platform's ceiling does not hold; `undefined` without a
+ * Platform.
+ */
+export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
+  if (platform === undefined) return undefined;
+  return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
+}
+
+/** Whether a certificate could no longer be issued because the end that was asked for is over. */
+export function hasRequestedEndPassed({ spec }: Delegation, now: Date): boolean {
+  return spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now);
+}
+
+function deniedByCeiling(input: DelegationInput): string[] {
+  const over = beyondCeiling(input) ?? [];
+  return over.length === 0
+    ? []
+    : [`verification denies what the ceiling no longer holds: ${over.join(", ")}`];
+}
+
+function because(what: string, reason: string | null): string {
+  return reason === null || reason === "" ? what : `${what}: ${reason}`;
+}
+
+function firstOf<R>(
+  rules: readonly R[],
+  ask: (rule: R) => StatusReason | undefined,
+): StatusReason | undefined {
+  for (const rule of rules) {
+    const verdict = ask(rule);
+    if (verdict !== undefined) return verdict;
+  }
+  return undefined;
+}
+
+/** Type of the condition that a certificate in force has while its end is near. */
+export const EXPIRES_SOON = "ExpiresSoon";
+
+/** The part of a certificate's life that is its end, and the most of it. */
+const LAST_PART = 0.1;
+const MOST_SECONDS = 7 * 24 * 3600;
+
+/** Whether a certificate with this end is no longer good: it is good through its last second. */
+export function hasEnded(expiresAt: string, now: Date): boolean {
+  return unixSeconds(now) > unixSeconds(new Date(expiresAt));
+}
+
+/** When the end of a certificate in force comes near; `undefined` for one that ends by nothing. */
+export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
+  if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
+  const end = new Date(expires_at);
+  const life = unixSeconds(end) - unixSeconds(new Date(issued_at));
+  return addSeconds(end, -Math.min(life * LAST_PART, MOST_SECONDS));
+}
+
+/** Says of a certificate in force whether its end is near; nothing of any other. */
+export function expiryFacts(state: DelegationState | undefined, now: Date): Fact[] {
+  const soon = state && soonFrom(state);
+  const end = state?.expires_at;
+  if (soon === undefined || end === undefined || end === null || hasEnded(end, now)) return [];
+  if (now < soon) return [{ type: EXPIRES_SOON, status: "False", reason: "Active" }];
+  return [{ type: EXPIRES_SOON, status: "True", message: `The certificate ends at ${end}` }];
+}
+
+/** Tells people as an event, once, that the end of a certificate has come near. */
+export function tellExpiresSoon(
+  { recordEvent }: Pick<Resources, "recordEvent">,
+  object: Delegation,
+  status: { conditions: Condition[] },
+): void {
+  const condition = conditionOf(status, EXPIRES_SOON);
+  if (condition?.status !== "True" || isTrue(object.status, EXPIRES_SOON)) return;
+  const message = `${condition.message}; who needs the authority longer declares another Delegation`;
+  recordEvent(object, { type: "Normal", reason: "ExpiresSoon", message });
+}

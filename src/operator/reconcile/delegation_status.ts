@@ -1,0 +1,113 @@
+import type { DelegationState } from "../../operator_calls.ts";
+import type { Condition, DelegationStatus } from "../kinds.ts";
+import {
+  beyondCeiling,
+  type DelegationInput,
+  EXPIRES_SOON,
+  expiryFacts,
+  hasEnded,
+} from "./delegation_rules.ts";
+import type { StatusReason } from "./reasons.ts";
+import { agentObstacle, platformObstacle } from "./references.ts";
+import { definedOnly, type Fact, readiness, withFacts } from "./status.ts";
+
+/**
+ * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.
+ */
+export function delegationStatus(
+  input: DelegationInput,
+  verdict: StatusReason,
+): DelegationStatus & { conditions: Condition[] } {
+  const { object, state, now } = input;
+  const { generation } = object.metadata;
+  const expiry = expiryFacts(state, now);
+  const facts = [...readiness(verdict), ...ownFacts(input, verdict), ...expiry];
+  const stays = ({ type }: Condition) => expiry.length > 0 || type !== EXPIRES_SOON;
+  const before = (object.status.conditions ?? []).filter(stays);
+  const conditions = withFacts(before, facts, { generation, now });
+  if (verdict.reason === "ExternalMissing") return forgottenStatus(input, conditions);
+  return definedOnly<DelegationStatus & { conditions: Condition[] }>({
+    observedGeneration: generation,
+    requestID: state?.request_id,
+    certID: state?.cert_id ?? undefined,
+    approvedScope: state?.approved_scope ?? undefined,
+    certStatus: state === undefined ? undefined : certStatus(state, now),
+    issuedAt: state?.issued_at ?? undefined,
+    expiresAt: state?.expires_at ?? undefined,
+    decidedBy: state?.decided_by ?? undefined,
+    conditions,
+  });
+}
+
+/**
+ * The status of a Delegation that the API has forgotten: which request and certificate it had stays to be
+ * read, nothing says that they are good.
+ */
+function forgottenStatus(
+  { object }: DelegationInput,
+  conditions: Condition[],
+): DelegationStatus & { conditions: Condition[] } {
+  const { approval: _, certStatus: __, ...known } = object.status;
+  return { ...known, observedGeneration: object.metadata.generation, conditions };
+}
+
+/** The status when the API could not be asked: what was known stays, the verdict is new. */
+export function unknownStatus(
+  { object, now }: DelegationInput,
+  verdict: StatusReason,
+): DelegationStatus & { conditions: Condition[] } {
+  const { approval: _, ...known } = object.status;
+  const { generation } = object.metadata;
+  const conditions = withFacts(known.conditions ?? [], readiness(verdict), { generation, now });
+  return { ...known, observedGeneration: generation, conditions };
+}
+
+function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
+  const { state } = input;
+  const { reason } = verdict;
+  const isOpen = state === undefined || (state.status === "pending" && reason !== "Expired");
+  const decision = (type: string, isSo: boolean): Fact => ({
+    type,
+    status: isSo ? "True" : isOpen ? "Unknown" : "False",
+    ...(isSo ? {} : { reason }),
+  });
+  const fact = (type: string, isSo: boolean): Fact => ({
+    type,
+    status: isSo ? "True" : "False",
+    ...(isSo ? {} : { reason }),
+  });
+  return [
+    references(input),
+    ceiling(input),
+    fact("Requested", state !== undefined),
+    decision("Approved", state !== undefined && state.cert_id !== null),
+    decision("Denied", state?.status === "denied"),
+    decision("Issued", state !== undefined && state.cert_id !== null),
+    fact("Revoked", verdict.reason === "Revoked"),
+  ];
+}
+
+function references({ object: { spec }, platform, agent }: DelegationInput): Fact {
+  const fault =
+    platformObstacle(spec.platformRef.name, platform) ??
+    agentObstacle(spec.agentRef.name, agent, spec.platformRef.name);
+  return { type: "ReferencesResolved", status: fault === undefined ? "True" : "False", ...fault };
+}
+
+function ceiling(input: DelegationInput): Fact {
+  const over = beyondCeiling(input);
+  if (over === undefined) return { type: "WithinCeiling", status: "Unknown", reason: "PlatformNotReady" };
+  if (over.length === 0) return { type: "WithinCeiling", status: "True" };
+  return {
+    type: "WithinCeiling",
+    status: "False",
+    reason: "CeilingExceeded",
+    message: `Beyond the Platform's ceiling: ${over.join(", ")}`,
+  };
+}
+
+function certStatus(state: DelegationState, now: Date): DelegationStatus["certStatus"] {
+  if (state.cert_id === null) return undefined;
+  if (state.status === "revoked") return "Revoked";
+  return state.expires_at !== null && hasEnded(state.expires_at, now) ? "Expired" : "Active";
+}

@@ -1,0 +1,213 @@
+import type { PlatformWish } from "../../operator_calls.ts";
+import type { ApiFailure, ApiResult } from "../api_transport.ts";
+import type { OperatorContext } from "../context.ts";
+import { type Condition, type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
+import type { Visit } from "../queue.ts";
+import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
+import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
+import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
+import { isAtRest, isOutage, reasonOf, recheckOf, type StatusReason, visitAfter } from "./reasons.ts";
+import { dependentsOfPlatform } from "./references.ts";
+import { definedOnly, type Fact, isTrue, readiness, report, withFacts } from "./status.ts";
+import { isNoneOfOurs, terminate } from "./termination.ts";
+
+/** Makes a Platform true. */
+export type ReconcilePlatform = (
+  context: OperatorContext,
+  object: Platform,
+  failures: number,
+) => Promise<Visit>;
+
+/** A reconciler that remembers what it has sent to the API, so that an unchanged Platform costs no call. */
+export function createPlatformReconciler(): ReconcilePlatform {
+  const lastWishes = new Map<string, LastWish>();
+  return async (context, object, failures) => {
+    const { uid, deletionTimestamp } = object.metadata;
+    if (deletionTimestamp === undefined) return reconcile(context, object, lastWishes);
+    lastWishes.delete(uid);
+    const dependents = dependentsOfPlatform(context.resources, object);
+    return terminate(context, object, { dependents, release: () => release(context, object), failures });
+  };
+}
+
+async function reconcile(
+  context: OperatorContext,
+  object: Platform,
+  lastWishes: Map<string, LastWish>,
+): Promise<Visit> {
+  const { resources, states, clock, apiUrl } = context;
+  const { uid, namespace } = object.metadata;
+  const found = await states.read(context.externalIdOf(object));
+  const input: PlatformInput = {
+    object,
+    binding: resources.binding(namespace),
+    state: found.value?.platform,
+    secrets: await readSecrets(context, object),
+    lastWish: lastWishes.get(uid),
+    apiUrl,
+    now: clock.now(),
+  };
+  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
+  const next = nextStep(input);
+  if (next.step === "report") {
+    const registered = input.state !== undefined && !input.state.removed;
+    await report(context, object, platformStatus(input, next.verdict, { registered }), next.verdict);
+    return comeBack(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
+  }
+  const { accountEmail } = next.tenant;
+  const visit = await register(context, input, accountEmail);
+  if (visit.retry !== true) {
+    const { generation } = object.metadata;
+    lastWishes.set(uid, {
+      generation,
+      accountEmail,
+      at: input.now,
+      reconcileRequest: reconcileRequest(object),
+    });
+  }
+  return visit;
+}
+
+async function register(
+  context: OperatorContext,
+  input: PlatformInput,
+  accountEmail: string,
+): Promise<Visit> {
+  const { object } = input;
+  if (!(await context.resources.isCurrent(object))) return {};
+  const wish = wishOf(object, accountEmail);
+  const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
+  if (failure !== undefined) return reportFailure(context, input, failure);
+  const told = { registered: true, callbackUrl: wish.callback_url ?? undefined };
+  const published = await publishCredentials(context, object, value);
+  if (published.kind === "raced") return { retry: true };
+  if (published.kind === "failed") return reportFailure(context, input, published.failure);
+  if (published.kind === "not_owned") {
+    const verdict = notOwned(object);
+    await report(context, object, platformStatus(input, verdict, told), verdict);
+    return {};
+  }
+  const verdict = active(object, published.answer.api_key_prefix);
+  await report(context, object, platformStatus(input, verdict, { ...told, published }), verdict);
+  return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
+}
+
+/**
+ * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone.
+ * Whose authority counts is what the object says and nothing else.
+ */
+function wishOf(object: Platform, accountEmail: string): PlatformWish {
+  const { spec, status } = object;
+  const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
+  return {
+    object: placeOf(object),
+    account_email: accountEmail,
+    name: spec.displayName,
+    description: spec.description ?? "",
+    surface_type: spec.surfaceType,
+    default_allowed_scopes: spec.defaultAllowedScopes,
+    ...(spec.adopt === undefined ? {} : { adopt: spec.adopt }),
+    ...(callback === undefined ? {} : { callback_url: callback }),
+    accepted_principals: (spec.acceptedPrincipals ?? []).map(({ humanID, scopes, acceptedUntil }) => ({
+      human_id: humanID,
+      scopes,
+      ...(acceptedUntil === undefined ? {} : { accepted_until: acceptedUntil }),
+    })),
+  };
+}
+
+async function release(context: OperatorContext, object: Platform): Promise<ApiResult<unknown>> {
+  if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
+  const result = await context.api.removePlatform(context.externalIdOf(object));
+  if (result.failure !== undefined && !isNoneOfOurs(result.failure)) return result;
+  const { current, former } = await readSecrets(context, object);
+  for (const secret of [current, former]) {
+    if (secret !== undefined && isOwnSecret(secret, object)) await context.resources.removeSecret(secret);
+  }
+  return { value: undefined };
+}
+
+/** An outage leaves the status as it is. */
+async function reportFailure(
+  context: OperatorContext,
+  input: PlatformInput,
+  failure: ApiFailure,
+): Promise<Visit> {
+  const { object, state } = input;
+  const verdict = reasonOf(failure);
+  const mayStay = isOutage(failure) && isAtRest(object);
+  if (failure.kind !== "superseded" && !mayStay) {
+    const status = isOutage(failure)
+      ? unknownStatus(input, verdict)
+      : platformStatus(input, verdict, { registered: state !== undefined });
+    await report(context, object, status, verdict);
+  }
+  return visitAfter(verdict, failure);
+}
+
+function comeBack(afterMs: number | undefined): Visit {
+  return afterMs === undefined ? {} : { afterMs };
+}
+
+function msUntilRotation({ object, secrets: { current }, now }: PlatformInput): number | undefined {
+  const due = current === undefined ? undefined : rotationDue(object, current);
+  return due === undefined ? undefined : Math.max(due.getTime() - now.getTime(), 1000);
+}
+
+type Known = {
+  registered: boolean;
+  published?: Extract<Publication, { kind: "published" }>;
+  callbackUrl?: string | undefined;
+};
+
+/** The status of a Platform: what was known, with what this visit found. */
+export function platformStatus(
+  { object, now, state, secrets: { current } }: PlatformInput,
+  verdict: StatusReason,
+  known: Known,
+): PlatformStatus & { conditions: Condition[] } {
+  const { generation } = object.metadata;
+  const { published, registered } = known;
+  const hasKey =
+    published !== undefined ||
+    (current !== undefined && holdsKey(current, object, state?.api_key_prefix ?? ""));
+  const fact = (type: string, isSo: boolean): Fact => ({
+    type,
+    status: isSo ? "True" : "False",
+    ...(isSo ? {} : { reason: verdict.reason }),
+  });
+  const facts = [...readiness(verdict), fact("Registered", registered), fact("CredentialsPublished", hasKey)];
+  return definedOnly<PlatformStatus & { conditions: Condition[] }>({
+    ...object.status,
+    ...(published && {
+      platformID: published.answer.platform_id,
+      connectionID: published.answer.connection_id,
+      apiKeyPrefix: published.answer.api_key_prefix,
+      credentialsSecretName: secretName(object),
+      credentialsIssuedAt: issuedAt(published.secret).toISOString(),
+      credentialsVersion: versionOf(published.secret),
+      lastRotationRequest: handledRequest(published.secret),
+    }),
+    ...("callbackUrl" in known ? { callbackUrl: known.callbackUrl } : {}),
+    observedGeneration: generation,
+    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now }),
+  });
+}
+
+/** The status when the API could not be asked: what was known stays, the verdict is new. */
+export function unknownStatus(
+  { object, now }: PlatformInput,
+  verdict: StatusReason,
+): PlatformStatus & { conditions: Condition[] } {
+  const { generation } = object.metadata;
+  const { status } = object;
+  const facts = readiness(verdict);
+  const missing = (type: string): Fact[] =>
+    isTrue(status, type) ? [] : [{ type, status: "Unknown", reason: verdict.reason }];
+  const conditions = withFacts(
+    status.conditions ?? [],
+    [...facts, ...missing("Registered"), ...missing("CredentialsPublished")],
+    { generation, now },
+  );
+  return { ...status, observedGeneration: generation, conditions };
+}

@@ -1,0 +1,156 @@
+import { isDeepStrictEqual } from "node:util";
+import { durationSeconds } from "../../input/durations.ts";
+import type { PlatformAnswer } from "../../operator_calls.ts";
+import type { ApiFailure } from "../api_transport.ts";
+import type { OperatorContext } from "../context.ts";
+import type { Platform } from "../kinds.ts";
+import type { Secret } from "../resources.ts";
+import {
+  deliveredSecret,
+  holdsKey,
+  isOwnSecret,
+  isRotationAsked,
+  issuedAt,
+  keyNoteOf,
+  movedSecret,
+  rotationRequest,
+  secretName,
+  versionOf,
+  type WantedSecret,
+  withOthersMarks,
+} from "./platform_secret.ts";
+
+/**
+ * How publishing ended: the Secret is in place; somebody else's is in its place; Secret or key were changed
+ * by another meanwhile; or the API failed.
+ */
+export type Publication =
+  | { kind: "published"; answer: PlatformAnswer; secret: WantedSecret }
+  | { kind: "not_owned" }
+  | { kind: "raced" }
+  | { kind: "failed"; failure: ApiFailure };
+
+/** The Secrets that concern a Platform: the one in the place wanted now, and the one where it was before. */
+export type HeldSecrets = { current?: Secret | undefined; former?: Secret | undefined };
+
+/** Reads both. */
+export async function readSecrets(
+  { resources }: Pick<OperatorContext, "resources">,
+  platform: Platform,
+): Promise<HeldSecrets> {
+  const { namespace } = platform.metadata;
+  const name = secretName(platform);
+  const formerName = platform.status.credentialsSecretName;
+  return {
+    current: await resources.readSecret(namespace, name),
+    former:
+      formerName === undefined || formerName === name
+        ? undefined
+        : await resources.readSecret(namespace, formerName),
+  };
+}
+
+/** When the key in a Secret is to be replaced, which is past when it is asked for; `undefined`: never. */
+export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
+  const { spec } = platform;
+  if (isRotationAsked(platform, secret)) return new Date(0);
+  if (spec.keyRotation === undefined) return undefined;
+  return new Date(issuedAt(secret).getTime() + durationSeconds(spec.keyRotation.every) * 1000);
+}
+
+/**
+ * Has the Secret hold the credentials of the API's current key: stores and acknowledges what is delivered,
+ * moves what was stored elsewhere, replaces a key that is lost or due. A Secret that is not the Platform's
+ * own is never touched.
+ */
+export async function publishCredentials(
+  context: OperatorContext,
+  platform: Platform,
+  answer: PlatformAnswer,
+): Promise<Publication> {
+  const secrets = await readSecrets(context, platform);
+  const { current } = secrets;
+  if (current !== undefined && !isOwnSecret(current, platform)) return { kind: "not_owned" };
+  if (answer.credentials !== null) return store(context, platform, answer, secrets);
+  const held = Object.values(secrets).find(
+    (secret) => secret !== undefined && holdsKey(secret, platform, answer.api_key_prefix),
+  );
+  const grace = durationSeconds(platform.spec.keyRotation?.grace ?? "");
+  if (held === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
+  const due = rotationDue(platform, held);
+  if (due !== undefined && due <= context.clock.now()) return replaceKey(context, platform, secrets, grace);
+  return putSecret(context, platform, answer, secrets, movedSecret(held, platform, context.apiUrl));
+}
+
+/** Whether the key that is to be replaced is another's, in use, rather than lost. */
+function isTakingOver({ spec, status }: Platform): boolean {
+  return spec.adopt !== undefined && status.platformID !== spec.adopt;
+}
+
+async function replaceKey(
+  context: OperatorContext,
+  platform: Platform,
+  secrets: HeldSecrets,
+  graceSeconds: number,
+): Promise<Publication> {
+  const { value, failure } = await context.api.rotateCredentials(
+    context.externalIdOf(platform),
+    graceSeconds,
+  );
+  return failure === undefined ? store(context, platform, value, secrets) : { kind: "failed", failure };
+}
+
+async function store(
+  context: OperatorContext,
+  platform: Platform,
+  answer: PlatformAnswer,
+  secrets: HeldSecrets,
+): Promise<Publication> {
+  const { credentials, api_key_prefix } = answer;
+  if (credentials === null) {
+    return { kind: "failed", failure: { kind: "unavailable", message: "it gave no credentials" } };
+  }
+  const { apiUrl, clock } = context;
+  const { current } = secrets;
+  const isStoredKey = current?.data.api_key === credentials.api_key;
+  const key = isStoredKey
+    ? keyNoteOf(current)
+    : { issued: clock.now(), version: nextVersion(platform, secrets), request: rotationRequest(platform) };
+  const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, ...key });
+  const publication = await putSecret(context, platform, answer, secrets, wanted);
+  if (publication.kind !== "published") return publication;
+  const { failure } = await context.api.acknowledgeCredentials(
+    context.externalIdOf(platform),
+    api_key_prefix,
+  );
+  if (failure === undefined) return publication;
+  return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
+}
+
+/** Also when Secret or status was lost it is none that the other one knows. */
+function nextVersion({ status }: Platform, { current, former }: HeldSecrets): number {
+  const known = [current, former].map((secret) => (secret === undefined ? 0 : versionOf(secret)));
+  return Math.max(status.credentialsVersion ?? 0, ...known) + 1;
+}
+
+/** Writes the Secret where it differs and removes the one it replaces. */
+async function putSecret(
+  { resources }: OperatorContext,
+  platform: Platform,
+  answer: PlatformAnswer,
+  { current, former }: HeldSecrets,
+  bare: WantedSecret,
+): Promise<Publication> {
+  const wanted = withOthersMarks(bare, current);
+  if (!isStored(current, wanted) && !(await resources.writeSecret(wanted, current))) {
+    return { kind: "not_owned" };
+  }
+  if (former !== undefined && isOwnSecret(former, platform)) await resources.removeSecret(former);
+  return { kind: "published", answer, secret: wanted };
+}
+
+function isStored(current: Secret | undefined, wanted: WantedSecret): boolean {
+  if (current === undefined) return false;
+  const { version: _, ...stored } = current;
+  return isDeepStrictEqual(stored, wanted);
+}

@@ -1,0 +1,131 @@
+import type { PlatformState } from "../../operator_calls.ts";
+import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
+import { coversScopes } from "../../protocol/documents/scopes.ts";
+import { type Platform, reconcileRequest } from "../kinds.ts";
+import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
+import { type HeldSecrets, rotationDue } from "./platform_credentials.ts";
+import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
+import type { StatusReason } from "./reasons.ts";
+import { isTrue } from "./status.ts";
+
+/**
+ * What this process last sent to the API about a Platform: of which version, under whose account, when, and
+ * at whose request.
+ */
+export type LastWish = {
+  generation: number;
+  accountEmail: string;
+  at: Date;
+  reconcileRequest?: string | undefined;
+};
+
+/**
+ * Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the
+ * Platform.
+ */
+export type PlatformInput = {
+  object: Platform;
+  binding?: Binding | undefined;
+  state?: PlatformState | undefined;
+  secrets: HeldSecrets;
+  lastWish?: LastWish | undefined;
+  apiUrl: string;
+  now: Date;
+};
+
+/** What to do next: register or update at the API for this tenant, or only report the state. */
+export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: StatusReason };
+
+type Rule = (input: PlatformInput) => StatusReason | undefined;
+
+/**
+ * How long it may take until a change made elsewhere is corrected: the wish is sent again after this time.
+ */
+export const REPEAT_MS = 10 * 60 * 1000;
+
+const suspended: Rule = ({ object }) =>
+  object.spec.suspend === true ? { reason: "Suspended", message: "spec.suspend is true" } : undefined;
+
+const removed: Rule = ({ state }) =>
+  state?.removed === true
+    ? { reason: "Revoked", message: "The connection was removed in the account" }
+    : undefined;
+
+const bound: Rule = ({ object, binding }) => {
+  if (binding?.tenant !== undefined) return undefined;
+  const { namespace } = object.metadata;
+  const fault = binding === undefined ? "has no entry" : `has a faulty entry (${binding.fault})`;
+  const source = binding?.source ?? TENANTS_NAME;
+  return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
+};
+
+/** Every scope that a Platform asks for: for its own agents, and of other accounts' authority. */
+const scopesOf = ({ spec }: Platform): string[] => [
+  ...spec.defaultAllowedScopes,
+  ...(spec.acceptedPrincipals ?? []).flatMap(({ scopes }) => scopes),
+];
+
+const scopesValid: Rule = ({ object }) => {
+  const invalid = unregistrableScopes(scopesOf(object));
+  return invalid.length === 0
+    ? undefined
+    : { reason: "InvalidScopes", message: `Unknown: ${invalid.join(", ")}` };
+};
+
+const withinTenant: Rule = ({ object, binding }) => {
+  const ceiling = binding?.tenant?.ceiling;
+  const over = ceiling === undefined ? [] : coversScopes(ceiling, scopesOf(object));
+  if (over.length === 0) return undefined;
+  return { reason: "CeilingExceeded", message: `Beyond what the namespace may have: ${over.join(", ")}` };
+};
+
+const secretFree: Rule = ({ object, secrets: { current } }) =>
+  current === undefined || isOwnSecret(current, object) ? undefined : notOwned(object);
+
+const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
+
+/** Decides about a Platform; of the rules the first that has something to say. */
+export function nextStep(input: PlatformInput): PlatformStep {
+  for (const rule of rules) {
+    const verdict = rule(input);
+    if (verdict !== undefined) return { step: "report", verdict };
+  }
+  const tenant = input.binding?.tenant;
+  if (tenant === undefined) throw new Error("The platform's tenant is missing");
+  const prefix = input.state?.api_key_prefix ?? undefined;
+  if (prefix !== undefined && isUpToDate(input, tenant, prefix)) {
+    return { step: "report", verdict: active(input.object, prefix) };
+  }
+  return { step: "register", tenant };
+}
+
+/**
+ * Whether the API needs not be asked: the wish was sent lately for this tenant, and the Secret has its
+ * current key.
+ */
+function isUpToDate(
+  { object, secrets: { current, former }, lastWish, apiUrl, now }: PlatformInput,
+  { accountEmail }: Tenant,
+  prefix: string,
+): boolean {
+  const { metadata, status } = object;
+  if (lastWish === undefined || lastWish.generation !== metadata.generation) return false;
+  if (lastWish.accountEmail !== accountEmail) return false;
+  if (lastWish.reconcileRequest !== reconcileRequest(object)) return false;
+  if (now.getTime() - lastWish.at.getTime() >= REPEAT_MS) return false;
+  if (!isTrue(status, "Ready") || former !== undefined) return false;
+  if (current === undefined || !holdsKey(current, object, prefix)) return false;
+  const due = rotationDue(object, current);
+  return current.data.base_url === apiUrl && (due === undefined || due > now);
+}
+
+/** The verdict of a Platform whose Secret is somebody else's. */
+export function notOwned(object: Platform): StatusReason {
+  const message = `Secret ${secretName(object)} exists and is not this Platform's; it was left as it is`;
+  return { reason: "SecretNotOwned", message };
+}
+
+/** The verdict of a Platform whose credentials are published. */
+export function active(object: Platform, prefix: string): StatusReason {
+  return { reason: "Active", message: `Registered; Secret ${secretName(object)} holds API key ${prefix}` };
+}

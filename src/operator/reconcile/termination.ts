@@ -1,0 +1,75 @@
+import type { ApiFailure, ApiResult } from "../api_transport.ts";
+import type { OperatorContext } from "../context.ts";
+import { type AnyObject, FINALIZER } from "../kinds.ts";
+import type { Visit } from "../queue.ts";
+import type { StatusReason } from "./reasons.ts";
+import { readiness, report, withFacts } from "./status.ts";
+
+/**
+ * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.
+ */
+export const STALLED_AFTER_FAILURES = 20;
+
+type Ending = {
+  /** Objects that must go first. */
+  dependents: AnyObject[];
+  /**
+   * Takes back what the object declares. An answer that it never was there, or that its owner no longer
+   * accepts the namespace and keeps it, is success.
+   */
+  release(): Promise<ApiResult<unknown>>;
+  failures: number;
+};
+
+/** Lets a deleted object go: only when nothing refers to it and what it declares has been taken back. */
+export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
+  if (!object.metadata.finalizers.includes(FINALIZER)) return {};
+  const { dependents } = ending;
+  if (dependents.length > 0) {
+    await reportEnding(context, object, { reason: "DependentsExist", message: waitsFor(dependents) }, false);
+    return {};
+  }
+  if (!(await context.resources.isCurrent(object))) return {};
+  const { failure } = await ending.release();
+  if (failure === undefined || isNoneOfOurs(failure)) {
+    await context.resources.setFinalizer(object, false);
+    return {};
+  }
+  if (failure.kind !== "superseded") {
+    const stalled = ending.failures + 1 >= STALLED_AFTER_FAILURES;
+    const message = `Not yet let go: ${failure.message}`;
+    await reportEnding(context, object, { reason: "Terminating", message }, stalled);
+  }
+  const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
+  return { retry: true, urgent: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
+}
+
+/** It never was there, or the account's owner has kept it: they no longer accept the namespace. */
+export function isNoneOfOurs(failure: ApiFailure): boolean {
+  if (failure.kind !== "refused") return false;
+  return failure.code === "not_found" || failure.code === "namespace_not_bound";
+}
+
+async function reportEnding(
+  context: OperatorContext,
+  object: AnyObject,
+  verdict: StatusReason,
+  stalled: boolean,
+): Promise<void> {
+  const { generation } = object.metadata;
+  const facts = readiness(verdict).map((fact) =>
+    fact.type === "Stalled" && stalled ? { ...fact, status: "True" as const } : fact,
+  );
+  const at = { generation, now: context.clock.now() };
+  const conditions = withFacts(object.status.conditions ?? [], facts, at);
+  const { approval: _, ...status } = { approval: undefined, ...object.status };
+  await report(context, object, { ...status, observedGeneration: generation, conditions }, verdict);
+}
+
+const NAMED_DEPENDENTS = 5;
+
+function waitsFor(dependents: AnyObject[]): string {
+  const named = dependents.slice(0, NAMED_DEPENDENTS).map(({ kind, metadata }) => `${kind} ${metadata.name}`);
+  const more = dependents.length - named.length;
+  return `Waits until these are gone: ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}

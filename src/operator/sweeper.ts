@@ -1,0 +1,207 @@
+import type { LiveDelegation } from "../operator_calls.ts";
+import type { ApiResult } from "./api_transport.ts";
+import type { OperatorContext } from "./context.ts";
+import { type AnyObject, type Delegation, keyOf, keyText } from "./kinds.ts";
+import { type HeldRecord, type SweepRecord, sweep } from "./orphans.ts";
+import type { Reason } from "./reconcile/reasons.ts";
+import { conditionOf } from "./reconcile/status.ts";
+import { allObjects } from "./resources.ts";
+
+/** Where the last sweep is recorded. */
+export type SweepRecords = {
+  read(): Promise<HeldRecord | undefined>;
+  /** With `isTaken` the confirmation that was read is taken away: it counts once. */
+  write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
+};
+
+/**
+ * When to sweep, in milliseconds, and how long an orphan is left alone; without a grace it is only listed.
+ */
+export type SweepOptions = {
+  records: SweepRecords;
+  graceMs: number | undefined;
+  /** The namespaces whose objects are seen; all, when left out. */
+  watched?: readonly string[] | undefined;
+  firstMs?: number;
+  everyMs?: number;
+};
+
+const FIRST_MS = 60_000;
+const EVERY_MS = 10 * 60_000;
+const REASON = "Its object is gone from the cluster";
+
+type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
+
+/**
+ * While `isHeld` says that this process leads: looks now and then for delegations whose object is gone
+ * without their having ended, as by force or a restore; lists them, and revokes them after a grace. Failures
+ * are logged and tried again next time.
+ */
+export function startSweeper(
+  context: SweepWorld,
+  isHeld: () => boolean,
+  { records, graceMs, watched, firstMs = FIRST_MS, everyMs = EVERY_MS }: SweepOptions,
+): Repetition {
+  const { resources, api, clock, log } = context;
+  let isStopped = false;
+
+  async function listLive(): Promise<ApiResult<LiveDelegation[]>> {
+    const all: LiveDelegation[] = [];
+    let after: string | null = null;
+    do {
+      const { value, failure }: Awaited<ReturnType<typeof api.listDelegations>> =
+        await api.listDelegations(after);
+      if (failure !== undefined) return { failure };
+      all.push(...value.delegations);
+      after = value.next;
+    } while (after !== null);
+    return { value: all };
+  }
+
+  async function once(): Promise<void> {
+    const former = await records.read();
+    const [leadership, live] = [await api.leadership(), await listLive()];
+    const failure = leadership.failure ?? live.failure;
+    if (leadership.value === undefined || live.value === undefined) {
+      log.info({ failure }, "delegations without an object were not looked for");
+      return;
+    }
+    const objects = allObjects(resources);
+    const { record, revoke } = sweep({
+      now: clock.now(),
+      epoch: leadership.value.epoch,
+      formerEpoch: leadership.value.former_epoch,
+      former,
+      live: live.value,
+      watched,
+      present: new Set(objects.filter(({ kind }) => kind === "Delegation").map(context.externalIdOf)),
+      isEmpty: objects.length === 0,
+      graceMs,
+    });
+    if (!isHeld() || isStopped) return;
+    context.metrics.swept({ state: record.state, orphans: record.items.length + (record.more ?? 0) });
+    await records.write(record, { isTaken: former?.confirmed !== undefined });
+    if (record.state === "held") log.warn({ orphans: record.items.length }, record.why ?? "");
+    for (const externalId of revoke) await end(externalId);
+  }
+
+  async function end(externalId: string): Promise<void> {
+    if (!isHeld() || isStopped) return;
+    const { failure } = await api.revokeDelegation(externalId, REASON);
+    log.warn({ delegation: externalId, failure }, "a delegation without an object is revoked");
+  }
+
+  const sweeps = repeat(once, {
+    firstMs,
+    everyMs,
+    onError: (error) => log.warn({ err: error }, "delegations without an object were not looked for"),
+  });
+  return {
+    async stop() {
+      isStopped = true;
+      await sweeps.stop();
+    },
+  };
+}
+
+/** Work that is done again and again until it is stopped. */
+type Repetition = {
+  /** Resolves when what is under way has ended. */
+  stop(): Promise<void>;
+};
+
+/** Does the work after `firstMs`, and again `everyMs` after each end of it. A failure is told and no more. */
+function repeat(
+  work: () => Promise<void>,
+  { firstMs, everyMs, onError }: { firstMs: number; everyMs: number; onError(error: unknown): void },
+): Repetition {
+  let isStopped = false;
+  let timer = setTimeout(run, firstMs);
+  let running = Promise.resolve();
+
+  function run(): void {
+    running = work()
+      .catch(onError)
+      .then(() => {
+        if (!isStopped) timer = setTimeout(run, everyMs);
+      });
+  }
+
+  return {
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await running;
+    },
+  };
+}
+
+/** How long Delegations that have ended are kept, and how one is deleted. Times in milliseconds. */
+export type EndedOptions = {
+  ttlMs: number;
+  /** Deletes an object as people do, if it is still this one. */
+  remove(object: AnyObject): Promise<void>;
+  everyMs?: number | undefined;
+};
+
+const ENDED_EVERY_MS = 60_000;
+/** The one that says when an object for a reason ended, if its certificate does not. */
+const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
+/** Who gives an object such a mark would create it again, and it would be asked for again. */
+const OWNERS = [
+  "argocd.argoproj.io/tracking-id",
+  "kustomize.toolkit.fluxcd.io/name",
+  "helm.toolkit.fluxcd.io/name",
+  "meta.helm.sh/release-name",
+  "config.k8s.io/owning-inventory",
+];
+const KEEP = "deputize.io/keep";
+
+/** When a Delegation ended for good, as its status says; `undefined`: it has not, or nobody knows. */
+export function endedAt({ metadata, status }: Delegation): Date | undefined {
+  const reason = conditionOf(status, "Ready")?.reason;
+  if (status.observedGeneration !== metadata.generation) return undefined;
+  if (reason === "Expired" && status.certStatus === "Expired") return timeOf(status.expiresAt);
+  const ending = conditionOf(status, ENDING[reason as Reason] ?? "");
+  const isSo = reason === "Expired" ? ending?.status === "False" : ending?.status === "True";
+  return isSo ? timeOf(ending?.lastTransitionTime) : undefined;
+}
+
+function timeOf(text: string | undefined): Date | undefined {
+  const time = new Date(text ?? "");
+  return Number.isNaN(time.getTime()) ? undefined : time;
+}
+
+/** Whether a Delegation may be deleted when its time is over: not what somebody else declares or keeps. */
+export function isRemovable({ metadata }: Delegation): boolean {
+  const { labels, annotations, deletionTimestamp } = metadata;
+  const marks = { ...labels, ...annotations };
+  return deletionTimestamp === undefined && marks[KEEP] !== "true" && !OWNERS.some((name) => name in marks);
+}
+
+/**
+ * While `isHeld` says that this process leads: deletes Delegations that ended longer ago than the time given.
+ * What cannot be deleted is tried again next time.
+ */
+export function startEndedRemoval(
+  { resources, clock, log }: Pick<OperatorContext, "resources" | "clock" | "log">,
+  isHeld: () => boolean,
+  { ttlMs, remove, everyMs = ENDED_EVERY_MS }: EndedOptions,
+): Repetition {
+  async function once(): Promise<void> {
+    for (const object of resources.list("Delegation")) {
+      const ended = endedAt(object);
+      if (ended === undefined || clock.now().getTime() - ended.getTime() < ttlMs) continue;
+      if (!isRemovable(object)) continue;
+      if (!isHeld()) return;
+      await remove(object);
+      log.info({ object: keyText(keyOf(object)), ended }, "a delegation that has ended is deleted");
+    }
+  }
+
+  return repeat(once, {
+    firstMs: everyMs,
+    everyMs,
+    onError: (error) => log.warn({ err: error }, "delegations that have ended were not all deleted"),
+  });
+}
