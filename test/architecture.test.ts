@@ -49,7 +49,7 @@ describe("the check of the rules", () => {
     ["src/dev/dev.ts", "../http/app.ts"],
     ["src/vault/client.ts", "../protocol/hybrid.ts"],
     ["src/operator/reconcile/agent.ts", "../../protocol/scopes.ts"],
-    ["src/operator/api_client.ts", "../../operator_calls.ts"],
+    ["src/operator/api_client.ts", "../operator_calls.ts"],
     ["src/platforms/declared/operator_agent_routes.ts", "../../operator_calls.ts"],
     ["keyvault/sign/challenge.ts", "../../src/protocol/hybrid.ts"],
     ["keyvault/sign/challenge.ts", "../clock.ts"],

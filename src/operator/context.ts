@@ -1,9 +1,8 @@
 import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
-import type { ApiClient } from "./api_client.ts";
+import type { ApiClient, StateReader } from "./api_client.ts";
 import type { AnyObject } from "./kinds.ts";
 import type { OperatorMetrics } from "./operator_metrics.ts";
-import type { StateReader } from "./poll.ts";
 import type { Resources } from "./resources.ts";
 import type { Tracing } from "./tracing.ts";
 
@@ -28,3 +27,22 @@ export type OperatorContext = {
 export function externalIds(clusterId: string): OperatorContext["externalIdOf"] {
   return ({ metadata }) => `${clusterId}.${metadata.uid}`;
 }
+
+/** An operator that runs. */
+export type Operator = {
+  /** The id under which the API knows the folder or the cluster; `undefined` until it is known. */
+  clusterId(): string | undefined;
+  /** The objects as the operator sees them. */
+  resources: Resources;
+  /**
+   * In a cluster, whether every object has been read; over a folder, whether each has been looked at once, so
+   * that no status is from before the start.
+   */
+  isReady(): Promise<boolean>;
+  /** Whether it works, or at least can be expected to: a restart would not help. */
+  isAlive(): boolean;
+  /** Whether this process leads. */
+  isLeading(): boolean;
+  /** Ends in order: what is under way is finished first. */
+  stop(): Promise<void>;
+};

@@ -2,7 +2,6 @@ import { ClusterRefused } from "../kubernetes/cluster_error.ts";
 import type { OperatorContext } from "./context.ts";
 import { concerned, isUrgent } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
-import type { Lead } from "./leadership.ts";
 import { startPoll } from "./poll.ts";
 import { createQueue, type Visit, WORKERS } from "./queue.ts";
 import { reconcileAgent } from "./reconcile/agent.ts";
@@ -23,7 +22,7 @@ export type Controller = {
  * Begins to reconcile what is in the copy: everything there is, and from then on whatever changes, together
  * with what refers to it. Nothing is begun any more once the lead is no longer held.
  */
-export function startController(context: OperatorContext, { isHeld }: Pick<Lead, "isHeld">): Controller {
+export function startController(context: OperatorContext, { isHeld }: { isHeld(): boolean }): Controller {
   const { resources, log, metrics, tracing } = context;
   const reconcilePlatform = createPlatformReconciler();
 

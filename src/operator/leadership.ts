@@ -1,11 +1,12 @@
 import type { Clock } from "../clock.ts";
+import { type Backoff, backoff } from "../concurrency/backoff.ts";
+import type { OperatorConfig } from "../config.ts";
 import { pause } from "../kubernetes/pause.ts";
 import type { Logger } from "../log.ts";
-import { createApiClient } from "./api_client.ts";
-import type { OperatorContext } from "./context.ts";
+import { createApiClient, createStateReader } from "./api_client.ts";
+import { externalIds, type OperatorContext } from "./context.ts";
 import { startController } from "./controller.ts";
 import type { OperatorMetrics } from "./operator_metrics.ts";
-import { createStateReader } from "./poll.ts";
 import { type EndedOptions, type SweepOptions, startEndedRemoval, startSweeper } from "./sweeper.ts";
 
 /** The lead that a process holds. */
@@ -49,6 +50,35 @@ export type TermOptions = {
   /** Where ended Delegations are deleted after a time. */
   ended?: EndedOptions | undefined;
 };
+
+/** What a leader works with, by the settings. */
+export function termOptions(
+  config: OperatorConfig,
+  {
+    clusterId,
+    holder,
+    ...world
+  }: Pick<TermOptions["world"], "resources" | "clock" | "log" | "metrics" | "tracing"> & {
+    clusterId: string;
+    holder: string;
+  },
+): TermOptions {
+  return {
+    access: {
+      baseUrl: config.OPERATOR_API_URL,
+      token: config.OPERATOR_TOKEN,
+      tokenFile: config.OPERATOR_TOKEN_FILE,
+      clusterId,
+      holder,
+    },
+    world: {
+      ...world,
+      apiUrl: config.API_URL.replace(/\/$/, ""),
+      consoleUrl: config.CONSOLE_URL,
+      externalIdOf: externalIds(clusterId),
+    },
+  };
+}
 
 /**
  * Begins to reconcile as a new leader. Whatever a former term still sends carries that term's epoch, and is
@@ -109,12 +139,12 @@ type Options = {
   clock: Clock;
   log: Logger;
   /** For tests: milliseconds before it stands again after it was superseded, at first and at most. */
-  standAgainMs?: { least: number; most: number };
+  standAgainMs?: Backoff;
 };
 
-/** Two that supersede each other, as a cluster and its clone do, do so ever more rarely. */
-const STAND_AGAIN_MS = { least: 1000, most: 5 * 60_000 };
-/** Who has led so long is not in a quarrel. */
+/** Two operators that supersede each other, as those of a cluster and its clone, do so ever more rarely. */
+const STAND_AGAIN_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
+/** A leader this old is stable, so the back-off starts over. */
 const SETTLED_MS = 10 * 60_000;
 
 /**
@@ -126,7 +156,7 @@ export function startLeadership(options: Options): Leadership {
   const stopping = new AbortController();
   let leading = false;
   let looked = false;
-  let waitMs = standAgainMs.least;
+  let superseded = 0;
 
   async function serve(lead: Lead): Promise<void> {
     const begun = clock.now().getTime();
@@ -143,10 +173,10 @@ export function startLeadership(options: Options): Leadership {
     if (cause !== "stopped") metrics.leadLost(cause);
     await term.stop();
     await lead.release();
-    if (clock.now().getTime() - begun >= SETTLED_MS) waitMs = standAgainMs.least;
+    if (clock.now().getTime() - begun >= SETTLED_MS) superseded = 0;
     if (cause !== "superseded") return;
-    await pause(waitMs, stopping.signal);
-    waitMs = Math.min(waitMs * 2, standAgainMs.most);
+    superseded += 1;
+    await pause(backoff(standAgainMs, superseded), stopping.signal);
   }
 
   function endOf({ lost }: Lead, { superseded }: Term): Promise<"stopped" | "lost" | "superseded"> {

@@ -1,61 +1,13 @@
-import {
-  type AgentState,
-  type DelegationState,
-  MAX_STATE_IDS,
-  type PlatformState,
-  type StateAnswer,
-} from "../operator_calls.ts";
-import type { ApiClient } from "./api_client.ts";
-import type { ApiFailure, ApiResult } from "./api_transport.ts";
+import { type Backoff, backoff } from "../concurrency/backoff.ts";
+import { MAX_STATE_IDS } from "../operator_calls.ts";
+import { type ExternalState, stateOf } from "./api_client.ts";
+import type { ApiFailure } from "./api_transport.ts";
 import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type Key, keyOf } from "./kinds.ts";
 import { hasDrifted } from "./reconcile/drift.ts";
 import { type Reason, UNDECIDED } from "./reconcile/reasons.ts";
 import { conditionOf } from "./reconcile/status.ts";
 import { allObjects } from "./resources.ts";
-
-/** What the API has under one external id; nothing of it when the id is unknown there. */
-export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
-
-/** Reads states, several in one call. */
-export type StateReader = {
-  /** The state as it is after the call was made. */
-  read(externalId: string): Promise<ApiResult<ExternalState>>;
-};
-
-type Waiting = { externalId: string; resolve(result: ApiResult<ExternalState>): void };
-
-/** Calls made in the same turn of the event loop share one call of the API. */
-export function createStateReader(api: Pick<ApiClient, "readState">): StateReader {
-  let waiting: Waiting[] = [];
-
-  async function flush(): Promise<void> {
-    const batch = waiting;
-    waiting = [];
-    for (let start = 0; start < batch.length; start += MAX_STATE_IDS) {
-      const part = batch.slice(start, start + MAX_STATE_IDS);
-      const result = await api.readState(part.map(({ externalId }) => externalId));
-      for (const { externalId, resolve } of part) {
-        resolve(result.failure === undefined ? { value: stateOf(result.value, externalId) } : result);
-      }
-    }
-  }
-
-  return {
-    read: (externalId) =>
-      new Promise((resolve) => {
-        if (waiting.push({ externalId, resolve }) === 1) setImmediate(() => void flush());
-      }),
-  };
-}
-
-/** One id's part of an answer. */
-function stateOf({ platforms, agents, delegations }: StateAnswer, externalId: string): ExternalState {
-  const platform = platforms[externalId];
-  const agent = agents[externalId];
-  const delegation = delegations[externalId];
-  return { ...(platform && { platform }), ...(agent && { agent }), ...(delegation && { delegation }) };
-}
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
 export type Poll = { stop(): void };
@@ -72,7 +24,8 @@ type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "external
 const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
 
 const PROMPT_MS = 1000;
-const MAX_PROMPT_MS = 15_000;
+/** Milliseconds between tries while the API does not answer. */
+const RETRIES: Backoff = { base: 2 * PROMPT_MS, cap: 15_000 };
 const DRIFT_MS = 10 * 60 * 1000;
 /**
  * What failed for want of the API is tried again when it answers after an outage, and otherwise no oftener
@@ -87,7 +40,7 @@ const PROMPT_CALLS = 4;
  * While the API does not answer, the looks become rarer, down to one in 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
-  let promptMs = PROMPT_MS;
+  let failures = 0;
   let lastNudge = 0;
   let turn = 0;
   let stopped = false;
@@ -106,11 +59,12 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
     const now = context.clock.now().getTime();
-    const mayNudge = promptMs > PROMPT_MS || now - lastNudge >= NUDGE_MS;
+    const mayNudge = failures > 0 || now - lastNudge >= NUDGE_MS;
     if (mayNudge) lastNudge = now;
     const failure = await look(chosen, (object) => mayNudge && waitsForApi(object));
-    promptMs = failure === undefined ? PROMPT_MS : Math.min(promptMs * 2, MAX_PROMPT_MS);
-    if (!stopped) promptTimer = setTimeout(prompt, promptMs);
+    failures = failure === undefined ? 0 : failures + 1;
+    const waitMs = failures === 0 ? PROMPT_MS : backoff(RETRIES, failures);
+    if (!stopped) promptTimer = setTimeout(prompt, waitMs);
   }
 
   async function drift(): Promise<void> {

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { isPlainLine, isPlainText } from "../../src/input/plain_text.ts";
-import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/schemas.ts";
+import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definitions.ts";
 
 /** Every text of the definitions that people read, and what the API holds it against. */
 const texts: [string, string, (text: string) => boolean][] = [

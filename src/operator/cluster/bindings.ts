@@ -2,8 +2,7 @@ import { z } from "zod";
 import type { WatchState } from "../operator_metrics.ts";
 import { type Binding, bindingsOf, TENANTS_NAME, type TenantsMap } from "../tenants.ts";
 import type { EventSubject } from "./events.ts";
-import { togetherState } from "./open_cluster.ts";
-import type { ListedObject, Reflector } from "./reflector.ts";
+import { type ListedObject, type Reflector, togetherState } from "./reflector.ts";
 
 /** Marks ConfigMaps that bind namespaces besides the one that its name is enough for. */
 export const TENANTS_LABEL = "deputize.io/tenants";

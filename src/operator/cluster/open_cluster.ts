@@ -10,7 +10,7 @@ import { type BindingFaults, createClusterBindings, tenantsObjectOf } from "./bi
 import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterObjects, objectOf } from "./objects.ts";
-import { createReflector, listedObject, type Reflector } from "./reflector.ts";
+import { createReflector, listedObject, type Reflector, togetherState } from "./reflector.ts";
 import { createClusterSecrets } from "./secrets.ts";
 
 type Options = {
@@ -168,16 +168,5 @@ function namespacedCopy<T>(
     async stop() {
       await Promise.all(all.map((copy) => copy.stop()));
     },
-  };
-}
-
-/** Of several copies the worst, and all that happened. */
-export function togetherState(states: readonly WatchState[]): WatchState {
-  return {
-    resource: states[0]?.resource ?? "",
-    isSynced: states.every(({ isSynced }) => isSynced),
-    activeAt: Math.min(...states.map(({ activeAt }) => activeAt)),
-    lists: states.reduce((total, { lists }) => total + lists, 0),
-    failures: states.reduce((total, { failures }) => total + failures, 0),
   };
 }

@@ -230,3 +230,14 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     },
   };
 }
+
+/** Of several copies the worst, and all that happened. */
+export function togetherState(states: readonly WatchState[]): WatchState {
+  return {
+    resource: states[0]?.resource ?? "",
+    isSynced: states.every(({ isSynced }) => isSynced),
+    activeAt: Math.min(...states.map(({ activeAt }) => activeAt)),
+    lists: states.reduce((total, { lists }) => total + lists, 0),
+    failures: states.reduce((total, { failures }) => total + failures, 0),
+  };
+}

@@ -12,8 +12,8 @@ import {
 } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
-import { type Leadership, startLeadership, startTerm } from "../leadership.ts";
-import { type Operator, termOptions } from "../operator.ts";
+import type { Operator } from "../context.ts";
+import { type Leadership, startLeadership, startTerm, termOptions } from "../leadership.ts";
 import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
 import type { Tracing } from "../tracing.ts";
 import { createFaultTeller } from "./bindings.ts";

@@ -4,9 +4,20 @@ import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Agent, type AgentStatus, type Condition, type Platform, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { isAtRest, isOutage, reasonOf, type StatusReason, visitAfter } from "./reasons.ts";
+import type { StatusReason } from "./reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "./references.ts";
-import { definedOnly, type Fact, isTrue, readiness, report, withFacts } from "./status.ts";
+import {
+  definedOnly,
+  type Fact,
+  isAtRest,
+  isOutage,
+  isTrue,
+  readiness,
+  reasonOf,
+  report,
+  visitAfter,
+  withFacts,
+} from "./status.ts";
 import { terminate } from "./termination.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */

@@ -7,8 +7,8 @@ import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import { type DelegationInput, nextStep, soonFrom, tellExpiresSoon } from "./delegation_rules.ts";
 import { delegationStatus, unknownStatus } from "./delegation_status.ts";
-import { isAtRest, isOutage, reasonOf, recheckOf, type StatusReason, visitAfter } from "./reasons.ts";
-import { conditionOf, report } from "./status.ts";
+import { recheckOf, type StatusReason } from "./reasons.ts";
+import { conditionOf, isAtRest, isOutage, reasonOf, report, visitAfter } from "./status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";

@@ -1,5 +1,6 @@
+import type { ExternalState } from "../api_client.ts";
 import type { AnyObject, Delegation } from "../kinds.ts";
-import type { ExternalState } from "../poll.ts";
+
 import { hasEnded, hasRequestedEndPassed } from "./delegation_rules.ts";
 import { UNDECIDED } from "./reasons.ts";
 import { conditionOf, isTrue } from "./status.ts";

@@ -6,9 +6,20 @@ import type { Visit } from "../queue.ts";
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
 import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
 import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
-import { isAtRest, isOutage, reasonOf, recheckOf, type StatusReason, visitAfter } from "./reasons.ts";
+import { recheckOf, type StatusReason } from "./reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
-import { definedOnly, type Fact, isTrue, readiness, report, withFacts } from "./status.ts";
+import {
+  definedOnly,
+  type Fact,
+  isAtRest,
+  isOutage,
+  isTrue,
+  readiness,
+  reasonOf,
+  report,
+  visitAfter,
+  withFacts,
+} from "./status.ts";
 import { isNoneOfOurs, terminate } from "./termination.ts";
 
 /** Makes a Platform true. */

@@ -51,7 +51,7 @@ function fakeCluster() {
   });
 }
 
-const TIMES = { renewMs: 200, retryMs: 20 };
+const TIMES = { renewMs: 800, retryMs: 20 };
 
 describe("a lease of the cluster", () => {
   let cluster: ReturnType<typeof fakeCluster>;

@@ -1,10 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  loadSchemas,
-  readDefinitions,
-  type Schemas,
-  type StructuralSchema,
-} from "../../../src/operator/schema/schemas.ts";
+import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/definitions.ts";
+import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import {
   CANONICAL_SCOPES,
   SENSITIVE_SCOPES,

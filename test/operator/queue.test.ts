@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { type Key, keyText } from "../../../src/operator/kinds.ts";
-import { createQueue, type Queue, type Visit } from "../../../src/operator/queue.ts";
+import { type Key, keyText } from "../../src/operator/kinds.ts";
+import { createQueue, type Queue, type Visit } from "../../src/operator/queue.ts";
 
 const key = (name: string, namespace = "default"): Key => ({ kind: "Platform", namespace, name });
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { readYaml } from "../../../../src/operator/folder/documents.ts";
-import { stateText } from "../../../../src/operator/folder/state_file.ts";
-import type { AnyObject } from "../../../../src/operator/kinds.ts";
+import { readYaml } from "../../../src/operator/folder/documents.ts";
+import { stateText } from "../../../src/operator/folder/state_file.ts";
+import type { AnyObject } from "../../../src/operator/kinds.ts";
 import { manifestOf, yamlCases } from "./yaml_cases.ts";
 
 describe("reading YAML", () => {

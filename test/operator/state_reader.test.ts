@@ -1,6 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { ApiClient } from "../../../src/operator/api_client.ts";
-import { createStateReader } from "../../../src/operator/poll.ts";
+import { type ApiClient, createStateReader } from "../../src/operator/api_client.ts";
 
 const agents = (ids: string[]) =>
   Object.fromEntries(ids.map((id) => [id, { agent_id: `agent of ${id}`, disabled: false }]));

@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
-import { operatorMetrics } from "../../support/operator_metrics.ts";
-import { until } from "../../support/process.ts";
-import { delegation, operatorFolderEach } from "../operator_folder.ts";
+import { operatorMetrics } from "../support/operator_metrics.ts";
+import { until } from "../support/process.ts";
+import { delegation, operatorFolderEach } from "./operator_folder.ts";
 
 describe("the operator's metrics", () => {
   const world = operatorFolderEach();
@@ -21,7 +21,7 @@ describe("the operator's metrics", () => {
     const registry = new Registry();
     operatorMetrics(registry).watches(() => []);
     const named = registry.getMetricsAsArray().map(({ name }) => name);
-    const page = await readFile(new URL("../../../docs/operator.md", import.meta.url), "utf8");
+    const page = await readFile(new URL("../../docs/operator.md", import.meta.url), "utf8");
     const section = page.slice(page.indexOf("## What to watch"), page.indexOf("## Without a cluster"));
     const documented = [...section.matchAll(/^\| `([a-z_]+)/gm)].map(([, name]) => name);
     expect(documented.sort()).toEqual(named.sort());

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type SweepInput, type SweepRecord, sweep } from "../../../src/operator/orphans.ts";
+import { type SweepInput, type SweepRecord, sweep } from "../../src/operator/orphans.ts";
 
 const NOW = new Date("2026-06-01T12:00:00.000Z");
 const HOUR = 3_600_000;

@@ -2,9 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createTracing, noTracing } from "../../../src/operator/tracing.ts";
-import { until } from "../../support/process.ts";
-import { operatorFolderEach } from "../operator_folder.ts";
+import { createTracing, noTracing } from "../../src/operator/tracing.ts";
+import { until } from "../support/process.ts";
+import { operatorFolderEach } from "./operator_folder.ts";
 
 type Attribute = { key: string; value: { stringValue?: string } };
 type Span = {

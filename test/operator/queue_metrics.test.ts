@@ -1,9 +1,9 @@
 import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
-import type { Key } from "../../../src/operator/kinds.ts";
-import { createQueue, type Visit } from "../../../src/operator/queue.ts";
-import { createQueueMetrics } from "../../../src/operator/queue_metrics.ts";
-import { until } from "../../support/process.ts";
+import type { Key } from "../../src/operator/kinds.ts";
+import { createQueue, type Visit } from "../../src/operator/queue.ts";
+import { createQueueMetrics } from "../../src/operator/queue_metrics.ts";
+import { until } from "../support/process.ts";
 
 const key = (name: string, kind: Key["kind"] = "Agent"): Key => ({ kind, namespace: "default", name });
 

@@ -4,19 +4,14 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
-import {
-  progressOf,
-  type Reason,
-  reasons,
-  type StatusReason,
-} from "../../../src/operator/reconcile/reasons.ts";
-import { readiness, withFacts } from "../../../src/operator/reconcile/status.ts";
-import { goProgram } from "../../support/go_program.ts";
+import { progressOf, type Reason, reasons, type StatusReason } from "../../src/operator/reconcile/reasons.ts";
+import { readiness, withFacts } from "../../src/operator/reconcile/status.ts";
+import { goProgram } from "../support/go_program.ts";
 
-const ROOT = join(import.meta.dirname, "../../..");
+const ROOT = join(import.meta.dirname, "../..");
 const EXAMPLES = ["argocd_health.lua", "flux_health.yaml"].map((file) => join(ROOT, "docs/examples", file));
 const program = await goProgram({
-  sources: join(import.meta.dirname, "../../support/health"),
+  sources: join(import.meta.dirname, "../support/health"),
   name: "health",
   folder: "health",
   what: "kstatus, Argo CD's Lua engine and CEL",

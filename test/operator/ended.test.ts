@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { createLog } from "../../../src/log.ts";
-import type { Condition, DelegationStatus, Metadata } from "../../../src/operator/kinds.ts";
-import type { Resources } from "../../../src/operator/resources.ts";
-import { endedAt, isRemovable, startEndedRemoval } from "../../../src/operator/sweeper.ts";
-import { until } from "../../support/process.ts";
-import { aDelegation, NOW, truth } from "../objects.ts";
+import { createLog } from "../../src/log.ts";
+import type { Condition, DelegationStatus, Metadata } from "../../src/operator/kinds.ts";
+import type { Resources } from "../../src/operator/resources.ts";
+import { endedAt, isRemovable, startEndedRemoval } from "../../src/operator/sweeper.ts";
+import { until } from "../support/process.ts";
+import { aDelegation, NOW, truth } from "./objects.ts";
 
 const THEN = "2026-05-01T12:00:00.000Z";
 const since = (type: string, changes: Partial<Condition> = {}) =>

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { type Delegation, keyOf } from "../../../src/operator/kinds.ts";
-import { createUrgentTimes } from "../../../src/operator/queue_metrics.ts";
-import { aDelegation, aPlatform, truth } from "../objects.ts";
+import { type Delegation, keyOf } from "../../src/operator/kinds.ts";
+import { createUrgentTimes } from "../../src/operator/queue_metrics.ts";
+import { aDelegation, aPlatform, truth } from "./objects.ts";
 
 const approval = { decision: "Denied", approver: { username: "jane" }, observedGeneration: 1 } as const;
 

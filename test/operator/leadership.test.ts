@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { systemClock } from "../../../src/clock.ts";
-import { createLog } from "../../../src/log.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createLog } from "../../src/log.ts";
 import {
   type Elector,
   type Leadership,
   type LeadershipEvent,
   startLeadership,
-} from "../../../src/operator/leadership.ts";
-import { operatorMetrics } from "../../support/operator_metrics.ts";
-import { until } from "../../support/process.ts";
+} from "../../src/operator/leadership.ts";
+import { operatorMetrics } from "../support/operator_metrics.ts";
+import { until } from "../support/process.ts";
 
 /** What happens, in order, and what a test makes happen. */
 type Stage = {
@@ -76,7 +76,7 @@ describe("the leadership of a process", () => {
       announce: (event) => void stage.events.push(event),
       clock: systemClock,
       log: createLog("silent", "test"),
-      standAgainMs: { least: wait, most: wait * 8 },
+      standAgainMs: { base: wait, cap: wait * 8 },
     });
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { type Key, keyText } from "../../../src/operator/kinds.ts";
-import { createLanes } from "../../../src/operator/queue.ts";
+import { type Key, keyText } from "../../src/operator/kinds.ts";
+import { createLanes } from "../../src/operator/queue.ts";
 
 const key = (namespace: string, name: string): Key => ({ kind: "Delegation", namespace, name });
 

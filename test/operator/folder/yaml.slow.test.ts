@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { kubernetesBinary } from "../../../support/kubernetes/binary.ts";
-import { type Kubernetes, startKubernetes } from "../../../support/kubernetes/server.ts";
+import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
 import { manifestOf, yamlCases } from "./yaml_cases.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { ExternalState } from "../../src/operator/poll.ts";
-import { hasDrifted } from "../../src/operator/reconcile/drift.ts";
-import type { Reason } from "../../src/operator/reconcile/reasons.ts";
-import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "./objects.ts";
+import type { ExternalState } from "../../../src/operator/api_client.ts";
+
+import { hasDrifted } from "../../../src/operator/reconcile/drift.ts";
+import type { Reason } from "../../../src/operator/reconcile/reasons.ts";
+import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 
 const platform = aPlatform({ status: { apiKeyPrefix: "dpz_1" } });
 const platformState = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };

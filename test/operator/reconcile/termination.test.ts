@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { createLog } from "../../src/log.ts";
-import type { ApiFailure } from "../../src/operator/api_transport.ts";
-import type { OperatorContext } from "../../src/operator/context.ts";
-import type { CommonStatus } from "../../src/operator/kinds.ts";
-import { STALLED_AFTER_FAILURES, terminate } from "../../src/operator/reconcile/termination.ts";
-import { aDelegation, NOW } from "./objects.ts";
+import { createLog } from "../../../src/log.ts";
+import type { ApiFailure } from "../../../src/operator/api_transport.ts";
+import type { OperatorContext } from "../../../src/operator/context.ts";
+import type { CommonStatus } from "../../../src/operator/kinds.ts";
+import { STALLED_AFTER_FAILURES, terminate } from "../../../src/operator/reconcile/termination.ts";
+import { aDelegation, NOW } from "../objects.ts";
 
 const object = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:00:00.000Z" } });
 

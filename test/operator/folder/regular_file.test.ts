@@ -3,7 +3,7 @@ import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readRegularFile } from "../../../../src/operator/folder/listing.ts";
+import { readRegularFile } from "../../../src/operator/folder/listing.ts";
 
 describe("reading a regular file", () => {
   let folder: string;

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type ApiClient, createApiClient } from "../../../src/operator/api_client.ts";
+import { type ApiClient, createApiClient } from "../../src/operator/api_client.ts";
 
 type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
 

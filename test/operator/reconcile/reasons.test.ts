@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { type Reason, reasons } from "../../src/operator/reconcile/reasons.ts";
-import { readiness } from "../../src/operator/reconcile/status.ts";
+import { type Reason, reasons } from "../../../src/operator/reconcile/reasons.ts";
+import { readiness } from "../../../src/operator/reconcile/status.ts";
 
 const CLUSTER_ONLY = [
   "Issuing",
@@ -24,7 +24,7 @@ describe("reasons", () => {
   });
 
   test("are documented, each with what it means", async () => {
-    const docs = await readFile(join(import.meta.dirname, "../../docs/operator.md"), "utf8");
+    const docs = await readFile(join(import.meta.dirname, "../../../docs/operator.md"), "utf8");
     for (const reason of names) expect(docs).toContain(`| \`${reason}\` | ${reasons[reason].meaning} |`);
   });
 

@@ -1,15 +1,10 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
-import { type ManifestFile, readDocuments } from "../../../../src/operator/folder/documents.ts";
-import {
-  type Known,
-  type Plan,
-  planChanges,
-  type TenantsFound,
-} from "../../../../src/operator/folder/plan.ts";
-import { type AnyObject, keyOf, keyText } from "../../../../src/operator/kinds.ts";
-import { loadSchemas, type Schemas } from "../../../../src/operator/schema/schemas.ts";
-import { tenants } from "../folders.ts";
+import { type ManifestFile, readDocuments } from "../../../src/operator/folder/documents.ts";
+import { type Known, type Plan, planChanges, type TenantsFound } from "../../../src/operator/folder/plan.ts";
+import { type AnyObject, keyOf, keyText } from "../../../src/operator/kinds.ts";
+import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
+import { tenants } from "./folders.ts";
 
 const spec = { displayName: "Shop", surfaceType: "agentic_api", defaultAllowedScopes: ["data:read"] };
 const platform = (displayName = "Shop") => ({

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../../src/clock.ts";
-import { createLog } from "../../../src/log.ts";
-import { type AnyObject, type Kind, keyText } from "../../../src/operator/kinds.ts";
-import { type Poll, startPoll } from "../../../src/operator/poll.ts";
-import type { Reason } from "../../../src/operator/reconcile/reasons.ts";
-import type { StateAnswer } from "../../../src/operator_calls.ts";
-import { operatorMetrics } from "../../support/operator_metrics.ts";
-import { aDelegation, anApproval, aPlatform, aState, truth } from "../objects.ts";
+import { systemClock } from "../../src/clock.ts";
+import { createLog } from "../../src/log.ts";
+import { type AnyObject, type Kind, keyText } from "../../src/operator/kinds.ts";
+import { type Poll, startPoll } from "../../src/operator/poll.ts";
+import type { Reason } from "../../src/operator/reconcile/reasons.ts";
+import type { StateAnswer } from "../../src/operator_calls.ts";
+import { operatorMetrics } from "../support/operator_metrics.ts";
+import { aDelegation, anApproval, aPlatform, aState, truth } from "./objects.ts";
 
 const named = (name: string, reason: Reason): AnyObject =>
   aDelegation({

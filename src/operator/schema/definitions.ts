@@ -1,0 +1,119 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { z } from "zod";
+
+/** A CEL rule of a schema node. `fieldPath`: the field below the node that a refusal names, as in `.ttl`. */
+export type CelRule = { rule: string; message?: string; fieldPath?: string };
+
+/** The part of a structural OpenAPI schema that the definitions of `crds/` use. */
+export type StructuralSchema = {
+  type: "object" | "array" | "string" | "number" | "integer" | "boolean";
+  properties?: Record<string, StructuralSchema>;
+  additionalProperties?: StructuralSchema;
+  items?: StructuralSchema;
+  required?: string[];
+  format?: string;
+  "x-kubernetes-list-type"?: "set" | "map" | "atomic";
+  "x-kubernetes-list-map-keys"?: string[];
+  "x-kubernetes-validations"?: CelRule[];
+  [keyword: string]: unknown;
+};
+
+/** One version of one kind, as its CustomResourceDefinition declares it. */
+export type Definition = { apiVersion: string; kind: string; schema: StructuralSchema };
+
+const file = z.object({
+  kind: z.literal("CustomResourceDefinition"),
+  spec: z.object({
+    group: z.string(),
+    names: z.object({ kind: z.string() }),
+    versions: z.array(
+      z.object({
+        name: z.string(),
+        schema: z.object({ openAPIV3Schema: z.custom<StructuralSchema>((value) => value instanceof Object) }),
+      }),
+    ),
+  }),
+});
+
+/** The folder of the repository that holds the definitions. */
+export const definitionsFolder = join(import.meta.dirname, "../../../crds");
+
+/**
+ * Every kind and version that a folder's CustomResourceDefinitions declare. Throws when the folder cannot be
+ * read.
+ */
+export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
+  const documents = await Promise.all(
+    names.map(async (name) => parseAllDocuments(await readFile(join(folder, name), "utf8"))),
+  );
+  return documents.flat().flatMap((document) => {
+    const definition = file.safeParse(document.toJS());
+    if (!definition.success) return [];
+    const { group, names: kindNames, versions } = definition.data.spec;
+    return versions.map((version) => ({
+      apiVersion: `${group}/${version.name}`,
+      kind: kindNames.kind,
+      schema: version.schema.openAPIV3Schema,
+    }));
+  });
+}
+
+/**
+ * Object metadata as the API server takes it, unknown fields refused. Fields that only the server sets may be
+ * in a manifest (an exported object has them) and mean nothing there.
+ */
+export const metadataSchema = {
+  type: "object",
+  required: ["name"],
+  additionalProperties: false,
+  properties: {
+    name: {
+      type: "string",
+      maxLength: 253,
+      pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+    },
+    namespace: { type: "string", maxLength: 63, pattern: "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" },
+    labels: {
+      type: "object",
+      propertyNames: { format: "qualified-name" },
+      additionalProperties: {
+        type: "string",
+        maxLength: 63,
+        pattern: "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+      },
+    },
+    annotations: {
+      type: "object",
+      propertyNames: { format: "qualified-name" },
+      additionalProperties: { type: "string" },
+    },
+    uid: { type: "string" },
+    resourceVersion: { type: "string" },
+    generation: { type: "integer" },
+    creationTimestamp: { type: "string" },
+    deletionTimestamp: { type: "string" },
+    deletionGracePeriodSeconds: { type: "integer" },
+    selfLink: { type: "string" },
+    finalizers: { type: "array", items: { type: "string" } },
+    ownerReferences: { type: "array", items: { type: "object" } },
+    managedFields: { type: "array", items: { type: "object" } },
+  },
+} as const;
+
+const name = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+const prefix = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
+
+/**
+ * Whether a text can be the key of a label or an annotation: `[prefix/]name`, at most 253 and 63 characters.
+ */
+export function isQualifiedName(text: string): boolean {
+  const parts = text.split("/");
+  if (parts.length > 2) return false;
+  const last = parts.at(-1) ?? "";
+  if (last.length > 63 || !name.test(last)) return false;
+  const [first] = parts;
+  return parts.length === 1 || (first !== undefined && first.length <= 253 && prefix.test(first));
+}
