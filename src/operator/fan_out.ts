@@ -1,6 +1,7 @@
 import type { AnyObject, Delegation } from "./kinds.ts";
+import { isTrue } from "./reconcile/conditions.ts";
 import { secretName } from "./reconcile/platform_secret.ts";
-import { isTrue } from "./reconcile/status.ts";
+
 import type { Change, Resources } from "./resources.ts";
 
 type Copy = Pick<Resources, "list" | "get">;

@@ -2,7 +2,8 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { type Delegation, type Kind, kinds } from "./kinds.ts";
 import { type QueueObserver, WORKERS } from "./queue.ts";
 import { createQueueMetrics, createUrgentTimes, type UrgentTimes } from "./queue_metrics.ts";
-import { conditionOf } from "./reconcile/status.ts";
+import { conditionOf } from "./reconcile/conditions.ts";
+
 import type { Resources } from "./resources.ts";
 
 /** How a copy of a part of the cluster is kept. `activeAt`: a moment of `performance.now()`. */

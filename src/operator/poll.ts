@@ -4,9 +4,10 @@ import { type ExternalState, stateOf } from "./api_client.ts";
 import type { ApiFailure } from "./api_transport.ts";
 import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type Key, keyOf } from "./kinds.ts";
+import { conditionOf } from "./reconcile/conditions.ts";
 import { hasDrifted } from "./reconcile/drift.ts";
 import { type Reason, UNDECIDED } from "./reconcile/reasons.ts";
-import { conditionOf } from "./reconcile/status.ts";
+
 import { allObjects } from "./resources.ts";
 
 /** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */

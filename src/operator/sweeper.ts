@@ -3,8 +3,9 @@ import type { ApiResult } from "./api_transport.ts";
 import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type Delegation, keyOf, keyText } from "./kinds.ts";
 import { type HeldRecord, type SweepRecord, sweep } from "./orphans.ts";
+import { conditionOf } from "./reconcile/conditions.ts";
 import type { Reason } from "./reconcile/reasons.ts";
-import { conditionOf } from "./reconcile/status.ts";
+
 import { allObjects } from "./resources.ts";
 
 /** Where the last sweep is recorded. */

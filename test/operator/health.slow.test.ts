@@ -4,8 +4,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
+import { readiness, withFacts } from "../../src/operator/reconcile/conditions.ts";
 import { progressOf, type Reason, reasons, type StatusReason } from "../../src/operator/reconcile/reasons.ts";
-import { readiness, withFacts } from "../../src/operator/reconcile/status.ts";
+
 import { goProgram } from "../support/go_program.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

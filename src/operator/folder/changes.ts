@@ -2,7 +2,8 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
 import { type AnyObject, type CommonStatus, type Condition, FINALIZER, type Key, keyText } from "../kinds.ts";
-import { type Fact, readiness, withFacts } from "../reconcile/status.ts";
+import { type Fact, readiness, withFacts } from "../reconcile/conditions.ts";
+
 import type { Known, Manifest, Plan } from "./plan.ts";
 import { reportText } from "./state_file.ts";
 import type { Store } from "./store.ts";

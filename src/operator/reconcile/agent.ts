@@ -4,8 +4,6 @@ import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Agent, type AgentStatus, type Condition, type Platform, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import type { StatusReason } from "./reasons.ts";
-import { dependentsOfAgent, platformObstacle } from "./references.ts";
 import {
   definedOnly,
   type Fact,
@@ -14,10 +12,12 @@ import {
   isTrue,
   readiness,
   reasonOf,
-  report,
   visitAfter,
   withFacts,
-} from "./status.ts";
+} from "./conditions.ts";
+import type { StatusReason } from "./reasons.ts";
+import { dependentsOfAgent, platformObstacle } from "./references.ts";
+import { report } from "./status.ts";
 import { terminate } from "./termination.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */

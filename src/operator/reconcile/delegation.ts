@@ -5,10 +5,11 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
+import { conditionOf, isAtRest, isOutage, reasonOf, visitAfter } from "./conditions.ts";
 import { type DelegationInput, nextStep, soonFrom, tellExpiresSoon } from "./delegation_rules.ts";
 import { delegationStatus, unknownStatus } from "./delegation_status.ts";
 import { recheckOf, type StatusReason } from "./reasons.ts";
-import { conditionOf, isAtRest, isOutage, reasonOf, report, visitAfter } from "./status.ts";
+import { report } from "./status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";

@@ -5,9 +5,9 @@ import { coversScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Condition, Delegation, Platform } from "../kinds.ts";
 import type { Resources } from "../resources.ts";
 import { type Binding, TENANTS_NAME } from "../tenants.ts";
+import { conditionOf, type Fact, isTrue } from "./conditions.ts";
 import type { StatusReason } from "./reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
-import { conditionOf, type Fact, isTrue } from "./status.ts";
 
 /**
  * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the

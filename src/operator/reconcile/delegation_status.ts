@@ -1,5 +1,6 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
+import { definedOnly, type Fact, readiness, withFacts } from "./conditions.ts";
 import {
   beyondCeiling,
   type DelegationInput,
@@ -9,7 +10,6 @@ import {
 } from "./delegation_rules.ts";
 import type { StatusReason } from "./reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
-import { definedOnly, type Fact, readiness, withFacts } from "./status.ts";
 
 /**
  * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.

@@ -3,11 +3,6 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Condition, type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
-import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
-import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
-import { recheckOf, type StatusReason } from "./reasons.ts";
-import { dependentsOfPlatform } from "./references.ts";
 import {
   definedOnly,
   type Fact,
@@ -16,10 +11,15 @@ import {
   isTrue,
   readiness,
   reasonOf,
-  report,
   visitAfter,
   withFacts,
-} from "./status.ts";
+} from "./conditions.ts";
+import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
+import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
+import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
+import { recheckOf, type StatusReason } from "./reasons.ts";
+import { dependentsOfPlatform } from "./references.ts";
+import { report } from "./status.ts";
 import { isNoneOfOurs, terminate } from "./termination.ts";
 
 /** Makes a Platform true. */

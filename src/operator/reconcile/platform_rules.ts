@@ -3,10 +3,10 @@ import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts"
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { type Platform, reconcileRequest } from "../kinds.ts";
 import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
+import { isTrue } from "./conditions.ts";
 import { type HeldSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import type { StatusReason } from "./reasons.ts";
-import { isTrue } from "./status.ts";
 
 /**
  * What this process last sent to the API about a Platform: of which version, under whose account, when, and

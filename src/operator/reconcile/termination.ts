@@ -2,8 +2,9 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type AnyObject, FINALIZER } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
+import { readiness, withFacts } from "./conditions.ts";
 import type { StatusReason } from "./reasons.ts";
-import { readiness, report, withFacts } from "./status.ts";
+import { report } from "./status.ts";
 
 /**
  * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.

@@ -1,8 +1,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { readiness } from "../../../src/operator/reconcile/conditions.ts";
 import { type Reason, reasons } from "../../../src/operator/reconcile/reasons.ts";
-import { readiness } from "../../../src/operator/reconcile/status.ts";
 
 const CLUSTER_ONLY = [
   "Issuing",
@@ -16,8 +16,9 @@ const names = Object.keys(reasons) as Reason[];
 
 describe("reasons", () => {
   test("are each brought about on an object in a folder by a test, but for those that only a cluster has", async () => {
-    const files = (await readdir(import.meta.dirname)).filter((file) => file.endsWith(".test.ts"));
-    const texts = await Promise.all(files.map((file) => readFile(join(import.meta.dirname, file), "utf8")));
+    const folder = join(import.meta.dirname, "..");
+    const files = (await readdir(folder)).filter((file) => file.endsWith(".test.ts"));
+    const texts = await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
     const reached = texts.flatMap((text) => [...text.matchAll(/reaches\(\s*"\w+",\s*"\w+",\s*"(\w+)"/g)]);
     const found = new Set(reached.map(([, reason]) => reason));
     expect(names.filter((reason) => !found.has(reason)).sort()).toEqual(CLUSTER_ONLY.sort());

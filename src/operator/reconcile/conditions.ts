@@ -1,0 +1,128 @@
+import type { ErrorCode } from "../../errors.ts";
+import type { ApiFailure } from "../api_transport.ts";
+import type { AnyObject, CommonStatus, Condition } from "../kinds.ts";
+import type { Visit } from "../queue.ts";
+import { progressOf, type Reason, recheckOf, type StatusReason } from "./reasons.ts";
+
+/** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
+export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };
+
+const MAX_MESSAGE_LENGTH = 2048;
+
+/** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
+export function readiness(verdict: StatusReason): Fact[] {
+  const { reason, message } = verdict;
+  const progress = progressOf(verdict);
+  return [
+    { type: "Ready", status: progress === "done" ? "True" : "False", reason, message },
+    { type: "Reconciling", status: progress === "waiting" ? "True" : "False", reason },
+    { type: "Stalled", status: progress === "stuck" ? "True" : "False", reason },
+  ];
+}
+
+/**
+ * Conditions of an object at `generation`: the facts in their order, then what `previous` holds of other
+ * types. A transition time changes only together with the status it belongs to.
+ */
+export function withFacts(
+  previous: readonly Condition[],
+  facts: readonly Fact[],
+  { generation, now }: { generation: number; now: Date },
+): Condition[] {
+  const stated = facts.map((fact): Condition => {
+    const before = previous.find(({ type }) => type === fact.type);
+    return {
+      type: fact.type,
+      status: fact.status,
+      reason: fact.reason ?? fact.type,
+      message: (fact.message ?? "").slice(0, MAX_MESSAGE_LENGTH),
+      observedGeneration: generation,
+      lastTransitionTime: before?.status === fact.status ? before.lastTransitionTime : now.toISOString(),
+    };
+  });
+  const types = new Set(facts.map(({ type }) => type));
+  return [...stated, ...previous.filter(({ type }) => !types.has(type))];
+}
+
+/** The condition of a type; `undefined` when it was never stated. */
+export function conditionOf(status: CommonStatus, type: string): Condition | undefined {
+  return status.conditions?.find((condition) => condition.type === type);
+}
+
+/** Whether a condition was stated and is True. */
+export function isTrue(status: CommonStatus, type: string): boolean {
+  return conditionOf(status, type)?.status === "True";
+}
+
+/** The status without members that are undefined, which do not exist in YAML. */
+export function definedOnly<T extends object>(status: { [K in keyof T]: T[K] | undefined }): T {
+  return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined)) as T;
+}
+
+/** The reason that a refusal of the API means. Any other code is a fault of the spec. */
+const refusals: Partial<Record<ErrorCode, Reason>> = {
+  namespace_not_bound: "NamespaceNotBound",
+  onboarding_incomplete: "NamespaceNotBound",
+  invalid_scopes: "InvalidScopes",
+  ceiling_widened: "CeilingExceeded",
+  ceiling_exceeded: "CeilingExceeded",
+  platform_limit: "PlatformLimit",
+  external_conflict: "ExternalConflict",
+  adoption_not_confirmed: "AdoptionNotConfirmed",
+  not_found: "PlatformNotReady",
+  no_agent: "AgentNotReady",
+  agent_required: "AgentNotReady",
+  agent_disabled: "AgentNotReady",
+  vault_unavailable: "VaultUnavailable",
+  approver_not_linked: "ApproverNotLinked",
+  four_eyes_required: "FourEyesRequired",
+  approval_policy_missing: "ApprovalPolicyMissing",
+  not_available: "ApprovalPolicyMissing",
+};
+
+/** What to report of a call that failed. */
+export function reasonOf(failure: ApiFailure): StatusReason {
+  switch (failure.kind) {
+    case "refused":
+      return { reason: refusals[failure.code] ?? "InvalidSpec", message: failure.message };
+    case "unauthorized":
+      return { reason: "AuthorizationFailed", message: failure.message };
+    default:
+      return { reason: "ApiUnavailable", message: `The API is not available: ${failure.message}` };
+  }
+}
+
+/** Reasons of what is as it should be until people or the API say otherwise. */
+const AT_REST: ReadonlySet<string> = new Set<Reason>([
+  "Active",
+  "AwaitingApproval",
+  "Denied",
+  "Revoked",
+  "Expired",
+]);
+
+/**
+ * Whether an object has nothing left to do for its current spec, so that its status can stay through an
+ * outage.
+ */
+export function isAtRest({ metadata, status }: AnyObject): boolean {
+  const reason = conditionOf(status, "Ready")?.reason;
+  return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
+}
+
+/** Whether the cause is that the API could not be asked, rather than its answer. */
+export function isOutage(failure: ApiFailure): boolean {
+  return failure.kind !== "refused";
+}
+
+/**
+ * When to look again after a verdict: what waits for something that is not watched is tried again by itself.
+ */
+export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
+  if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
+    const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
+    return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
+  }
+  const afterMs = recheckOf(verdict.reason);
+  return afterMs === undefined ? {} : { afterMs };
+}
