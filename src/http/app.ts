@@ -1,29 +1,25 @@
 import type { IncomingMessage, RequestListener } from "node:http";
-import type Koa from "koa";
+import Koa from "koa";
 import type { Clock } from "../clock.ts";
 import type { ApiConfig } from "../config.ts";
+import { ApiError } from "../errors.ts";
 import { createNames } from "../input/names.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { Route } from "../route.ts";
+import { createAnswering } from "./exchange/answering.ts";
 import { createArrivals, createReadArriving } from "./exchange/arrivals.ts";
-import { createConclude, createObserve } from "./exchange/conclude.ts";
+import { bounded, createConclude, createObserve, refusals, requestId } from "./exchange/conclude.ts";
 import { createDrains } from "./exchange/drains.ts";
-import { createFinishExchange, openExchange } from "./exchange/finish_exchange.ts";
+import { createBreakLog } from "./exchange/fault_log.ts";
 import { createFindOperation, createInProcess } from "./exchange/in_process.ts";
-import {
-  createDirectPaths,
-  createServePath,
-  type MountedRoute,
-  pathOf,
-  pathRoutesOf,
-} from "./exchange/path_routes.ts";
-import { createRouteHandler } from "./exchange/route_handler.ts";
 import { securityHeaders } from "./exchange/security_headers.ts";
-import { createKoa } from "./koa.ts";
+import { HttpCall, inOrder, type Middleware } from "./http_call.ts";
+import * as operation from "./operation.ts";
+import { createFindDirect, createPaths, createRouter, type Operation } from "./paths.ts";
 import type { ApiKeyRates } from "./request/api_key_rates.ts";
-import type { Authenticators } from "./request/authenticate.ts";
+import { type Authenticators, callerChecks } from "./request/authenticate.ts";
 import { createClientAddress, createNetworks } from "./request/client_address.ts";
 import { createCookies } from "./request/cookies.ts";
 import type { Idempotency } from "./request/idempotency.ts";
@@ -62,57 +58,117 @@ const BODIES_PER_CLIENT = 100;
 
 /**
  * The listener of the API's public port, or of the operator's own: an operation of the operator does not
- * exist on the other, whatever the token. Every operation is served under the service's word and its aliases;
- * an unknown path is `not_found`, a known one with another method `method_not_allowed`: which path it is
- * never depends on the method. Throws when two routes have the same id or place.
- *
- * Operations whose path has no parameter are found by one look-up and do without Koa: on verify its router
- * costs more than all else that happens here. Everything else goes through Koa's router, and ends in the same
- * place.
+ * exist on the other, whatever the token. Every operation is served under the service's word and its aliases.
+ * An unknown path is `not_found`, a known one with another method `method_not_allowed`. Throws when two routes
+ * have the same id or place.
  */
 export function createApp(deps: AppDeps): RequestListener {
-  const { config, log, clock, metrics } = deps;
+  const parts = createParts(deps);
+  const { names, readers, answering, everyCall } = parts;
+  const operations = deps.routes
+    .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
+    .map((route) => ({ route, run: inOrder(operationMiddleware(route, parts)) }));
+  const paths = createPaths(operations, names);
+  const site = deps.site?.(siteDeps(deps, parts, operations));
+
+  const koa = new Koa<HttpCall>();
+  koa.use((ctx, next) => {
+    ctx.state = new HttpCall(ctx.req, ctx.res, readers);
+    return next();
+  });
+  koa.use(answering.answer); // sends the reply and counts it
+  for (const middleware of everyCall) koa.use(middleware);
+  koa.use(createRouter(paths).routes() as unknown as Koa.Middleware<HttpCall>);
+  for (const page of deps.pages ?? []) koa.use(page);
+  if (site !== undefined) koa.use(siteMiddleware(site));
+  koa.use(() => Promise.reject(new ApiError("not_found")));
+  koa.on("error", createBreakLog(deps));
+
+  const throughKoa = koa.callback();
+  const findDirect = createFindDirect(paths, names, everyCall);
+  return (request, response) => {
+    const direct = findDirect(request.url ?? "");
+    if (direct === undefined) {
+      void throughKoa(request, response);
+    } else {
+      const call = new HttpCall(request, response, readers);
+      call.params = direct.params;
+      void direct.run({ state: call }).then((reply) => answering.send(call, reply));
+    }
+  };
+}
+
+/** What runs for each call of an operation, in order, behind `everyCall`. */
+function operationMiddleware(route: Route, parts: Parts): Middleware[] {
+  const { names, cookies, readArriving, authenticators, idempotency, activity, rates } = parts;
+  const { caller, csrf, role } = callerChecks(route, authenticators, cookies);
+  const provenLately = operation.provenLately([caller, csrf, role]);
+  return [
+    operation.traced,
+    operation.rateAndChallengeHeaders(route, names),
+    operation.passes(caller),
+    operation.passes(csrf),
+    operation.passes(role),
+    operation.passes(operation.keyOf(route)),
+    operation.passes(operation.bodyRead(readArriving)),
+    operation.passes(provenLately),
+    operation.passes(operation.inputOf(route)),
+    operation.once(route, idempotency, provenLately),
+    operation.activityOf(route, activity),
+    operation.rateOf(route, rates),
+    operation.handler(route, cookies, parts.checkAnswers),
+  ].filter((middleware) => middleware !== undefined);
+}
+
+/** What the middleware works with. */
+type Parts = ReturnType<typeof createParts>;
+
+function createParts(deps: AppDeps) {
+  const { config, log, clock, metrics, deadlineMs = DEADLINE_MS, checkAnswers = false } = deps;
+  const { authenticators, idempotency, activity, rates } = deps;
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
+  const cookies = createCookies(names, config.BASE_URL);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
   const networkOf = createNetworks();
-  const arrivals = createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
-  const readArriving = createReadArriving(arrivals, networkOf);
   const addressOf = ({ socket, headers }: IncomingMessage) =>
     clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString());
-  const cookies = createCookies(names, config.BASE_URL);
-  const handlerDeps = {
-    authenticators: deps.authenticators,
-    names,
-    cookies,
-    clientAddress,
-    readArriving,
-    idempotency: deps.idempotency,
-    rates: deps.rates,
-    activity: deps.activity,
-    checkAnswers: deps.checkAnswers ?? false,
-  };
-  const commonHeaders = securityHeaders(config.BASE_URL);
-  const { deadlineMs = DEADLINE_MS } = deps;
-  const conclude = createConclude({ log, clock, metrics, deadlineMs });
   const observe = createObserve(metrics);
-  const finish = createFinishExchange({
-    conclude,
+  const conclude = createConclude({ log, clock, metrics, deadlineMs });
+  const answering = createAnswering({
     observe,
     log,
-    commonHeaders,
+    commonHeaders: securityHeaders(config.BASE_URL),
     drains: createDrains(),
     clientOf: (request) => networkOf(addressOf(request)),
   });
-  const mounted = deps.routes
-    .filter(({ access }) => (access === "operator") === (deps.forOperator ?? false))
-    .map((route) => ({ route, serve: createRouteHandler(route, handlerDeps) }));
-  refuseDuplicates(mounted);
-  const routes = pathRoutesOf(mounted, names);
-  const direct = createDirectPaths(routes);
-  const servePath = createServePath(finish);
-  const find = createFindOperation(mounted);
-  const siteDeps: SiteDeps = {
-    inProcess: createInProcess({ find, conclude, observe, names }),
+  const arrivals = createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
+  return {
+    names,
+    cookies,
+    readers: { names, cookies, clientAddress },
+    readArriving: createReadArriving(arrivals, networkOf),
+    addressOf,
+    observe,
+    conclude,
+    answering,
+    /** In front of the router and of the direct paths. */
+    everyCall: [refusals, bounded(conclude), requestId],
+    authenticators,
+    idempotency,
+    activity,
+    rates,
+    checkAnswers,
+  };
+}
+
+function siteDeps(
+  { config, log, clock, metrics, deadlineMs = DEADLINE_MS }: AppDeps,
+  { names, cookies, readers, readArriving, addressOf, observe, conclude }: Parts,
+  operations: readonly Operation[],
+): SiteDeps {
+  const find = createFindOperation(operations);
+  return {
+    inProcess: createInProcess({ find, conclude, observe, readers }),
     isForRole: (id, powers) => isForRole(find(id).route, powers),
     conclude: createConclude({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
     cookies,
@@ -120,32 +176,12 @@ export function createApp(deps: AppDeps): RequestListener {
     baseUrl: config.BASE_URL,
     names,
   };
-  const koa = createKoa({
-    routes,
-    site: deps.site?.(siteDeps),
-    servePath,
-    finish,
-    pages: deps.pages ?? [],
-    log,
-    clock,
-    commonHeaders,
-  });
-  return (request, response) => {
-    const found = direct.get(pathOf(request.url ?? ""));
-    if (found === undefined) {
-      void koa(request, response);
-    } else {
-      void servePath(found, openExchange(request, response), {});
-    }
-  };
 }
 
-function refuseDuplicates(mounted: readonly MountedRoute[]): void {
-  const seen = new Set<string>();
-  for (const { route } of mounted) {
-    for (const name of [route.id, `${route.method} ${route.path.replaceAll(/\{\w+\*?\}/g, "{}")}`]) {
-      if (seen.has(name)) throw new Error(`Two routes have the name ${name}`);
-      seen.add(name);
-    }
-  }
+function siteMiddleware(site: Site): Koa.Middleware<HttpCall> {
+  return async (ctx, next) => {
+    if (!site.serves(ctx.path)) return next();
+    ctx.state.route = site.id;
+    return site.answer(ctx.state);
+  };
 }

@@ -2,7 +2,7 @@ import type { RequestListener, ServerResponse } from "node:http";
 import { Gauge } from "prom-client";
 import { within } from "../clock.ts";
 import type { Metrics } from "../metrics.ts";
-import { pathOf } from "./exchange/path_routes.ts";
+import { withoutQuery } from "./paths.ts";
 
 const READY_MS = 2_000;
 
@@ -31,7 +31,7 @@ export function createHealth({
       sendText(response, 200, await metrics.registry.metrics(), metrics.registry.contentType),
   };
   return (request, response) => {
-    const page = pages[pathOf(request.url ?? "")];
+    const page = pages[withoutQuery(request.url ?? "")];
     if (page === undefined || (request.method !== "GET" && request.method !== "HEAD")) {
       sendText(response, 404, "not found\n");
       return;

@@ -1,8 +1,8 @@
 import type { Names } from "../input/names.ts";
 import type { Conclude } from "./exchange/conclude.ts";
-import type { Exchange } from "./exchange/finish_exchange.ts";
 import type { InProcess } from "./exchange/in_process.ts";
 import type { Reply } from "./exchange/replies.ts";
+import type { Exchange } from "./http_call.ts";
 import type { Cookies } from "./request/cookies.ts";
 import type { Powers } from "./request/roles.ts";
 

@@ -1,7 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
-import type { Exchange } from "../../http/exchange/finish_exchange.ts";
 import type { Reply } from "../../http/exchange/replies.ts";
+import type { Exchange } from "../../http/http_call.ts";
 import { readQuery } from "../../http/request/query.ts";
 import type { Site, SiteDeps } from "../../http/site.ts";
 import { actingFor, sameFor } from "./acting.ts";

@@ -4,8 +4,9 @@ import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import { VaultRefused, VaultUnavailable } from "../../vault/transport.ts";
+import type { Middleware } from "../http_call.ts";
 import { createFaultLog } from "./fault_log.ts";
-import type { Reply } from "./replies.ts";
+import { errorReply, type Reply } from "./replies.ts";
 
 const LATE = "No answer in time; whether the call had an effect is not known";
 
@@ -40,6 +41,20 @@ export function createConclude({ log, clock, metrics, deadlineMs }: ConcludeDeps
       },
     );
 }
+
+/** Makes a refusal the reply. */
+export const refusals: Middleware = (_, next) => next().catch(errorReply);
+
+/** Ends calls at the deadline, and turns everything thrown into an `ApiError`. */
+export function bounded(conclude: Conclude): Middleware {
+  return ({ state: call }, next) => conclude(call, next);
+}
+
+/** Refuses a request whose id cannot be given back. */
+export const requestId: Middleware = async ({ state: { id } }, next) => {
+  if (id.fault !== undefined) throw new ApiError("invalid_request", `x-request-id: ${id.fault}`);
+  return next();
+};
 
 /** Tells how long a call of a route took, in milliseconds, and its status. */
 export type Observe = (route: string, status: number, milliseconds: number) => void;

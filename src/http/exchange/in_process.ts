@@ -1,10 +1,9 @@
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 import { ApiError } from "../../errors.ts";
-import type { Names } from "../../input/names.ts";
+import { type Exchange, HttpCall, type RequestReaders } from "../http_call.ts";
+import type { Operation } from "../paths.ts";
 import type { Conclude, Observe } from "./conclude.ts";
-import type { Exchange } from "./finish_exchange.ts";
-import type { MountedRoute } from "./path_routes.ts";
 
 /** What a call of an operation carries besides what its exchange says of the caller. */
 export type OperationInput = {
@@ -42,12 +41,12 @@ export type InProcess = (
 /** Headers of the exchange that say who calls, and from where. An API key is not among them. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
-/** Finds a mounted operation by its id. Throws when there is none. */
-export type FindOperation = (operationId: string) => MountedRoute;
+/** Finds an operation by its id. Throws when there is none. */
+export type FindOperation = (operationId: string) => Operation;
 
 /** Operations by their ids. */
-export function createFindOperation(mounted: readonly MountedRoute[]): FindOperation {
-  const byId = new Map(mounted.map((entry) => [entry.route.id, entry]));
+export function createFindOperation(operations: readonly Operation[]): FindOperation {
+  const byId = new Map(operations.map((operation) => [operation.route.id, operation]));
   return (operationId) => {
     const found = byId.get(operationId);
     if (found === undefined) throw new Error(`There is no operation ${operationId}`);
@@ -59,25 +58,24 @@ type InProcessDeps = {
   find: FindOperation;
   conclude: Conclude;
   observe: Observe;
-  names: Names;
+  readers: RequestReaders;
 };
 
 /** The operations that are mounted, to be called from here. */
-export function createInProcess({ find, conclude, observe, names }: InProcessDeps): InProcess {
-  const nameOf = (name: string) => names.headers(name)[0] ?? name;
-  return async ({ request, id }, operationId, input = {}) => {
-    const { route, serve } = find(operationId);
-    const startedAt = performance.now();
+export function createInProcess({ find, conclude, observe, readers }: InProcessDeps): InProcess {
+  const nameOf = (name: string) => readers.names.headers(name)[0] ?? name;
+  return async ({ request, response, id }, operationId, input = {}) => {
+    const { route, run } = find(operationId);
     const message = messageOf(request, input, { method: route.method, nameOf });
-    const call = { requestId: id.logged, route: operationId };
-    const settled = conclude(call, () =>
-      serve({ message, params: input.params ?? {}, requestId: id.logged }),
-    );
+    const call = new HttpCall(message, response, readers, id);
+    call.route = route.id;
+    call.params = input.params ?? {};
+    const settled = conclude(call, () => run({ state: call }));
     const status = await settled.then(
       (reply) => reply.status,
       (error) => error.status,
     );
-    observe(operationId, status, performance.now() - startedAt);
+    observe(operationId, status, performance.now() - call.startedAt);
     const reply = await settled;
     if (route.showsSecret === true && reply.headers["idempotent-replayed"] !== undefined) {
       throw new ApiError("answer_not_kept");

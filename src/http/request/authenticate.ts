@@ -1,14 +1,7 @@
-import type { IncomingMessage } from "node:http";
 import { csrfMatches, type LiveSession } from "../../accounts/sessions/sessions.ts";
 import { ApiError } from "../../errors.ts";
-import type {
-  AccountCaller,
-  ApiKeyCaller,
-  CallerOf,
-  OperatorCaller,
-  Route,
-  SessionCaller,
-} from "../../route.ts";
+import type { ApiKeyCaller, OperatorCaller, Route, SessionCaller } from "../../route.ts";
+import type { HttpCall } from "../http_call.ts";
 import type { Cookies } from "./cookies.ts";
 import { isForRole } from "./roles.ts";
 
@@ -29,86 +22,121 @@ export type Authenticators = {
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
 };
 
-/**
- * A request as authentication sees it: its headers by lower-case name, with the service's word taken care of.
- */
-export type Presented = { request: IncomingMessage; header(name: string): string | undefined };
+/** Looks at a call, notes what it found out, and throws a refusal. */
+export type Check = (call: HttpCall) => Promise<void> | void;
 
-/** Proves the caller of one route. Throws the code of its access. */
-export type Authenticate = (presented: Presented) => Promise<CallerOf[Route["access"]]>;
+/** What a call has to pass, in this order. Those that its route does not need are absent. */
+export type CallerChecks = {
+  /** Finds out who calls. Throws the code of the route's access. */
+  caller: Check | undefined;
+  /** Compares the CSRF header with the cookie, for people's calls that change something. */
+  csrf: Check | undefined;
+  /** Finds the account that a person acts for, and whether their onboarding and role allow the call. */
+  role: Check | undefined;
+};
 
 const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 
-/** How the callers of `route` are proven. Throws for one that cannot keep what it declares. */
-export function authenticateRoute(
-  route: Route,
-  authenticators: Authenticators,
-  cookies: Cookies,
-): Authenticate {
-  if (route.roles === "service_administrator" && route.access !== "session") {
+/** The checks of a route's callers. Throws for a route that cannot keep what it declares. */
+export function callerChecks(route: Route, authenticators: Authenticators, cookies: Cookies): CallerChecks {
+  const { access } = route;
+  if (route.roles === "service_administrator" && access !== "session") {
     throw new Error(`${route.id}: only a session says which person calls`);
   }
+  const isForPeople = access === "session" || access === "account";
+  const needsCsrf = isForPeople && route.csrf !== false && CHANGING.has(route.method);
+  return {
+    caller: lookUp(route, authenticators, cookies),
+    csrf: needsCsrf ? csrfCheck(cookies) : undefined,
+    role: isForPeople ? roleCheck(route, authenticators) : undefined,
+  };
+}
+
+function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies): Check | undefined {
   switch (route.access) {
     case "public":
-      return async () => undefined;
+      return undefined;
     case "api_key":
-      return authenticateApiKey(authenticators);
+      return apiKeyLookUp(authenticators);
     case "operator":
-      return authenticateOperator(route, authenticators);
+      return operatorLookUp(route, authenticators);
     case "session":
-      return authenticateSession(route, authenticators, cookies);
-    case "account":
-      return authenticateAccount(route, authenticators, cookies);
+      return sessionLookUp(authenticators, cookies);
+    case "account": {
+      const byKey = apiKeyLookUp(authenticators);
+      const bySession = sessionLookUp(authenticators, cookies);
+      // An API key when one is sent, whatever cookies are sent with it.
+      return (call) => (call.header("x-service-api-key") === undefined ? bySession(call) : byKey(call));
+    }
   }
 }
 
-/** An API key when one is sent, whatever cookies are sent with it; else the session. */
-function authenticateAccount(
-  route: Route,
-  authenticators: Authenticators,
-  cookies: Cookies,
-): (presented: Presented) => Promise<AccountCaller> {
-  const byKey = authenticateApiKey(authenticators);
-  const bySession = authenticateSession(route, authenticators, cookies);
-  return async (presented) => {
-    if (presented.header("x-service-api-key") !== undefined) return byKey(presented);
-    const { accountId, organization, person } = await bySession(presented);
-    return { accountId, organization, person, connectionId: null };
+function apiKeyLookUp({ findApiKey }: Authenticators): Check {
+  return async (call) => {
+    call.caller = await findApiKey(call.header("x-service-api-key") ?? "");
+    if (call.caller === undefined) throw new ApiError("invalid_api_key");
+    call.provenAt = performance.now();
   };
 }
 
-function authenticateApiKey({ findApiKey }: Authenticators): (presented: Presented) => Promise<ApiKeyCaller> {
-  return async ({ header }) => {
-    const caller = await findApiKey(header("x-service-api-key") ?? "");
-    if (caller === undefined) throw new ApiError("invalid_api_key");
-    return caller;
+function sessionLookUp({ findSession }: Authenticators, cookies: Cookies): Check {
+  return async (call) => {
+    const token = cookies.read(call.request.headers.cookie, "session");
+    const actFor = call.header("x-service-account");
+    call.session = token === undefined ? undefined : await findSession(token, actFor);
+    if (call.session === undefined) throw new ApiError("auth_required");
+    call.provenAt = performance.now();
   };
 }
 
-function authenticateSession(
-  route: Route,
-  { findSession, isServiceAdministrator }: Authenticators,
-  cookies: Cookies,
-): (presented: Presented) => Promise<SessionCaller> {
-  const needsCsrf = route.csrf !== false && CHANGING.has(route.method);
-  return async ({ request, header }) => {
-    const token = cookies.read(request.headers.cookie, "session");
-    const actFor = header("x-service-account");
-    const session = token === undefined ? undefined : await findSession(token, actFor);
-    if (session === undefined) throw new ApiError("auth_required");
-    const csrfCookie = cookies.read(request.headers.cookie, "csrf");
-    if (needsCsrf && !csrfMatches(csrfCookie, header("x-service-csrf"), session.csrfHash)) {
-      throw new ApiError("csrf_failed");
+function operatorLookUp(route: Route, { identifyOperator, isLeader }: Authenticators): Check {
+  return async (call) => {
+    const token = /^Bearer (\S+)$/i.exec(call.header("authorization") ?? "")?.[1];
+    if (token === undefined) throw new ApiError("operator_unauthorized");
+    const caller = await identifyOperator(token, call.header("x-deputize-cluster") ?? "");
+    if (route.epoch !== "none") {
+      const epoch = readEpoch(call.header("x-deputize-epoch"));
+      if (!(await isLeader(caller, epoch))) throw new ApiError("stale_epoch");
     }
-    const caller = callerOf(route, session, actFor);
+    call.caller = caller;
+    call.provenAt = performance.now();
+  };
+}
+
+function readEpoch(epoch: string | undefined): number {
+  if (epoch === undefined || !/^\d{1,15}$/.test(epoch)) {
+    throw new ApiError("invalid_request", "x-deputize-epoch: must be a whole number");
+  }
+  return Number(epoch);
+}
+
+function csrfCheck(cookies: Cookies): Check {
+  return ({ session, request, header }) => {
+    if (session === undefined) return;
+    const cookie = cookies.read(request.headers.cookie, "csrf");
+    if (!csrfMatches(cookie, header("x-service-csrf"), session.csrfHash)) throw new ApiError("csrf_failed");
+  };
+}
+
+function roleCheck(route: Route, { isServiceAdministrator }: Authenticators): Check {
+  return (call) => {
+    const { session } = call;
+    if (session === undefined) return;
+    const caller = sessionCaller(route, session, call.header("x-service-account"));
     const isForThemselves = caller.accountId === session.own.accountId;
     caller.serviceAdministrator = isForThemselves && isServiceAdministrator(caller.person.email);
-    return checkRole(route, checkOnboarding(route, caller));
+    if (route.onboarding !== "any" && caller.onboardingStep !== "complete") {
+      throw new ApiError("onboarding_incomplete");
+    }
+    refuseOtherRoles(route, caller);
+    const { accountId, organization, person } = caller;
+    call.caller =
+      route.access === "account" ? { accountId, organization, person, connectionId: null } : caller;
   };
 }
 
 /** Who calls, for the account that the call names. Throws `not_found` when they are no member of it. */
-function callerOf(
+function sessionCaller(
   route: Route,
   { own, other, sessionId, familyId, onboardingStep }: LiveSession,
   actFor: string | undefined,
@@ -128,35 +156,8 @@ function callerOf(
   };
 }
 
-function checkRole(route: Route, caller: SessionCaller): SessionCaller {
-  const { serviceAdministrator, person } = caller;
-  if (isForRole(route, { role: person.role, serviceAdministrator })) return caller;
+function refuseOtherRoles(route: Route, { serviceAdministrator, person }: SessionCaller): void {
+  if (isForRole(route, { role: person.role, serviceAdministrator })) return;
   if (route.roles === "service_administrator") throw new ApiError("not_found");
   throw new ApiError("forbidden");
-}
-
-function checkOnboarding(route: Route, caller: SessionCaller): SessionCaller {
-  if (route.onboarding !== "any" && caller.onboardingStep !== "complete") {
-    throw new ApiError("onboarding_incomplete");
-  }
-  return caller;
-}
-
-function authenticateOperator(route: Route, { identifyOperator, isLeader }: Authenticators): Authenticate {
-  return async ({ header }) => {
-    const token = /^Bearer (\S+)$/i.exec(header("authorization") ?? "")?.[1];
-    if (token === undefined) throw new ApiError("operator_unauthorized");
-    const caller = await identifyOperator(token, header("x-deputize-cluster") ?? "");
-    if (route.epoch === "none") return caller;
-    const epoch = readEpoch(header("x-deputize-epoch"));
-    if (!(await isLeader(caller, epoch))) throw new ApiError("stale_epoch");
-    return caller;
-  };
-}
-
-function readEpoch(epoch: string | undefined): number {
-  if (epoch === undefined || !/^\d{1,15}$/.test(epoch)) {
-    throw new ApiError("invalid_request", "x-deputize-epoch: must be a whole number");
-  }
-  return Number(epoch);
 }

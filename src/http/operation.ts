@@ -1,0 +1,249 @@
+import { hash } from "node:crypto";
+import { type ZodType, z } from "zod";
+import { ApiError } from "../errors.ts";
+import type { Names } from "../input/names.ts";
+import { validate } from "../input/validate.ts";
+import type { Activity } from "../organizations/activity.ts";
+import type { AccountCaller, Answer, ApiKeyCaller, Call, Route, SessionCaller } from "../route.ts";
+import { inTrace } from "../trace_context.ts";
+import type { ReadArriving } from "./exchange/arrivals.ts";
+import { jsonReply, type Reply } from "./exchange/replies.ts";
+import { challengesOf } from "./exchange/www_authenticate.ts";
+import type { HttpCall, Middleware } from "./http_call.ts";
+import { routeErrors } from "./openapi/route_errors.ts";
+import type { ApiKeyRates } from "./request/api_key_rates.ts";
+import type { Check } from "./request/authenticate.ts";
+import { declaresJson, parseBody, requireJson } from "./request/body.ts";
+import type { Cookies } from "./request/cookies.ts";
+import { type Idempotency, idempotencyKey, type KeyedCall } from "./request/idempotency.ts";
+import { readQuery } from "./request/query.ts";
+
+/** Milliseconds for which it is known who calls. */
+const PROVEN_MS = 250;
+
+/** What the operation causes belongs to the trace that the request names. */
+export const traced: Middleware = ({ state: call }, next) => inTrace(call.request.headers.traceparent, next);
+
+/** Adds what is left of a rate to replies, and to each 401 how the caller is proven. */
+export function rateAndChallengeHeaders(route: Route, names: Names): Middleware {
+  const challenges = challengesOf(route, names);
+  return async ({ state: call }, next) => {
+    const reply = await next().catch((error: unknown) => Promise.reject(challenged(error, challenges)));
+    if (call.rateHeaders !== undefined) Object.assign(reply.headers, call.rateHeaders);
+    return reply;
+  };
+}
+
+function challenged(error: unknown, challenges: string | undefined): unknown {
+  if (challenges === undefined || !(error instanceof ApiError) || error.status !== 401) return error;
+  return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
+}
+
+/** Goes on when the check passes. */
+export function passes(check: Check | undefined): Middleware | undefined {
+  if (check === undefined) return undefined;
+  return async ({ state: call }, next) => {
+    await check(call);
+    return next();
+  };
+}
+
+/**
+ * Repeats the checks of a caller who was not looked up just now. A body may come slowly, and a key may be
+ * waited for: a caller who was removed, signed out or lost a role meanwhile is refused.
+ */
+export function provenLately(all: readonly (Check | undefined)[]): Check | undefined {
+  const checks = all.filter((check) => check !== undefined);
+  if (checks.length === 0) return undefined;
+  return async (call) => {
+    if (performance.now() - call.provenAt < PROVEN_MS) return;
+    for (const check of checks) await check(call);
+  };
+}
+
+/**
+ * Reads the `Idempotency-Key` of a call that takes one. A call that takes none is refused with it: ignored,
+ * it would be a broken promise.
+ */
+export function keyOf({ idempotent }: Route): Check | undefined {
+  if (idempotent === "foreign") return undefined;
+  return (call) => {
+    const key = call.header("idempotency-key");
+    if (key === undefined) return;
+    if (idempotent !== true) {
+      throw new ApiError("invalid_request", "idempotency-key: this call does not take one; leave it out");
+    }
+    call.idempotencyKey = validate(idempotencyKey, key, "idempotency-key");
+  };
+}
+
+/** Waits for the whole body. */
+export function bodyRead(readArriving: ReadArriving): Check {
+  return async (call) => {
+    call.bytes = await readArriving(call.request, () => call.ip);
+  };
+}
+
+/**
+ * Validates parameters, query and body. A path parameter that has not the form of an id names nothing, so it
+ * is `not_found` like any unknown id. A route that takes no body ignores one, unless it claims to be JSON and
+ * is not.
+ */
+export function inputOf(route: Route): Check {
+  return (call) => {
+    const { request, bytes } = call;
+    call.params = readParams(route.params, call.params as Record<string, string>);
+    if (route.query !== undefined) {
+      call.query = validate(route.query, readQuery(request.url ?? ""), "query");
+    }
+    if (route.bodyForm === "raw" || route.body !== undefined) requireJson(request, bytes);
+    if (route.bodyForm === "raw") {
+      call.body = bytes;
+    } else if (route.body !== undefined) {
+      call.body = validate(route.body, parseBody(bytes), "body");
+    } else if (declaresJson(request)) parseBody(bytes);
+  };
+}
+
+function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
+  const result = schema === undefined ? { success: true, data: params } : schema.safeParse(params);
+  if (!result.success) throw new ApiError("not_found");
+  return result.data;
+}
+
+/** Runs a call with an `Idempotency-Key` once, and gives its first reply to each repetition. */
+export function once(
+  route: Route,
+  idempotency: Idempotency,
+  prove: Check | undefined,
+): Middleware | undefined {
+  if (route.idempotent !== true) return undefined;
+  return async ({ state: call }, next) => {
+    if (call.idempotencyKey === undefined) return next();
+    const { answer, replayed } = await idempotency.once(
+      keyedCall(route, call, call.idempotencyKey),
+      async () => {
+        await prove?.(call);
+        const { status, body, headers, cookies } = await next();
+        if (cookies !== undefined) throw new Error(`${route.id}: an answer with cookies cannot be kept`);
+        return { status, body: body === "" ? undefined : JSON.parse(body), headers };
+      },
+    );
+    const marked = replayed ? { "idempotent-replayed": "true" } : {};
+    return jsonReply(answer.status, answer.body, { ...answer.headers, ...marked });
+  };
+}
+
+function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
+  const target = `${JSON.stringify([call.params, call.query])}\n`;
+  const said =
+    route.sameCall === undefined ? call.bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));
+  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), said]), "buffer");
+  return { ...keptFor(route, call.caller), routeId: route.id, key, bodyHash };
+}
+
+/**
+ * Whom a kept answer is for: the person, or the connection whose API key was sent. A secret is kept for one
+ * sign-in.
+ */
+function keptFor(
+  { id, showsSecret }: Route,
+  caller: HttpCall["caller"],
+): Pick<KeyedCall, "accountId" | "caller" | "secretFor"> {
+  if (caller === undefined || !("accountId" in caller)) {
+    throw new Error(`${id}: only calls of an account can be idempotent`);
+  }
+  const kept = { accountId: caller.accountId, caller: nameOf(caller) };
+  if (!showsSecret) return kept;
+  if (!("familyId" in caller)) throw new Error(`${id}: secrets are shown only to people`);
+  return { ...kept, secretFor: caller.familyId };
+}
+
+/** One of an account's callers: a connection, the account's own person, or a member. */
+function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
+  if ("connectionId" in caller && caller.connectionId !== null) return caller.connectionId;
+  const person = "person" in caller ? caller.person : undefined;
+  return person === undefined || person.accountId === caller.accountId ? "person" : person.accountId;
+}
+
+/** Writes down who makes a changing call for an organization. */
+export function activityOf(route: Route, activity: Activity): Middleware | undefined {
+  const isOf = route.access === "session" || route.access === "account";
+  if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
+  return async ({ state: call }, next) => {
+    const { caller } = call;
+    const isTold = caller !== undefined && "person" in caller && caller.organization;
+    if (!isTold || caller.person === undefined) return next();
+    const target = { ...(call.params as Record<string, string>), ...route.told?.(call.body) };
+    const act = { organizationId: caller.accountId, person: caller.person, operation: route.id, target };
+    const { reply } = await activity.run(act, async () => {
+      const reply = await next();
+      return { reply, ...(call.told && { told: call.told }) };
+    });
+    return reply;
+  };
+}
+
+/**
+ * Counts a call for its rate before it is run. A refused call is given back where the rate counts what is
+ * made.
+ */
+export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
+  if (rate === undefined) return undefined;
+  return async ({ state: call }, next) => {
+    const { caller } = call;
+    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: only API keys have rates`);
+    call.rateHeaders = await rates.take(rate, caller);
+    return next().catch(async (error: unknown) => {
+      await rates.giveBack(rate, caller);
+      throw error;
+    });
+  };
+}
+
+/**
+ * Runs the operation's own handler. With `checkAnswers`, an answer or a refusal that differs from the route's
+ * declaration is a fault.
+ */
+export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): Middleware {
+  const handle = checkAnswers ? withDeclaredAnswers(route) : route.handle.bind(route);
+  return async ({ state: call }) => {
+    const answer = await handle(call);
+    call.told = answer.told;
+    return answerReply(route, answer, cookies);
+  };
+}
+
+function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
+  const status = answer.status ?? route.answer.status;
+  const reply = isBare(route, status)
+    ? { status, headers: { ...answer.headers }, body: "" }
+    : jsonReply(status, answer.body, answer.headers);
+  return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+}
+
+/** Whether this answer of a route has no body. */
+function isBare(route: Route, status: number): boolean {
+  const other = route.otherAnswers?.[status];
+  return other !== undefined && other.schema === undefined;
+}
+
+type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
+
+/** The handler, checked against its declaration: the answer's form, and the codes of refusals. */
+function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<unknown>> {
+  const declared = new Set<string>(routeErrors(route));
+  return async (call) => {
+    const answer = await route.handle(call).catch((error: unknown) => {
+      if (!(error instanceof ApiError) || declared.has(error.code)) throw error;
+      throw new Error(`${route.id} does not declare ${error.code}`);
+    });
+    const { schema = z.undefined() } =
+      route.otherAnswers?.[answer.status ?? route.answer.status] ?? route.answer;
+    const result = schema.safeParse(answer.body);
+    if (!result.success) {
+      throw new Error(`${route.id} does not answer as declared: ${result.error.message}`);
+    }
+    return answer;
+  };
+}
