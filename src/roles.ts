@@ -13,7 +13,7 @@ import {
   WRONG_SETTING,
 } from "./config.ts";
 import type { EventsCommands } from "./events/command/events_command.ts";
-import { startServer } from "./http/exchange/server.ts";
+import { startServer } from "./http/server.ts";
 import { createHealth, showReadiness } from "./http/health.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";

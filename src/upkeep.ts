@@ -4,7 +4,7 @@ import { dropOldMonths } from "./audit/archive/drop_months.ts";
 import type { Clock } from "./clock.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import type { Database } from "./db/database.ts";
-import type { Idempotency } from "./http/request/idempotency.ts";
+import type { Idempotency } from "./http/idempotency.ts";
 import type { Logger } from "./log.ts";
 import { sweepInvitations } from "./organizations/invite.ts";
 import { recheckDomains, type VerifyDomainDeps } from "./organizations/verify_domain.ts";

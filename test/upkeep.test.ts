@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { addSeconds } from "../src/clock.ts";
 import { type ApiConfig, ConfigError, readApiConfig } from "../src/config.ts";
-import { createIdempotency } from "../src/http/request/idempotency.ts";
+import { createIdempotency } from "../src/http/idempotency.ts";
 import { createSecretBox } from "../src/secret_box.ts";
 import { startUpkeep } from "../src/upkeep.ts";
 import { decisionWorld } from "./proofs/decision_world.ts";

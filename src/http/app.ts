@@ -7,24 +7,21 @@ import { createNames } from "../input/names.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Activity } from "../organizations/activity.ts";
+import type { ApiKeyRates } from "../rates/api_key_rates.ts";
 import type { Route } from "../route.ts";
-import { createAnswering } from "./exchange/answering.ts";
-import { createArrivals, createReadArriving } from "./exchange/arrivals.ts";
-import { bounded, createConclude, createObserve, refusals, requestId } from "./exchange/conclude.ts";
-import { createDrains } from "./exchange/drains.ts";
-import { createBreakLog } from "./exchange/fault_log.ts";
-import { createFindOperation, createInProcess } from "./exchange/in_process.ts";
-import { securityHeaders } from "./exchange/security_headers.ts";
+import { createAnswering } from "./answer.ts";
+import { type Authenticators, callerChecks, isForRole } from "./authenticate.ts";
+import { createBodyLimits, createReadBody } from "./body.ts";
+import { createClientAddress, createNetworks } from "./client_address.ts";
+import { createCookies } from "./cookies.ts";
+import { createBreakLog, createObserve, createSettle, deadline, refusals, requestId } from "./deadline.ts";
 import { HttpCall, inOrder, type Middleware } from "./http_call.ts";
+import type { Idempotency } from "./idempotency.ts";
 import * as operation from "./operation.ts";
 import { createFindDirect, createPaths, createRouter, type Operation } from "./paths.ts";
-import type { ApiKeyRates } from "./request/api_key_rates.ts";
-import { type Authenticators, callerChecks } from "./request/authenticate.ts";
-import { createClientAddress, createNetworks } from "./request/client_address.ts";
-import { createCookies } from "./request/cookies.ts";
-import type { Idempotency } from "./request/idempotency.ts";
-import { isForRole } from "./request/roles.ts";
-import type { Site, SiteDeps } from "./site.ts";
+import { securityHeaders } from "./replies.ts";
+import { createFindOperation, createInProcess, type Site, type SiteDeps } from "./site.ts";
+import { createUnreadBodies } from "./unread_body.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {
@@ -100,7 +97,7 @@ export function createApp(deps: AppDeps): RequestListener {
 
 /** What runs for each call of an operation, in order, behind `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
-  const { names, cookies, readArriving, authenticators, idempotency, activity, rates } = parts;
+  const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);
   const provenLately = operation.provenLately([caller, csrf, role]);
   return [
@@ -110,7 +107,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
     operation.passes(csrf),
     operation.passes(role),
     operation.passes(operation.keyOf(route)),
-    operation.passes(operation.bodyRead(readArriving)),
+    operation.passes(operation.body(readBody)),
     operation.passes(provenLately),
     operation.passes(operation.inputOf(route)),
     operation.once(route, idempotency, provenLately),
@@ -133,26 +130,26 @@ function createParts(deps: AppDeps) {
   const addressOf = ({ socket, headers }: IncomingMessage) =>
     clientAddress(socket.remoteAddress, headers["x-forwarded-for"]?.toString());
   const observe = createObserve(metrics);
-  const conclude = createConclude({ log, clock, metrics, deadlineMs });
+  const settle = createSettle({ log, clock, metrics, deadlineMs });
   const answering = createAnswering({
     observe,
     log,
     commonHeaders: securityHeaders(config.BASE_URL),
-    drains: createDrains(),
+    unreadBodies: createUnreadBodies(),
     clientOf: (request) => networkOf(addressOf(request)),
   });
-  const arrivals = createArrivals(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
+  const bodyLimits = createBodyLimits(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
   return {
     names,
     cookies,
     readers: { names, cookies, clientAddress },
-    readArriving: createReadArriving(arrivals, networkOf),
+    readBody: createReadBody(bodyLimits, networkOf),
     addressOf,
     observe,
-    conclude,
+    settle,
     answering,
     /** In front of the router and of the direct paths. */
-    everyCall: [refusals, bounded(conclude), requestId],
+    everyCall: [refusals, deadline(settle), requestId],
     authenticators,
     idempotency,
     activity,
@@ -163,16 +160,16 @@ function createParts(deps: AppDeps) {
 
 function siteDeps(
   { config, log, clock, metrics, deadlineMs = DEADLINE_MS }: AppDeps,
-  { names, cookies, readers, readArriving, addressOf, observe, conclude }: Parts,
+  { names, cookies, readers, readBody, addressOf, observe, settle }: Parts,
   operations: readonly Operation[],
 ): SiteDeps {
   const find = createFindOperation(operations);
   return {
-    inProcess: createInProcess({ find, conclude, observe, readers }),
+    inProcess: createInProcess({ find, settle, observe, readers }),
     isForRole: (id, powers) => isForRole(find(id).route, powers),
-    conclude: createConclude({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
+    settle: createSettle({ log, clock, metrics, deadlineMs: deadlineMs * SITE_SHARE }),
     cookies,
-    readBody: ({ request }) => readArriving(request, () => addressOf(request)),
+    readBody: ({ request }) => readBody(request, () => addressOf(request)),
     baseUrl: config.BASE_URL,
     names,
   };

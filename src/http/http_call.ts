@@ -2,11 +2,10 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { LiveSession } from "../accounts/sessions/sessions.ts";
 import type { Names } from "../input/names.ts";
 import type { Call, CookieName, Route } from "../route.ts";
-import type { Reply } from "./exchange/replies.ts";
-import type { ClientAddress } from "./request/client_address.ts";
-import type { Cookies } from "./request/cookies.ts";
-import { readHeader } from "./request/header.ts";
-import { type RequestId, requestIdOf } from "./request/request_id.ts";
+import type { ClientAddress } from "./client_address.ts";
+import type { Cookies } from "./cookies.ts";
+import type { Reply } from "./replies.ts";
+import { type RequestId, readHeader, requestIdOf } from "./request_head.ts";
 
 /** One request, its response, and the id that the caller and the log know it by. */
 export type Exchange = { request: IncomingMessage; response: ServerResponse; id: RequestId };

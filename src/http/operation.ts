@@ -4,19 +4,17 @@ import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
 import { validate } from "../input/validate.ts";
 import type { Activity } from "../organizations/activity.ts";
+import type { ApiKeyRates } from "../rates/api_key_rates.ts";
 import type { AccountCaller, Answer, ApiKeyCaller, Call, Route, SessionCaller } from "../route.ts";
 import { inTrace } from "../trace_context.ts";
-import type { ReadArriving } from "./exchange/arrivals.ts";
-import { jsonReply, type Reply } from "./exchange/replies.ts";
-import { challengesOf } from "./exchange/www_authenticate.ts";
+import { type Check, challengesOf } from "./authenticate.ts";
+import { declaresJson, parseBody, type ReadBody, requireJson } from "./body.ts";
+import type { Cookies } from "./cookies.ts";
 import type { HttpCall, Middleware } from "./http_call.ts";
+import { type Idempotency, idempotencyKey, type KeyedCall } from "./idempotency.ts";
 import { routeErrors } from "./openapi/route_errors.ts";
-import type { ApiKeyRates } from "./request/api_key_rates.ts";
-import type { Check } from "./request/authenticate.ts";
-import { declaresJson, parseBody, requireJson } from "./request/body.ts";
-import type { Cookies } from "./request/cookies.ts";
-import { type Idempotency, idempotencyKey, type KeyedCall } from "./request/idempotency.ts";
-import { readQuery } from "./request/query.ts";
+import { jsonReply, type Reply } from "./replies.ts";
+import { readQuery } from "./request_head.ts";
 
 /** Milliseconds for which it is known who calls. */
 const PROVEN_MS = 250;
@@ -78,9 +76,9 @@ export function keyOf({ idempotent }: Route): Check | undefined {
 }
 
 /** Waits for the whole body. */
-export function bodyRead(readArriving: ReadArriving): Check {
+export function body(readBody: ReadBody): Check {
   return async (call) => {
-    call.bytes = await readArriving(call.request, () => call.ip);
+    call.bytes = await readBody(call.request, () => call.ip);
   };
 }
 

@@ -3,8 +3,8 @@ import Router from "@koa/router";
 import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
 import type { Route } from "../route.ts";
-import type { Reply } from "./exchange/replies.ts";
 import { type CallContext, type HttpCall, inOrder, type Middleware } from "./http_call.ts";
+import type { Reply } from "./replies.ts";
 
 /** A route and what runs for its calls. */
 export type Operation = { route: Route; run(ctx: CallContext): Promise<Reply> };

@@ -2,6 +2,9 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { JsonValue } from "../protocol/encoding/json.ts";
 
+/** Bytes that the body of a request may have. */
+export const MAX_BODY_BYTES = 262_144;
+
 const SHOWN_FAULTS = 5;
 const SHOWN_CHARACTERS = 300;
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
 import { createHealth, showReadiness } from "../../src/http/health.ts";
+import { type RunningServer, startServer } from "../../src/http/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { startApi } from "../support/api.ts";
 import { echoRoute, failingRoute, refusal } from "./support/sample_routes.ts";

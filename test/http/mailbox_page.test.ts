@@ -1,8 +1,8 @@
 import Koa from "koa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createMailbox, createMailer } from "../../src/accounts/mail/mail.ts";
-import { startServer } from "../../src/http/exchange/server.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
+import { startServer } from "../../src/http/server.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { createIdempotency } from "../../src/http/idempotency.ts";
 import { schemaOf } from "../../src/http/openapi/schema.ts";
-import { createIdempotency } from "../../src/http/request/idempotency.ts";
 import type { HttpClient } from "../support/http.ts";
 import {
   errorCode,

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
-import { startServer } from "../../src/http/exchange/server.ts";
+import { startServer } from "../../src/http/server.ts";
 import { connectRaw, type RawClient } from "./support/raw_client.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -17,7 +17,7 @@ async function raw(port: number, options?: Parameters<typeof connectRaw>[1]): Pr
 
 describe("a connection that asks on without waiting for its answers", () => {
   /** Serves nothing until it is told to. */
-  async function holdBack(unanswered: number) {
+  async function holdBack(pending: number) {
     const held: ServerResponse[] = [];
     let isHeldBack = true;
     const server = await startServer(
@@ -25,7 +25,7 @@ describe("a connection that asks on without waiting for its answers", () => {
         held.push(response);
         if (!isHeldBack) response.end("ok");
       },
-      { host: "127.0.0.1", port: 0, limits: { unanswered } },
+      { host: "127.0.0.1", port: 0, limits: { pending } },
     );
     ends.push(() => server.stop(0));
     const release = () => {

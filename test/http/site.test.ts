@@ -5,14 +5,14 @@ import { startApi } from "../support/api.ts";
 test("a site that was late to begin has time to say that its answer is late", async () => {
   const api = await startApi({
     deadlineMs: 2_000,
-    site: ({ conclude }) => ({
+    site: ({ settle }) => ({
       id: "site",
       serves: (path) => path === "/site",
       async answer({ id }) {
         await sleep(100);
         const call = { requestId: id.logged, route: "site" };
         const never = new Promise<never>(() => {});
-        return conclude(call, () => never).catch(() => ({ status: 503, headers: {}, body: "a page" }));
+        return settle(call, () => never).catch(() => ({ status: 503, headers: {}, body: "a page" }));
       },
     }),
   });

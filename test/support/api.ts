@@ -11,17 +11,13 @@ import type { IdentifyOperator } from "../../src/clusters/identify_operator.ts";
 import { createIsLeader } from "../../src/clusters/leadership.ts";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
-import { type RunningServer, startServer } from "../../src/http/exchange/server.ts";
+import { createIdempotency } from "../../src/http/idempotency.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import {
-  type ApiKeyLimits,
-  type ApiKeyRates,
-  createApiKeyRates,
-} from "../../src/http/request/api_key_rates.ts";
-import { createIdempotency } from "../../src/http/request/idempotency.ts";
+import { type RunningServer, startServer } from "../../src/http/server.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import { createActivity } from "../../src/organizations/activity.ts";
+import { type ApiKeyLimits, type ApiKeyRates, createApiKeyRates } from "../../src/rates/api_key_rates.ts";
 import { createClientRates } from "../../src/rates/client_rates.ts";
 import type { ApiKeyCaller, Route } from "../../src/route.ts";
 import { createSecretBox, type SecretBox } from "../../src/secret_box.ts";

@@ -2,7 +2,7 @@ import type { RequestListener } from "node:http";
 import { pino } from "pino";
 import { systemClock as clock } from "../../src/clock.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { Authenticators } from "../../src/http/request/authenticate.ts";
+import type { Authenticators } from "../../src/http/authenticate.ts";
 import type { Metrics } from "../../src/metrics.ts";
 import type { Route } from "../../src/route.ts";
 

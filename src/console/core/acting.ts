@@ -1,5 +1,5 @@
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
-import type { Powers } from "../../http/request/roles.ts";
+import type { Powers } from "../../http/authenticate.ts";
 import type { Page, Visit } from "./page.ts";
 import { CONSOLE, consolePath } from "./places.ts";
 

@@ -1,6 +1,6 @@
 import type { ApiError } from "../../errors.ts";
 import { html, renderDocument } from "../../html/html.ts";
-import type { Reply } from "../../http/exchange/replies.ts";
+import type { Reply } from "../../http/replies.ts";
 import { HIDDEN } from "../../input/plain_text.ts";
 import type { Texts } from "../texts/texts.ts";
 import { type Frame, layout } from "./layout.ts";

@@ -1,8 +1,8 @@
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
-import type { Reply } from "../../http/exchange/replies.ts";
 import type { Exchange } from "../../http/http_call.ts";
-import { readQuery } from "../../http/request/query.ts";
+import type { Reply } from "../../http/replies.ts";
+import { readQuery } from "../../http/request_head.ts";
 import type { Site, SiteDeps } from "../../http/site.ts";
 import { actingFor, sameFor } from "./acting.ts";
 import {
@@ -62,7 +62,7 @@ type UnderWay = {
 /** The console: its pages, each answered for one request at a time, with nothing kept in between. */
 export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
   return (deps: SiteDeps): Site => {
-    const { inProcess, isForRole, cookies, conclude, readBody, baseUrl, names } = deps;
+    const { inProcess, isForRole, cookies, settle, readBody, baseUrl, names } = deps;
     const root = new URL(baseUrl).pathname.replace(/\/+$/, "");
     const visitDeps = { inProcess, isForRole, cookies, clock, root, contact, baseUrl, names };
     const findPage = createFindPage(pages);
@@ -135,7 +135,7 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
         return { ...reply, cookies: begun.cookies };
       };
       const call = { requestId: exchange.id.logged, route: "console" };
-      return conclude(call, work).catch((error: ApiError) => refuse(exchange, underWay, error));
+      return settle(call, work).catch((error: ApiError) => refuse(exchange, underWay, error));
     }
 
     return {

@@ -3,7 +3,7 @@ import { rootOf } from "../../input/base_url.ts";
 import { createNames, type Names } from "../../input/names.ts";
 import type { Route } from "../../route.ts";
 import { jsonPage } from "../json_page.ts";
-import { MAX_REQUEST_ID } from "../request/request_id.ts";
+import { MAX_REQUEST_ID } from "../request_head.ts";
 import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
 import type { Json } from "./schema.ts";

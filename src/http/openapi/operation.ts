@@ -1,7 +1,7 @@
 import type { Names } from "../../input/names.ts";
 import { type Access, type HeaderNotes, type MemberRole, memberRoles, type Route } from "../../route.ts";
-import { idempotencyKey } from "../request/idempotency.ts";
-import { MAX_REQUEST_ID } from "../request/request_id.ts";
+import { idempotencyKey } from "../idempotency.ts";
+import { MAX_REQUEST_ID } from "../request_head.ts";
 import { exampleOf, requestExample } from "./examples.ts";
 import { responsesOf } from "./responses.ts";
 import { type Json, membersOf, schemaOf } from "./schema.ts";

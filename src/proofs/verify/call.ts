@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import { refuseNul, validate } from "../../input/validate.ts";
+import { MAX_BODY_BYTES, refuseNul, validate } from "../../input/validate.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
@@ -73,8 +73,6 @@ export type VerifyCall = {
  * reference.
  */
 export const PROOF_HEADER = "x-service-proof";
-
-const MAX_BODY_BYTES = 256 * 1024;
 
 /**
  * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and

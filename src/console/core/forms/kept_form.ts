@@ -79,13 +79,13 @@ export function sendAgain(visit: Visit, text: string): Outcome | undefined {
   };
 }
 
-type Unanswered = { visit: Visit; sent: Fields; isSubmitted: boolean; error: ApiError };
+type PendingResponses = { visit: Visit; sent: Fields; isSubmitted: boolean; error: ApiError };
 
 /**
  * The page for a form that got no answer, from which it is sent again as it is: whether it was done is known
  * only where it was not begun.
  */
-export function unansweredForm({ visit, sent, isSubmitted, error }: Unanswered) {
+export function unansweredForm({ visit, sent, isSubmitted, error }: PendingResponses) {
   const { kept: words, errors } = visit.texts;
   return {
     title: (errors.pages[error.code] ?? errors.other).title,

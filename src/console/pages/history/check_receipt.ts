@@ -1,6 +1,6 @@
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
-import { parseBody } from "../../../http/request/body.ts";
+import { parseBody } from "../../../http/body.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { badge } from "../../elements/badge.ts";
 import { facts } from "../../elements/facts.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { ConfigError } from "../../../src/config.ts";
-import { createClientAddress } from "../../../src/http/request/client_address.ts";
+import { ConfigError } from "../../src/config.ts";
+import { createClientAddress } from "../../src/http/client_address.ts";
 
 describe("the client's address", () => {
   const direct = createClientAddress([]);

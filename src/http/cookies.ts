@@ -1,6 +1,6 @@
 import { parseCookie, stringifySetCookie } from "cookie";
-import type { Names } from "../../input/names.ts";
-import type { CookieChange, CookieName } from "../../route.ts";
+import type { Names } from "../input/names.ts";
+import type { CookieChange, CookieName } from "../route.ts";
 
 /** Reads and writes the service's cookies. */
 export type Cookies = {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startApi, type TestApi } from "../../support/api.ts";
-import { echoRoute } from "../support/sample_routes.ts";
-import { contract } from "../walk/documented.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import { echoRoute } from "./support/sample_routes.ts";
+import { contract } from "./walk/documented.ts";
 
 const KEY = 'ApiKey realm="acme", header="X-Acme-API-Key"';
 const SESSION = 'Cookie realm="acme", cookie-name="acme_session"';

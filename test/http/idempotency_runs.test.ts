@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../../src/errors.ts";
-import { VaultRefused, VaultUnavailable } from "../../../src/vault/transport.ts";
-import { conflict, keyedCalls, PATH } from "./keyed_calls.ts";
+import { ApiError } from "../../src/errors.ts";
+import { VaultRefused, VaultUnavailable } from "../../src/vault/transport.ts";
+import { conflict, keyedCalls, PATH } from "./support/keyed_calls.ts";
 
 const SECRET_PATH = `${PATH}/secret`;
 const calls = keyedCalls((made) => [

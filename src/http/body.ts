@@ -1,20 +1,23 @@
 import type { IncomingMessage } from "node:http";
 import getRawBody, { type RawBodyError } from "raw-body";
-import { ApiError } from "../../errors.ts";
-import { refuseNul } from "../../input/validate.ts";
-import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import { type JsonValue, parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import { inTime } from "../clock.ts";
+import { createKeyCounts } from "../concurrency/key_counts.ts";
+import { ApiError } from "../errors.ts";
+import { MAX_BODY_BYTES, refuseNul } from "../input/validate.ts";
+import { ProtocolError } from "../protocol/encoding/errors.ts";
+import { type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.ts";
 
-/** Bytes a request's body may have. */
-export const MAX_BODY_BYTES = 262_144;
 /** How many objects and arrays may be nested in a JSON body. */
 const MAX_BODY_DEPTH = 32;
+
+/** Milliseconds in which a body has to arrive. */
+const BODY_MS = 10_000;
 
 const EMPTY = Buffer.alloc(0);
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
 
 /** Whether a request announces a body. */
-export function hasBody({ headers }: IncomingMessage): boolean {
+function hasBody({ headers }: IncomingMessage): boolean {
   const { "content-length": length, "transfer-encoding": transfer } = headers;
   return transfer !== undefined || (length !== undefined && length !== "0");
 }
@@ -24,7 +27,7 @@ export function hasBody({ headers }: IncomingMessage): boolean {
  * is announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks
  * off.
  */
-export async function readBody(request: IncomingMessage): Promise<Buffer> {
+async function readWhole(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
   const { "content-length": length } = request.headers;
   if (request.headers["content-encoding"] !== undefined) {
@@ -74,4 +77,55 @@ function readJson(body: Buffer): JsonValue {
     if (!(error instanceof ProtocolError)) throw error;
     throw new ApiError("invalid_request", `body: ${error.code}: ${error.detail}`);
   }
+}
+
+/** Bounds the bodies that are arriving. */
+type BodyLimits = {
+  /**
+   * Returns what `read` reads from a client. Throws `rate_limited` when the client's share of bodies is
+   * arriving already, and `invalid_request` when this one does not arrive in time.
+   */
+  wait<T>(client: string, read: () => Promise<T>): Promise<T>;
+};
+
+/** At most `perClient` bodies for each client, each with `bodyMs` milliseconds. */
+export function createBodyLimits({
+  perClient,
+  bodyMs = BODY_MS,
+}: {
+  perClient: number;
+  bodyMs?: number;
+}): BodyLimits {
+  const open = createKeyCounts();
+  return {
+    async wait(client, read) {
+      if (!open.enter(client, perClient)) {
+        throw new ApiError(
+          "rate_limited",
+          "Too many request bodies from this address are arriving at the same time",
+          {
+            "retry-after": "1",
+          },
+        );
+      }
+      try {
+        return await inTime(
+          bodyMs,
+          read(),
+          () => new ApiError("invalid_request", `body: did not arrive within ${bodyMs / 1000} seconds`),
+        );
+      } finally {
+        open.leave(client);
+      }
+    },
+  };
+}
+
+/** Reads the bytes of a request's body, from a client at `ip`. Waits only for a body that is announced. */
+export type ReadBody = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
+
+/** Reads as many bodies of one network at the same time as `bodyLimits` admits. */
+export function createReadBody(bodyLimits: BodyLimits, networkOf: (ip: string) => string): ReadBody {
+  return async (message, ip) =>
+    hasBody(message) ? bodyLimits.wait(networkOf(ip()), () => readWhole(message)) : readWhole(message);
 }

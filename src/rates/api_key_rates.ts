@@ -1,10 +1,10 @@
 import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
-import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
-import { type ApiError, rateLimited } from "../../errors.ts";
-import { ACCOUNT_SHARE, createPace } from "../../rates/pace.ts";
-import { createStoredRate } from "../../rates/stored_rate.ts";
-import type { ApiKeyCaller, RatedKind } from "../../route.ts";
+import type { Clock } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import { type ApiError, rateLimited } from "../errors.ts";
+import type { ApiKeyCaller, RatedKind } from "../route.ts";
+import { ACCOUNT_SHARE, createPace } from "./pace.ts";
+import { createStoredRate } from "./stored_rate.ts";
 
 const DAY_SECONDS = 86_400;
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { conflict, keyedCalls } from "./keyed_calls.ts";
+import { conflict, keyedCalls } from "./support/keyed_calls.ts";
 
 const calls = keyedCalls();
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createCookies } from "../../../src/http/request/cookies.ts";
-import { createNames } from "../../../src/input/names.ts";
+import { createCookies } from "../../src/http/cookies.ts";
+import { createNames } from "../../src/input/names.ts";
 
 const names = createNames("service");
 const change = { name: "session", value: "t0ken", maxAgeSeconds: 900 } as const;

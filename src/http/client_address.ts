@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { LRUCache } from "lru-cache";
-import { ConfigError } from "../../config.ts";
-import { networkOf } from "../../rates/client_rates.ts";
+import { ConfigError } from "../config.ts";
+import { networkOf } from "../rates/client_rates.ts";
 
 type Address = ReturnType<typeof ipaddr.parse>;
 type Range = [Address, number];

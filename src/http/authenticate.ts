@@ -1,9 +1,9 @@
-import { csrfMatches, type LiveSession } from "../../accounts/sessions/sessions.ts";
-import { ApiError } from "../../errors.ts";
-import type { ApiKeyCaller, OperatorCaller, Route, SessionCaller } from "../../route.ts";
-import type { HttpCall } from "../http_call.ts";
+import { csrfMatches, type LiveSession } from "../accounts/sessions/sessions.ts";
+import { ApiError } from "../errors.ts";
+import type { Names } from "../input/names.ts";
+import type { Access, ApiKeyCaller, MemberRole, OperatorCaller, Route, SessionCaller } from "../route.ts";
 import type { Cookies } from "./cookies.ts";
-import { isForRole } from "./roles.ts";
+import type { HttpCall } from "./http_call.ts";
 
 /** Proves who calls. The presented text is hostile; `undefined` and `false` say no. */
 export type Authenticators = {
@@ -26,7 +26,7 @@ export type Authenticators = {
 export type Check = (call: HttpCall) => Promise<void> | void;
 
 /** What a call has to pass, in this order. Those that its route does not need are absent. */
-export type CallerChecks = {
+type CallerChecks = {
   /** Finds out who calls. Throws the code of the route's access. */
   caller: Check | undefined;
   /** Compares the CSRF header with the cookie, for people's calls that change something. */
@@ -160,4 +160,47 @@ function refuseOtherRoles(route: Route, { serviceAdministrator, person }: Sessio
   if (isForRole(route, { role: person.role, serviceAdministrator })) return;
   if (route.roles === "service_administrator") throw new ApiError("not_found");
   throw new ApiError("forbidden");
+}
+
+/** What somebody may do: by their role in the account that they act for, and for the service itself. */
+export type Powers = { role: MemberRole | null; serviceAdministrator: boolean };
+
+/**
+ * Whether somebody may call a route: owners everything of their organization, others what is declared for
+ * them. What is for service administrators is in nobody's role.
+ */
+export function isForRole(
+  { roles = [] }: Pick<Route, "roles">,
+  { role, serviceAdministrator }: Powers,
+): boolean {
+  if (roles === "service_administrator") return serviceAdministrator;
+  return roles === "person" || role === "owner" || (role !== null && roles.includes(role));
+}
+
+type Proof = "session" | "refresh" | "api_key" | "operator";
+
+const byAccess: Record<Access, readonly Proof[]> = {
+  public: [],
+  session: ["session"],
+  api_key: ["api_key"],
+  account: ["api_key", "session"],
+  operator: ["operator"],
+};
+
+/**
+ * What a 401 of a route says about how to prove the caller (`WWW-Authenticate`, RFC 9110 §11.6.1): `ApiKey`
+ * with the header that carries the key, `Cookie` with the name of the cookie, `Bearer` for the operator. A
+ * browser asks its user for a password at none of these. `undefined` for a route that demands nothing.
+ */
+export function challengesOf(route: Route, names: Names): string | undefined {
+  const demanded = (route.demands ?? []).filter((name) => name !== "csrf");
+  const proofs = [...byAccess[route.access], ...demanded];
+  return proofs.length === 0 ? undefined : proofs.map((proof) => challengeOf(proof, names)).join(", ");
+}
+
+function challengeOf(proof: Proof, names: Names): string {
+  const realm = `realm="${names.word}"`;
+  if (proof === "operator") return `Bearer ${realm}`;
+  if (proof === "api_key") return `ApiKey ${realm}, header="${names.header("X-Service-API-Key")}"`;
+  return `Cookie ${realm}, cookie-name="${names.cookie(proof)}"`;
 }

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { claimLeadership } from "../../../src/clusters/leadership.ts";
-import { OPERATOR_TOKEN, startApi, type TestApi } from "../../support/api.ts";
-import type { HttpClient } from "../../support/http.ts";
-import { echoRoute } from "../support/sample_routes.ts";
+import { claimLeadership } from "../../src/clusters/leadership.ts";
+import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
+import type { HttpClient } from "../support/http.ts";
+import { echoRoute } from "./support/sample_routes.ts";
 
 const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v", registryAnswers: false };
 const error = (status: number, code: string) => ({ status, body: { error: { code, status } } });
@@ -241,7 +241,7 @@ describe("the operator", () => {
   });
 
   test("is nobody where no token is set", async () => {
-    const { createSharedToken } = await import("../../../src/clusters/identify_operator.ts");
+    const { createSharedToken } = await import("../../src/clusters/identify_operator.ts");
     const isOperator = createSharedToken(undefined);
     expect(isOperator("")).toBe(false);
     expect(isOperator("undefined")).toBe(false);

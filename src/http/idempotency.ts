@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { addSeconds, type Clock } from "../../clock.ts";
-import { createSingleFlight } from "../../concurrency/single_flight.ts";
-import type { Database } from "../../db/database.ts";
-import type { IdempotencyKeyRow } from "../../db/tables.ts";
-import { describeFault } from "../../describe_fault.ts";
-import { ApiError } from "../../errors.ts";
-import { newId } from "../../ids.ts";
-import type { Logger } from "../../log.ts";
-import type { SecretBox } from "../../secret_box.ts";
-import { VaultRefused, VaultUnavailable } from "../../vault/transport.ts";
+import { addSeconds, type Clock } from "../clock.ts";
+import { createSingleFlight } from "../concurrency/single_flight.ts";
+import type { Database } from "../db/database.ts";
+import type { IdempotencyKeyRow } from "../db/tables.ts";
+import { describeFault } from "../describe_fault.ts";
+import { ApiError } from "../errors.ts";
+import { newId } from "../ids.ts";
+import type { Logger } from "../log.ts";
+import type { SecretBox } from "../secret_box.ts";
+import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 
 /** Seconds a first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;

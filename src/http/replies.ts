@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { pipeline, Readable } from "node:stream";
-import { type ApiError, errorBody } from "../../errors.ts";
+import { type ApiError, errorBody } from "../errors.ts";
 
 /** An answer, ready for the wire. Header names are in lower case. */
 export type Reply = {
@@ -102,4 +102,18 @@ export function sendEarly(
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;
+}
+
+/**
+ * Headers of every answer: nothing is guessed, framed, cached or passed on to the next site; https stays
+ * https. A page replaces the policy with one of its own.
+ */
+export function securityHeaders(baseUrl: string): Record<string, string> {
+  return {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    ...(baseUrl.startsWith("https:") ? { "strict-transport-security": "max-age=31536000" } : {}),
+  };
 }

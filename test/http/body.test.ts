@@ -3,8 +3,9 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { startApi, type TestApi } from "../../support/api.ts";
-import { echoRoute, jsonRoute } from "../support/sample_routes.ts";
+import { createBodyLimits } from "../../src/http/body.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import { echoRoute, jsonRoute } from "./support/sample_routes.ts";
 
 const MAX = 262_144;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -258,4 +259,12 @@ test("a body that breaks off ends nothing but its own connection", async () => {
   socket.destroy();
   expect((await send("json", '{"text":"a"}')).status).toBe(200);
   expect(api.lines.filter((line) => line.includes('"level":50'))).toEqual([]);
+});
+
+test("a body that breaks off leaves its place to the client's next one", async () => {
+  const bodyLimits = createBodyLimits({ perClient: 1 });
+  await expect(bodyLimits.wait("a", () => Promise.reject(new Error("broke off")))).rejects.toThrow(
+    "broke off",
+  );
+  expect(await bodyLimits.wait("a", async () => "read")).toBe("read");
 });

@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ApiError } from "../../../src/errors.ts";
-import type { OperationInput } from "../../../src/http/exchange/in_process.ts";
-import type { SiteDeps } from "../../../src/http/site.ts";
-import { type Call, route } from "../../../src/route.ts";
-import { startApi, type TestApi } from "../../support/api.ts";
+import { ApiError } from "../../src/errors.ts";
+import type { OperationInput, SiteDeps } from "../../src/http/site.ts";
+import { type Call, route } from "../../src/route.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 
 const seen: Call<"session", unknown, unknown, unknown>[] = [];
 const see = route({

@@ -1,17 +1,17 @@
 import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
-import { describeFault } from "../../describe_fault.ts";
-import type { Logger } from "../../log.ts";
-import type { HttpCall } from "../http_call.ts";
-import type { Observe } from "./conclude.ts";
-import type { Drains } from "./drains.ts";
+import { describeFault } from "../describe_fault.ts";
+import type { Logger } from "../log.ts";
+import type { Observe } from "./deadline.ts";
+import type { HttpCall } from "./http_call.ts";
 import { bodyBeside, type Reply, sendEarly, sendReply } from "./replies.ts";
+import type { UnreadBodies } from "./unread_body.ts";
 
 type AnsweringDeps = {
   observe: Observe;
   log: Logger;
   commonHeaders: Record<string, string>;
-  drains: Drains;
+  unreadBodies: UnreadBodies;
   /** The network that a request comes from, as far as it is known. */
   clientOf(request: IncomingMessage): string;
 };
@@ -25,7 +25,13 @@ export type Answering = {
 };
 
 /** A reply that cannot be sent is logged, and its connection ends. */
-export function createAnswering({ observe, log, commonHeaders, drains, clientOf }: AnsweringDeps): Answering {
+export function createAnswering({
+  observe,
+  log,
+  commonHeaders,
+  unreadBodies,
+  clientOf,
+}: AnsweringDeps): Answering {
   const headersOf = ({ id }: HttpCall) => ({ ...commonHeaders, "x-request-id": id.answered });
 
   function send(call: HttpCall, reply: Reply): void {
@@ -34,7 +40,7 @@ export function createAnswering({ observe, log, commonHeaders, drains, clientOf 
       if (request.complete) {
         sendReply(response, reply, headersOf(call));
       } else {
-        sendEarly(response, reply, headersOf(call), drains.begin(request, clientOf(request)));
+        sendEarly(response, reply, headersOf(call), unreadBodies.discard(request, clientOf(request)));
       }
     });
   }

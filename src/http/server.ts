@@ -9,17 +9,14 @@ import {
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ApiError } from "../../errors.ts";
-import { networkOf } from "../../rates/client_rates.ts";
-import { MAX_BODY_BYTES } from "../request/body.ts";
-import { createPeerClient } from "../request/client_address.ts";
-import { requestIdOf } from "../request/request_id.ts";
-import { requestLineViolation } from "../request/request_line.ts";
-import { type ClientSocketBounds, createClientSockets } from "./client_sockets.ts";
-import { createDrains, type Drains } from "./drains.ts";
-import { errorReply, sendEarly, sendReply } from "./replies.ts";
-import { securityHeaders } from "./security_headers.ts";
-import { createUnanswered } from "./unanswered.ts";
+import { ApiError } from "../errors.ts";
+import { MAX_BODY_BYTES } from "../input/validate.ts";
+import { networkOf } from "../rates/client_rates.ts";
+import { createPeerClient } from "./client_address.ts";
+import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
+import { errorReply, securityHeaders, sendEarly, sendReply } from "./replies.ts";
+import { requestIdOf, requestLineViolation } from "./request_head.ts";
+import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
 /** Bytes that a request's line and headers may have: a proof in a header fits. */
 export const MAX_HEADER_BYTES = 65_536;
@@ -49,7 +46,7 @@ export type ServerLimits = {
   perClient: number;
   clientOf: ClientSocketBounds["clientOf"];
   /** Requests of one connection that may be without their answer. */
-  unanswered: number;
+  pending: number;
   headersMs: number;
   requestMs: number;
   silenceMs: number;
@@ -60,7 +57,7 @@ const LIMITS: ServerLimits = {
   connections: 10_000,
   perClient: 500,
   clientOf: createPeerClient([]),
-  unanswered: 16,
+  pending: 16,
   headersMs: 15_000,
   requestMs: 30_000,
   silenceMs: 60_000,
@@ -81,8 +78,8 @@ export async function startServer(
 ): Promise<RunningServer> {
   const limits = { ...LIMITS, ...given };
   const sockets = createClientSockets(limits);
-  const unanswered = createUnanswered(limits.unanswered);
-  const drains = createDrains();
+  const pending = createPendingResponses(limits.pending);
+  const unreadBodies = createUnreadBodies();
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
   let draining = false;
@@ -98,7 +95,7 @@ export async function startServer(
     },
     (request, response) => {
       if (draining) response.shouldKeepAlive = false;
-      unanswered.take(request, response, {
+      pending.take(request, response, {
         serve() {
           const fault = requestLineViolation(request);
           if (fault === undefined) {
@@ -106,11 +103,11 @@ export async function startServer(
           } else {
             refuse(request, response, {
               error: new ApiError("invalid_request", fault),
-              drain: () => drains.begin(request, networkAt(request.socket)),
+              discard: () => unreadBodies.discard(request, networkAt(request.socket)),
             });
           }
         },
-        refuse: () => refuse(request, response, { error: tooManyUnanswered(), drain: () => undefined }),
+        refuse: () => refuse(request, response, { error: tooManyPending(), discard: () => undefined }),
       });
     },
   );
@@ -129,7 +126,7 @@ export async function startServer(
   server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   server.on("connect", (request, socket) => {
     socket.on("error", () => {});
-    const isAnswering = unanswered.open(request.socket).some(({ socket: own }) => own === request.socket);
+    const isAnswering = pending.open(request.socket).some(({ socket: own }) => own === request.socket);
     if (!isAnswering) {
       socket.write(rawAnswer(new ApiError("invalid_request", "CONNECT: this is not a proxy")));
     }
@@ -137,7 +134,7 @@ export async function startServer(
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // What waits for its own answer would take this one for it.
-    const isAnswered = unanswered
+    const isAnswered = pending
       .open(socket as Socket)
       .some(({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete));
     if (isAnswered || !socket.writable || error.code === "ECONNRESET") {
@@ -151,7 +148,7 @@ export async function startServer(
   let stopped: Promise<void> | undefined;
   const drain = (): void => {
     draining = true;
-    for (const response of unanswered.open()) response.shouldKeepAlive = false;
+    for (const response of pending.open()) response.shouldKeepAlive = false;
   };
   const drainAndClose = async (graceMs: number): Promise<void> => {
     drain();
@@ -190,7 +187,7 @@ const commonHeaders = securityHeaders("");
 function refuse(
   request: IncomingMessage,
   response: ServerResponse,
-  { error, drain }: { error: ApiError; drain: () => ReturnType<Drains["begin"]> },
+  { error, discard }: { error: ApiError; discard: () => ReturnType<UnreadBodies["discard"]> },
 ): void {
   const common = {
     ...commonHeaders,
@@ -201,7 +198,7 @@ function refuse(
   if (request.complete) {
     sendReply(response, reply, common);
   } else {
-    sendEarly(response, reply, common, drain());
+    sendEarly(response, reply, common, discard());
   }
 }
 
@@ -211,7 +208,7 @@ function tooManyConnections(): ApiError {
   });
 }
 
-function tooManyUnanswered(): ApiError {
+function tooManyPending(): ApiError {
   return new ApiError("rate_limited", "Too many requests on this connection wait for their answers", {
     "retry-after": "1",
   });

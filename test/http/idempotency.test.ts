@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ApiError } from "../../../src/errors.ts";
-import { createIdempotency } from "../../../src/http/request/idempotency.ts";
-import type { Route } from "../../../src/route.ts";
-import { OPERATOR_TOKEN } from "../../support/api.ts";
-import { leaderOf } from "../../support/platform_world.ts";
-import { until } from "../../support/process.ts";
-import { refusal } from "../support/sample_routes.ts";
-import { conflict, type KeyedCalls, keyedCalls, PATH } from "./keyed_calls.ts";
+import { ApiError } from "../../src/errors.ts";
+import { createIdempotency } from "../../src/http/idempotency.ts";
+import type { Route } from "../../src/route.ts";
+import { OPERATOR_TOKEN } from "../support/api.ts";
+import { leaderOf } from "../support/platform_world.ts";
+import { until } from "../support/process.ts";
+import { conflict, type KeyedCalls, keyedCalls, PATH } from "./support/keyed_calls.ts";
+import { refusal } from "./support/sample_routes.ts";
 
 const EITHER = "/v1/service/either";
 const ASKED = "/v1/service/asked";

@@ -1,0 +1,103 @@
+import { randomUUID } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { ApiError } from "../errors.ts";
+
+const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?$/;
+const HOST_LENGTH = 4;
+const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
+
+/**
+ * What is wrong with the address of a request (RFC 9112 §3.2): no `Host` in HTTP/1.1, two of them, or one
+ * that names none; a target that is neither a path nor a URL with a host. A target that is a URL is brought
+ * to its path and query: which host it names makes no difference here.
+ */
+export function requestLineViolation(request: IncomingMessage): string | undefined {
+  const { rawHeaders, httpVersion, headers } = request;
+  const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
+  const hosts = names.filter((name) => name.toLowerCase() === "host").length;
+  if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must be sent exactly once";
+  if (hosts > 0 && !HOST.test(headers.host ?? "")) return "host: not a host";
+  const { url = "" } = request;
+  if (url.startsWith("/") || url === "*") return undefined;
+  const [, authority = "", rest = ""] = ABSOLUTE.exec(url) ?? [];
+  if (!HOST.test(authority)) return "the target is neither a path nor a URL with a host";
+  request.url = rest.startsWith("/") ? rest : `/${rest}`;
+  return undefined;
+}
+
+/**
+ * Characters that an `X-Request-Id` may have: longer ones do not pass the header limits of the proxies in
+ * front.
+ */
+export const MAX_REQUEST_ID = 1024;
+const LONGEST_LOGGED = 128;
+const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
+
+/** The id under which a request is answered and logged. */
+export type RequestId = {
+  /**
+   * The caller's own `X-Request-Id`, byte for byte; a new one when there is none, or when it cannot be sent
+   * back.
+   */
+  answered: string;
+  /** The same for the log: at most 128 printable ASCII characters, a question mark for every other one. */
+  logged: string;
+  /**
+   * Why the call must be refused: AuthZEN 1.0 asks for the very same id in the answer, so none is cut or
+   * replaced.
+   */
+  fault?: string;
+};
+
+/**
+ * The id of a request by what it presents. One that is sent in several headers is their list, as HTTP reads
+ * it.
+ */
+export function requestIdOf(presented: string | string[] | undefined): RequestId {
+  const text = Array.isArray(presented) ? presented.join(", ") : presented;
+  if (text === undefined || text === "") return fresh();
+  if (text.length > MAX_REQUEST_ID) return { ...fresh(), fault: `longer than ${MAX_REQUEST_ID} bytes` };
+  if (!SENDABLE.test(text)) return { ...fresh(), fault: "holds a control character" };
+  return { answered: text, logged: text.slice(0, LONGEST_LOGGED).replaceAll(/[^\x20-\x7e]/g, "?") };
+}
+
+function fresh(): RequestId {
+  const id = randomUUID();
+  return { answered: id, logged: id };
+}
+
+/**
+ * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway
+ * that sets the header under one name could not keep its clients from sending another.
+ */
+export function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
+  let found: string | undefined;
+  for (const name of names) {
+    const value = headers[name];
+    if (value === undefined) continue;
+    const text = Array.isArray(value) ? value.join(", ") : value;
+    if (found !== undefined && found !== text) {
+      throw new ApiError("invalid_request", `${name}: sent under two names with different values`);
+    }
+    found = text;
+  }
+  return found;
+}
+
+/**
+ * Query parameters by name. Throws `invalid_request` for one that is repeated, because which of them counts
+ * would be a guess, and for text that the database cannot store.
+ */
+export function readQuery(url: string): Record<string, string> {
+  const start = url.indexOf("?");
+  const query: Record<string, string> = {};
+  if (start === -1) return query;
+  for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
+    if (Object.hasOwn(query, name)) throw new ApiError("invalid_request", "query: a parameter is repeated");
+    if (name.includes("\0") || value.includes("\0")) {
+      throw new ApiError("invalid_request", "query: must not contain U+0000");
+    }
+    Object.defineProperty(query, name, { value, enumerable: true });
+  }
+  return query;
+}

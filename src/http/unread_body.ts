@@ -1,0 +1,64 @@
+import type { IncomingMessage } from "node:http";
+import { createKeyCounts } from "../concurrency/key_counts.ts";
+
+/** Bytes of a body that are read after its call was answered: 256 times what a body may have. */
+const DISCARDED_BYTES = 67_108_864;
+/** Milliseconds that this may take: as long as a request may take to arrive. */
+const WHOLE_MS = 30_000;
+/** Milliseconds that a sender may pause meanwhile. */
+const PAUSE_MS = 5_000;
+/** Bodies that are read at the same time: all together, and of one client. */
+const AT_ONCE = 64;
+const AT_ONCE_PER_CLIENT = 16;
+
+/** Discards what is left of requests that were answered before they were read. */
+export type UnreadBodies = {
+  /**
+   * Reads the rest of a request and discards it. Many clients read no answer before they have sent all, and a
+   * connection that is closed on unread bytes is reset, answer included. A request that goes on for more than
+   * 64 MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request has ended. Returns `undefined`
+   * when 64 others, or 16 of the same client, are being read: the caller then closes the connection.
+   */
+  discard(request: IncomingMessage, client: string): Promise<void> | undefined;
+};
+
+/** Bounds all of them together. */
+export function createUnreadBodies(): UnreadBodies {
+  const clients = createKeyCounts();
+  let all = 0;
+  return {
+    discard(request, client) {
+      if (request.complete || request.destroyed) return Promise.resolve();
+      if (all >= AT_ONCE || !clients.enter(client, AT_ONCE_PER_CLIENT)) return undefined;
+      all += 1;
+      return readToEnd(request).finally(() => {
+        all -= 1;
+        clients.leave(client);
+      });
+    },
+  };
+}
+
+function readToEnd(request: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    let rest = DISCARDED_BYTES;
+    const cutOff = () => request.destroy();
+    const whole = setTimeout(cutOff, WHOLE_MS);
+    const pause = setTimeout(cutOff, PAUSE_MS);
+    request.on("data", (chunk: Buffer) => {
+      rest -= chunk.length;
+      if (rest < 0) {
+        cutOff();
+      } else {
+        pause.refresh();
+      }
+    });
+    const over = () => {
+      clearTimeout(whole);
+      clearTimeout(pause);
+      resolve();
+    };
+    request.once("end", over).once("close", over).on("error", over);
+    request.resume();
+  });
+}
