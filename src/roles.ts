@@ -13,8 +13,8 @@ import {
   WRONG_SETTING,
 } from "./config.ts";
 import type { EventsCommands } from "./events/command/events_command.ts";
-import { startServer } from "./http/server.ts";
-import { createHealth, showReadiness } from "./http/health.ts";
+import { createHealth, showReadiness } from "./http/server/health.ts";
+import { startServer } from "./http/server/server.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";

@@ -5,7 +5,7 @@ import type { Logger } from "../log.ts";
 import type { Observe } from "./deadline.ts";
 import type { HttpCall } from "./http_call.ts";
 import { bodyBeside, type Reply, sendEarly, sendReply } from "./replies.ts";
-import type { UnreadBodies } from "./unread_body.ts";
+import type { UnreadBodies } from "./server/unread_body.ts";
 
 type AnsweringDeps = {
   observe: Observe;
@@ -18,7 +18,10 @@ type AnsweringDeps = {
 
 /** Turns replies into responses, with the headers of every response, and counts them by route and status. */
 export type Answering = {
-  /** The first middleware of Koa: sends the reply that the others give. Pages write to Koa's context themselves. */
+  /**
+   * The first middleware of Koa: sends the reply that the others give. Pages write to Koa's context
+   * themselves.
+   */
   answer: Koa.Middleware<HttpCall>;
   /** Sends the reply to a call that does not go through Koa. */
   send(call: HttpCall, reply: Reply): void;

@@ -20,8 +20,8 @@ import type { Idempotency } from "./idempotency.ts";
 import * as operation from "./operation.ts";
 import { createFindDirect, createPaths, createRouter, type Operation } from "./paths.ts";
 import { securityHeaders } from "./replies.ts";
+import { createUnreadBodies } from "./server/unread_body.ts";
 import { createFindOperation, createInProcess, type Site, type SiteDeps } from "./site.ts";
-import { createUnreadBodies } from "./unread_body.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {
@@ -56,8 +56,8 @@ const BODIES_PER_CLIENT = 100;
 /**
  * The listener of the API's public port, or of the operator's own: an operation of the operator does not
  * exist on the other, whatever the token. Every operation is served under the service's word and its aliases.
- * An unknown path is `not_found`, a known one with another method `method_not_allowed`. Throws when two routes
- * have the same id or place.
+ * An unknown path is `not_found`, a known one with another method `method_not_allowed`. Throws when two
+ * routes have the same id or place.
  */
 export function createApp(deps: AppDeps): RequestListener {
   const parts = createParts(deps);

@@ -76,9 +76,9 @@ class LateAnswer extends Error {
 }
 
 /**
- * The refusal for anything thrown. An `ApiError` stays as it is. A vault that is away or does not sign becomes
- * `vault_unavailable`, with the time to try again when it was asked too often. Another part that is away
- * becomes `unavailable`. Everything else becomes `internal`, without a word of what happened.
+ * The refusal for anything thrown. An `ApiError` stays as it is. A vault that is away or does not sign
+ * becomes `vault_unavailable`, with the time to try again when it was asked too often. Another part that is
+ * away becomes `unavailable`. Everything else becomes `internal`, without a word of what happened.
  */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;

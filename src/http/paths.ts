@@ -99,7 +99,7 @@ const DIRECT = [
   "/access/v1/evaluations",
   "/v1/service/ext-auth",
 ];
-/** What stands for a parameter of a direct path. With any other text in its place the call goes through Koa. */
+/** The form of a parameter in a direct path. With any other text in its place the call goes through Koa. */
 const ID = /(?<=\/)(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/)/g;
 
 /** How a call on a direct path is run, and the path's parameters. `undefined` for any other path. */

@@ -8,7 +8,7 @@ import { z } from "zod";
 import { systemClock } from "../../src/clock.ts";
 import { ApiError } from "../../src/errors.ts";
 import { createApp } from "../../src/http/app.ts";
-import { MAX_HEADER_BYTES } from "../../src/http/server.ts";
+import { MAX_HEADER_BYTES } from "../../src/http/server/server.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Route, route } from "../../src/route.ts";
 import { createRecord } from "./results/record.ts";

@@ -2,7 +2,7 @@ import Koa from "koa";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createMailbox, createMailer } from "../../src/accounts/mail/mail.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { startServer } from "../../src/http/server.ts";
+import { startServer } from "../../src/http/server/server.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { createPeerClient } from "../../src/http/client_address.ts";
-import { type RunningServer, type ServerLimits, startServer } from "../../src/http/server.ts";
+import { type RunningServer, type ServerLimits, startServer } from "../../src/http/server/server.ts";
 import { type ApiOptions, startApi } from "../support/api.ts";
 import { connectRaw, type RawClient } from "./support/raw_client.ts";
 import { echoRoute } from "./support/sample_routes.ts";

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
-import { startServer } from "../../src/http/server.ts";
+import { startServer } from "../../src/http/server/server.ts";
 import { connectRaw, type RawClient } from "./support/raw_client.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -13,7 +13,7 @@ import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
-import { type RunningServer, startServer } from "../../src/http/server.ts";
+import { type RunningServer, startServer } from "../../src/http/server/server.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import { createActivity } from "../../src/organizations/activity.ts";

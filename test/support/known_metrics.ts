@@ -9,7 +9,7 @@ import { createEventMetrics } from "../../src/events/event_metrics.ts";
 import { eventStates } from "../../src/events/event_states.ts";
 import { lagState } from "../../src/events/kafka/lag.ts";
 import { createMeasurements } from "../../src/events/measurements.ts";
-import { showReadiness } from "../../src/http/health.ts";
+import { showReadiness } from "../../src/http/server/health.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { createDecisionQueue } from "../../src/proofs/queue/decision_queue.ts";
 import { showCertificateEnd } from "../../src/vault/credentials.ts";

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { systemClock } from "../../../src/clock.ts";
 import { openDatabase } from "../../../src/db/database.ts";
-import { startServer } from "../../../src/http/server.ts";
+import { startServer } from "../../../src/http/server/server.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";

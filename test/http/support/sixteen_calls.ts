@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { z } from "zod";
-import { startServer } from "../../../src/http/server.ts";
+import { startServer } from "../../../src/http/server/server.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { route } from "../../../src/route.ts";
 import { createBareApp } from "../../support/bare_app.ts";

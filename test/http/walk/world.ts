@@ -14,7 +14,7 @@ import { type AppDeps, createApp } from "../../../src/http/app.ts";
 import { createIdempotency } from "../../../src/http/idempotency.ts";
 import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
-import { startServer } from "../../../src/http/server.ts";
+import { startServer } from "../../../src/http/server/server.ts";
 import { openInstallation } from "../../../src/installation/open_installation.ts";
 import { readers } from "../../../src/installation/readers.ts";
 import { createMetrics } from "../../../src/metrics.ts";

@@ -9,13 +9,13 @@ import {
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ApiError } from "../errors.ts";
-import { MAX_BODY_BYTES } from "../input/validate.ts";
-import { networkOf } from "../rates/client_rates.ts";
-import { createPeerClient } from "./client_address.ts";
+import { ApiError } from "../../errors.ts";
+import { MAX_BODY_BYTES } from "../../input/validate.ts";
+import { networkOf } from "../../rates/client_rates.ts";
+import { createPeerClient } from "../client_address.ts";
+import { errorReply, securityHeaders, sendEarly, sendReply } from "../replies.ts";
+import { requestIdOf, requestLineViolation } from "../request_head.ts";
 import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
-import { errorReply, securityHeaders, sendEarly, sendReply } from "./replies.ts";
-import { requestIdOf, requestLineViolation } from "./request_head.ts";
 import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
 /** Bytes that a request's line and headers may have: a proof in a header fits. */

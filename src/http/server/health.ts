@@ -1,8 +1,8 @@
 import type { RequestListener, ServerResponse } from "node:http";
 import { Gauge } from "prom-client";
-import { within } from "../clock.ts";
-import type { Metrics } from "../metrics.ts";
-import { withoutQuery } from "./paths.ts";
+import { within } from "../../clock.ts";
+import type { Metrics } from "../../metrics.ts";
+import { withoutQuery } from "../paths.ts";
 
 const READY_MS = 2_000;
 

@@ -2,9 +2,9 @@ import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { MAX_HEADER_BYTES, type RunningServer, startServer } from "../../src/http/server.ts";
-import { startApi } from "../support/api.ts";
-import { echoRoute } from "./support/sample_routes.ts";
+import { MAX_HEADER_BYTES, type RunningServer, startServer } from "../../../src/http/server/server.ts";
+import { startApi } from "../../support/api.ts";
+import { echoRoute } from "../support/sample_routes.ts";
 
 const running: RunningServer[] = [];
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { createKeyCounts } from "../concurrency/key_counts.ts";
-import { networkOf } from "../rates/client_rates.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
+import { networkOf } from "../../rates/client_rates.ts";
 
 /** Bounds how many connections one network holds open at a time. */
 type ClientSockets = {

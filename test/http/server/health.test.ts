@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { createHealth, showReadiness } from "../../src/http/health.ts";
-import { type RunningServer, startServer } from "../../src/http/server.ts";
-import { createMetrics } from "../../src/metrics.ts";
-import { startApi } from "../support/api.ts";
-import { echoRoute, failingRoute, refusal } from "./support/sample_routes.ts";
+import { createHealth, showReadiness } from "../../../src/http/server/health.ts";
+import { type RunningServer, startServer } from "../../../src/http/server/server.ts";
+import { createMetrics } from "../../../src/metrics.ts";
+import { startApi } from "../../support/api.ts";
+import { echoRoute, failingRoute, refusal } from "../support/sample_routes.ts";
 
 let server: RunningServer | undefined;
 afterEach(() => server?.stop(0));

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { createKeyCounts } from "../concurrency/key_counts.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 
 /** Bytes of a body that are read after its call was answered: 256 times what a body may have. */
 const DISCARDED_BYTES = 67_108_864;

@@ -2,8 +2,8 @@ import { EventEmitter } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { expect, test } from "vitest";
-import { createPendingResponses } from "../../src/http/connection_limits.ts";
-import { collectGarbage } from "../support/garbage.ts";
+import { createPendingResponses } from "../../../src/http/server/connection_limits.ts";
+import { collectGarbage } from "../../support/garbage.ts";
 
 const TURN = { serve() {}, refuse() {} };
 const openSocket = () => new EventEmitter() as unknown as Socket;
