@@ -3,8 +3,7 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_settings.ts";
 import { writesItsHost } from "./input/url.ts";
-import { unregistrableScopes } from "./protocol/documents/allowed_scopes.ts";
-import { EVERY_CUSTOM } from "./protocol/documents/scopes.ts";
+import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
 
 /**
  * A start that was refused for something a person can correct: the message says what, and no stack is shown.

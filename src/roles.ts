@@ -35,7 +35,7 @@ export async function runApi(): Promise<void> {
   const config = readApiConfig();
   const [{ startApi }, { havePoolGiveWay }] = await Promise.all([
     import("./api.ts"),
-    import("./proofs/queue/pool_threads.ts"),
+    import("./proofs/pool_threads.ts"),
   ]);
   await havePoolGiveWay();
   await run("api", config, async ({ log, metrics }) =>

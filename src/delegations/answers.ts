@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { constraint, type constraintList } from "../input/delegation_fields.ts";
 import { isoTime } from "../input/schemas.ts";
-import { fingerprintOfKey } from "../protocol/keys/fingerprint.ts";
+import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
 import type { CertificateRecord } from "./certificates/certificate_record.ts";
 import type { RequestRecord } from "./requests/request_record.ts";
 

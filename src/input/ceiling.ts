@@ -1,6 +1,10 @@
 import { ApiError } from "../errors.ts";
-import { CUSTOM_FORM, unregistrableScopes } from "../protocol/documents/allowed_scopes.ts";
-import { beyondCeiling, coversScopes } from "../protocol/documents/scopes.ts";
+import {
+  beyondCeiling,
+  CUSTOM_FORM,
+  coversScopes,
+  unregistrableScopes,
+} from "../protocol/documents/scopes.ts";
 
 /**
  * The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical

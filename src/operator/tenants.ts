@@ -1,6 +1,6 @@
 import { parse } from "yaml";
 import { z } from "zod";
-import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/allowed_scopes.ts";
+import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /**
  * Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an

@@ -1,4 +1,4 @@
-import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/allowed_scopes.ts";
+import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /** A ConfigMap that binds namespaces. */
 export type TenantsMap = {

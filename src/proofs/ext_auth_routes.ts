@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
+import type { FairQueue } from "./admission/fair_queue.ts";
 import type { Receipt } from "./decide/decision_receipt.ts";
-import type { FairQueue } from "./queue/fair_queue.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
 import { type VerifyDeps, verifyProof } from "./verify/verify.ts";
 

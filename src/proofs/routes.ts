@@ -2,27 +2,21 @@ import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { Metrics } from "../metrics.ts";
-import { createCertificateMemory } from "../protocol/verification/certificate_memory.ts";
+import { createCertificateMemory } from "../protocol/documents/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { VaultClient } from "../vault/client.ts";
+import { createGuards } from "./admission/admission.ts";
+import type { FairQueue } from "./admission/fair_queue.ts";
 import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen/routes.ts";
-import { createAcceptanceFinder } from "./decide/acceptance.ts";
-import { createBatcher } from "./decide/batch.ts";
-import { createTurns } from "./decide/max_rate.ts";
-import { separateSlowAccounts } from "./decide/slow_accounts.ts";
 import { extAuthRoutes } from "./ext_auth_routes.ts";
-import { createChallengeKeys } from "./present/challenge_keys.ts";
+import { createChallengeKeys } from "./present/challenge.ts";
 import { challengeRoute } from "./present/challenge_route.ts";
 import { presentRoute } from "./present/present_route.ts";
 import { createProofRefResolver } from "./present/proof_ref.ts";
-import type { FairQueue } from "./queue/fair_queue.ts";
 import type { TryDeps } from "./try/try_proof.ts";
 import { tryRoute } from "./try/try_route.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
-import { createRecordedFinder } from "./verify/recorded_decisions.ts";
-import { createRefusals } from "./verify/refused_proofs.ts";
-import { createRepeats } from "./verify/repeats.ts";
 import { createRootFinder } from "./verify/trusted_roots.ts";
 import type { VerifyDeps } from "./verify/verify.ts";
 import { verifyRoute } from "./verify/verify_route.ts";
@@ -60,19 +54,12 @@ export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });
-  const findRecorded = createRecordedFinder(db);
-  const perMinute = deps.refusedPerMinute;
   const verify: VerifyDeps = {
+    ...createGuards({ db, decisions, patient, rated, perMinute: deps.refusedPerMinute, clock }),
     keys,
     findRoot: createRootFinder(db),
     resolveProofRef: createProofRefResolver(db),
-    findRecorded,
     memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
-    decide: separateSlowAccounts(createBatcher(decisions), patient),
-    takeTurn: createTurns(rated),
-    isAccepted: createAcceptanceFinder(db),
-    refusals: createRefusals({ perMinute, clock }),
-    repeats: createRepeats({ perMinute, clock, findRecorded }),
     metrics,
     clock,
   };

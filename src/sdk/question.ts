@@ -1,4 +1,4 @@
-import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/allowed_scopes.ts";
+import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/scopes.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { bindOperation, type Operation, type OperationInput } from "./operation.ts";
 import { frozenCopy, payloadDigest } from "./payload.ts";

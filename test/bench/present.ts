@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { challengeDay, issueChallenge } from "../../src/proofs/present/challenge.ts";
-import { createChallengeKeys } from "../../src/proofs/present/challenge_keys.ts";
+import { challengeDay, createChallengeKeys, issueChallenge } from "../../src/proofs/present/challenge.ts";
 import { encodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { createSecretBox } from "../../src/secret_box.ts";
 import { startApiProcess } from "./api_process.ts";

@@ -1,5 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
+import type { CertificateMemory } from "../../src/protocol/documents/certificate_memory.ts";
 import {
   bundleHash,
   decodeProofBundle,
@@ -8,7 +9,6 @@ import {
 import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { ALGORITHMS } from "../../src/protocol/keys/algorithms.ts";
 import { type Backend, importSeeds, signHybrid } from "../../src/protocol/keys/hybrid.ts";
-import type { CertificateMemory } from "../../src/protocol/verification/certificate_memory.ts";
 import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";

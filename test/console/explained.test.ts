@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type DecisionFacts, neededFor, ruleTables } from "../../src/console/elements/explained.ts";
 import { texts } from "../../src/console/texts/texts.ts";
-import { decisionRules, explainDecision } from "../../src/proofs/verify/explain.ts";
-import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
+import { decisionReasons, decisionRules, explainDecision } from "../../src/proofs/verify/reasons.ts";
 import { unescaped } from "./support/console.ts";
 
 const CERTIFICATE = {

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
-import { decisionReasons } from "../../src/proofs/verify/verdict.ts";
+import { decisionReasons } from "../../src/proofs/verify/reasons.ts";
 import { contract } from "./walk/documented.ts";
 
 const PROOFS = new URL("../../src/proofs/", import.meta.url);
@@ -40,12 +40,14 @@ describe("docs/api.md", () => {
   test("names reasons that a rule or the deciding statement gives", () => {
     const sources = readdirSync(PROOFS, { recursive: true, encoding: "utf8" })
       .filter((file) => file.endsWith(".ts"))
-      .map((file) => readFileSync(new URL(file, PROOFS), "utf8"));
+      .map((file) => readFileSync(new URL(file, PROOFS), "utf8"))
+      // The table of reasons gives none itself; what follows it names the ones of the protocol's rules.
+      .map((source) => source.slice(Math.max(0, source.indexOf("export const DENIALS"))));
     const places = (reason: string) =>
       sources.reduce((sum, source) => sum + source.split(new RegExp(`["']${reason}["']`)).length - 1, 0);
     const unused = Object.values(decisionReasons)
       .flat()
-      .filter((reason) => places(reason) < 2);
+      .filter((reason) => places(reason) < 1);
     expect(unused).toEqual([]);
     const statement = readFileSync(new URL("decide/decision_statement.ts", PROOFS), "utf8");
     const given = [...statement.matchAll(/'(deny|indeterminate)', '(\w+)'/g)];

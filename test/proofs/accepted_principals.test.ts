@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
 import { addSeconds } from "../../src/clock.ts";
+import { countAllowsBefore } from "../../src/proofs/admission/certificate_rate.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
-import { countAllowsBefore } from "../../src/proofs/decide/max_rate.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";

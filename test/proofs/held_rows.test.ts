@@ -1,9 +1,9 @@
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
-import { createBatcher } from "../../src/proofs/decide/batch.ts";
+import { createBatcher } from "../../src/proofs/admission/batch.ts";
+import { separateSlowAccounts } from "../../src/proofs/admission/slow_accounts.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
-import { separateSlowAccounts } from "../../src/proofs/decide/slow_accounts.ts";
 import { decisionWorld } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 

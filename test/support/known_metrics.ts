@@ -11,7 +11,7 @@ import { lagState } from "../../src/events/kafka/lag.ts";
 import { createMeasurements } from "../../src/events/measurements.ts";
 import { showReadiness } from "../../src/http/server/health.ts";
 import { createMetrics } from "../../src/metrics.ts";
-import { createDecisionQueue } from "../../src/proofs/queue/decision_queue.ts";
+import { createDecisionQueue } from "../../src/proofs/admission/admission.ts";
 import { showCertificateEnd } from "../../src/vault/credentials.ts";
 import { operatorMetrics } from "./operator_metrics.ts";
 

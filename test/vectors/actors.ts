@@ -1,7 +1,6 @@
 import { ed25519 } from "@noble/curves/ed25519.js";
 import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
-import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
-import { keyId } from "../../src/protocol/keys/hybrid.ts";
+import { type HybridPublicKey, type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
 
 /**
  * A key of the vectors with its seeds, which everybody knows. Signs deterministically, so that vectors can be

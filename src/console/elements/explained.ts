@@ -1,6 +1,6 @@
 import type { CertificateAnswer } from "../../delegations/answers.ts";
 import { type Html, html } from "../../html/html.ts";
-import { decisionRules, explainDecision } from "../../proofs/verify/explain.ts";
+import { decisionRules, explainDecision } from "../../proofs/verify/reasons.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
 import type { Texts } from "../texts/texts.ts";
 import { badge, type Tone } from "./badge.ts";

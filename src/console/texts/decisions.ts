@@ -1,5 +1,6 @@
-/** Why a decision was no allow, in plain words. A reason that is not here is shown as it is. */
-export const REASONS: Record<string, string | undefined> = {
+import type { RefusingReason } from "../../proofs/verify/reasons.ts";
+
+const REFUSING = {
   delegation_revoked: "The delegation was revoked",
   delegation_expired: "The delegation had ended",
   not_yet_valid: "The delegation had not begun",
@@ -12,7 +13,9 @@ export const REASONS: Record<string, string | undefined> = {
   delegation_not_authorized: "The agent may not pass the delegation on",
   revocation_state_unavailable: "Whether the delegation is revoked could not be known",
   ceiling_exceeded: "The scope is wider than the account or the platform allows",
-};
+} satisfies Record<RefusingReason, string>;
+/** Why a decision was no allow, in plain words. A text that is no reason is shown as it is. */
+export const REASONS: Record<string, string | undefined> = REFUSING;
 
 /** A time span in the largest unit that says it well. */
 export function span(seconds: number): string {
@@ -55,7 +58,7 @@ const RULES: Record<string, string | undefined> = {
 };
 
 /** What would have been needed, by the reason of a decision or the code of why there is none. */
-const NEEDED: Record<string, string | undefined> = {
+const NEEDED = {
   untrusted_root:
     "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
   principal_not_accepted:
@@ -76,13 +79,13 @@ const NEEDED: Record<string, string | undefined> = {
     "A platform that may be lent this scope. It was made narrower after the delegation was approved.",
   no_active_delegation: "A delegation that is active. Without one there is nothing to prove.",
   credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
-};
+} satisfies Record<RefusingReason | "no_active_delegation" | "credits_exhausted", string>;
 
 /** How decisions are explained. */
 export const EXPLAIN = {
   needed: "What would have been needed",
   rules: RULES,
-  neededFor: NEEDED,
+  neededFor: NEEDED as Record<string, string | undefined>,
   other: "The reason is not one that these pages know.",
   rule: "Rule",
   result: "Result",

@@ -3,8 +3,13 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../protocol/documents/certificate.ts";
-import { fingerprintOfKey } from "../../protocol/keys/fingerprint.ts";
-import { equalPublicKeys, failedHalf, type HybridPublicKey, isIdOf } from "../../protocol/keys/hybrid.ts";
+import {
+  equalPublicKeys,
+  failedHalf,
+  fingerprintOfKey,
+  type HybridPublicKey,
+  isIdOf,
+} from "../../protocol/keys/hybrid.ts";
 import { type Route, route } from "../../route.ts";
 import { LISTED_AFTER_END_SECONDS } from "../revocation_lists/revocation_state.ts";
 import { type CertificateRecord, findCertificate } from "./certificate_record.ts";

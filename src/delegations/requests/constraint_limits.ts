@@ -4,7 +4,7 @@ import {
   type KnownConstraint,
 } from "../../protocol/constraints/constraints.ts";
 import { normalizePath } from "../../protocol/constraints/resource_path.ts";
-import { fitsBytes } from "../../protocol/encoding/text.ts";
+import { fitsBytes } from "../../protocol/encoding/fields.ts";
 
 /** Longest currency that a decision can be asked with, in characters. */
 export const MAX_CURRENCY_CHARACTERS = 16;

@@ -1,5 +1,5 @@
 import type { AgentAnswer, AgentState } from "../../operator_calls.ts";
-import { fingerprintOfKey } from "../../protocol/keys/fingerprint.ts";
+import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Agent, type AgentStatus, type Condition, type Platform, placeOf } from "../kinds.ts";

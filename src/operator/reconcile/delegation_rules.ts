@@ -1,7 +1,6 @@
 import { addSeconds, unixSeconds } from "../../clock.ts";
 import type { DelegationState } from "../../operator_calls.ts";
-import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
-import { coversScopes } from "../../protocol/documents/scopes.ts";
+import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Condition, Delegation, Platform } from "../kinds.ts";
 import type { Resources } from "../resources.ts";
 import { type Binding, TENANTS_NAME } from "../tenants.ts";

@@ -1,6 +1,5 @@
 import type { PlatformState } from "../../operator_calls.ts";
-import { unregistrableScopes } from "../../protocol/documents/allowed_scopes.ts";
-import { coversScopes } from "../../protocol/documents/scopes.ts";
+import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import { type Platform, reconcileRequest } from "../kinds.ts";
 import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
 import { isTrue } from "./conditions.ts";

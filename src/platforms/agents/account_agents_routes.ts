@@ -8,7 +8,7 @@ import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { idText, searchText } from "../../input/schemas.ts";
-import { fingerprintOfKey } from "../../protocol/keys/fingerprint.ts";
+import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
 import { type Route, route } from "../../route.ts";
 import { agentAnswer, declaredBy, showAgent, showDeclaredBy } from "../answers.ts";
 

@@ -1,6 +1,13 @@
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { addSeconds, unixSeconds } from "../../clock.ts";
+import { LRUCache } from "lru-cache";
+import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { decodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
+import { isSignedByItsAgent } from "../../protocol/verification/lookups.ts";
+import type { SecretBox } from "../../secret_box.ts";
 
 /**
  * A challenge is 32 bytes and needs no row when it is issued:
@@ -54,4 +61,105 @@ export function isIssuedBy(key: ChallengeKey, challenge: Uint8Array, connectionI
 function macOf(key: ChallengeKey, signed: Uint8Array, connectionId: string): Buffer {
   const mac = createHmac("sha256", key.secret).update(signed).update(connectionId).digest();
   return mac.subarray(0, CHALLENGE_BYTES - SIGNED_BYTES);
+}
+
+/** The daily keys that all replicas share. */
+export type ChallengeKeys = {
+  /** The key to issue with on a day; made by the first replica that needs it. */
+  forIssuing(day: number, now: Date): Promise<ChallengeKey>;
+  /** The key of a day, if one was ever made. */
+  find(day: number): Promise<ChallengeKey | undefined>;
+};
+
+/** Days kept in memory: today, yesterday, and one for clocks that differ. */
+const REMEMBERED_DAYS = 3;
+
+/**
+ * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe.
+ * Concurrent questions about one day ask the database once.
+ */
+export function createChallengeKeys({
+  db,
+  secretBox,
+}: {
+  db: Database;
+  secretBox: SecretBox;
+}): ChallengeKeys {
+  const keys = new LRUCache<number, ChallengeKey>({
+    max: REMEMBERED_DAYS,
+    fetchMethod: async (day) => {
+      const row = await db("challenge_keys").where({ day }).first();
+      return (
+        row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") }
+      );
+    },
+  });
+
+  return {
+    find: (day) => keys.fetch(day),
+    async forIssuing(day, now) {
+      const known = await keys.fetch(day);
+      if (known) return known;
+      const sealed = secretBox.box(randomBytes(32).toString("base64"), contextOf(day));
+      await db("challenge_keys")
+        .insert({ day, secret_sealed: sealed, created_at: now })
+        .onConflict("day")
+        .ignore();
+      const made = await keys.fetch(day);
+      if (!made) throw new Error("The challenge key could not be stored");
+      return made;
+    },
+  };
+}
+
+function contextOf(day: number): string {
+  return `challenge_keys/${day}`;
+}
+
+/**
+ * Challenges from clocks that run ahead of this one are still good when they end this many seconds too late.
+ */
+const CLOCK_SKEW_SECONDS = 30;
+
+/** A challenge of this service that is not over. */
+export type OpenChallenge = { bytes: Uint8Array; expiresAt: Date };
+
+/**
+ * Reads a bundle's challenge. Throws `invalid_challenge`, alike for unknown, foreign and expired ones.
+ * Whether it is spent is for the deciding statement to say.
+ */
+export async function checkChallenge(
+  keys: ChallengeKeys,
+  bundle: ProofBundle,
+  connectionId: string,
+  now: Date,
+): Promise<OpenChallenge> {
+  const bytes = decodeBase64(bundle.challenge);
+  const claims = readChallenge(bytes);
+  if (!claims) throw new ApiError("invalid_challenge");
+  const secondsLeft = (claims.expiresAt.getTime() - now.getTime()) / 1000;
+  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) {
+    throw new ApiError("invalid_challenge");
+  }
+  const key = await keys.find(claims.day);
+  if (!key || !isIssuedBy(key, bytes, connectionId)) throw new ApiError("invalid_challenge");
+  return { bytes, expiresAt: claims.expiresAt };
+}
+
+/**
+ * Whether a proof's agent signed a challenge that is still good here: a proof that was seen elsewhere, or
+ * long ago, proves nothing.
+ */
+export async function isSignedHere(
+  { keys, clock }: { keys: ChallengeKeys; clock: Clock },
+  bundle: ProofBundle,
+  connectionId: string,
+): Promise<boolean> {
+  try {
+    await checkChallenge(keys, bundle, connectionId, clock.now());
+  } catch (error) {
+    if (error instanceof ApiError) return false;
+    throw error;
+  }
+  return isSignedByItsAgent(bundle);
 }

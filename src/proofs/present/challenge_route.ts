@@ -3,8 +3,7 @@ import { type Clock, unixSeconds } from "../../clock.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 import { type ApiKeyCaller, type Route, route } from "../../route.ts";
-import { challengeDay, issueChallenge, readChallenge } from "./challenge.ts";
-import type { ChallengeKeys } from "./challenge_keys.ts";
+import { type ChallengeKeys, challengeDay, issueChallenge, readChallenge } from "./challenge.ts";
 
 const answer = z.object({
   challenge: z.string().describe("32 bytes in base64, single use"),

@@ -5,8 +5,8 @@ import {
   type DelegationCert,
   decodeDelegationCert,
 } from "../../protocol/documents/certificate.ts";
+import { structureBytes } from "../../protocol/documents/certificate_memory.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
-import { structureBytes } from "../../protocol/documents/value_size.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { BINDING_BYTES, MAX_DELEGATION_CHAIN_DEPTH } from "../../protocol/encoding/constants.ts";
 

@@ -12,9 +12,9 @@ import {
   plainJson,
 } from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
+import type { StepAside } from "../admission/fair_queue.ts";
 import { operationSchema } from "../operation.ts";
 import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
-import type { StepAside } from "../queue/fair_queue.ts";
 
 const number = z.number();
 

@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Database } from "../../db/database.ts";
-import type { DelegationCert } from "../../protocol/documents/certificate.ts";
-import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
 import { equalPublicKeys, type HybridPublicKey } from "../../protocol/keys/hybrid.ts";
 
 /** A root identity that this service trusts: the root key of one of its accounts. */
@@ -32,13 +31,8 @@ export function createRootFinder(db: Database): FindRoot {
   return async (humanId) => (KEY_ID.test(humanId) ? roots.fetch(humanId) : undefined);
 }
 
-/** The certificate of a chain that its root key signed. */
-export function rootOf({ delegations }: ProofBundle): DelegationCert {
-  return delegations.at(-1) as DelegationCert;
-}
-
 /** The found root, when the chain carries that root's very key. */
 export function trustedRoot(found: Root | undefined, bundle: ProofBundle): Root | undefined {
   if (found === undefined) return undefined;
-  return equalPublicKeys(rootOf(bundle).issuer_pub_key, found.publicKey) ? found : undefined;
+  return equalPublicKeys(rootCertificate(bundle).issuer_pub_key, found.publicKey) ? found : undefined;
 }

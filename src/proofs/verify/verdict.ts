@@ -1,12 +1,20 @@
 import { ApiError, type ErrorCode } from "../../errors.ts";
-import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
+import { newIdAt } from "../../ids.ts";
+import type { CertificateMemory } from "../../protocol/documents/certificate_memory.ts";
+import { bundleHash, type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
 import type { Verification } from "../../protocol/verification/evidence.ts";
-import type { PermissionCode } from "../../protocol/violations.ts";
-import type { OpenChallenge } from "./check_challenge.ts";
+import { traceparent } from "../../trace_context.ts";
+import type { Decided, DecisionOutcome } from "../decide/decision.ts";
+import type { DecisionItem } from "../decide/decision_item.ts";
+import { type Receipt, receiptParts } from "../decide/decision_receipt.ts";
+import { operationHash, writtenRequestHash } from "../operation.ts";
+import type { OpenChallenge } from "../present/challenge.ts";
+import type { VerifyCall } from "./call.ts";
+import { DENIALS, type DenyReason } from "./reasons.ts";
 import type { Root } from "./trusted_roots.ts";
 
 /** A genuine proof that the rules have judged. */
-export type Judged = {
+type Judged = {
   bundle: ProofBundle;
   challenge: OpenChallenge;
   now: Date;
@@ -55,49 +63,13 @@ export function judge(proof: {
 }
 
 /** What the protocol's first violation means to a verify call. */
-export type Verdict =
+type Verdict =
   | { kind: "allow"; reason: "authorized" }
   | { kind: "deny"; reason: DenyReason }
   | {
       kind: "refuse";
       code: Extract<ErrorCode, "invalid_proof" | "invalid_challenge" | "session_context_mismatch">;
     };
-
-/**
- * Every reason of a decision: of the pure rules, and of stored state as the deciding statement reads it.
- * Closed.
- */
-export const decisionReasons = {
-  allow: ["authorized"],
-  deny: [
-    "delegation_revoked",
-    "delegation_expired",
-    "not_yet_valid",
-    "not_delegated",
-    "untrusted_root",
-    "principal_not_accepted",
-    "constraint_denied",
-    "constraint_unverifiable",
-    "constraint_unknown",
-    "delegation_not_authorized",
-    "ceiling_exceeded",
-  ],
-  indeterminate: ["revocation_state_unavailable"],
-} as const;
-
-/** A reason of a denial. */
-export type DenyReason = (typeof decisionReasons.deny)[number];
-
-/** What a violation of a permission rule is called here. Revocation is for the deciding statement to say. */
-const denials: Record<Exclude<PermissionCode, "revoked" | "revocation_error">, DenyReason> = {
-  expired: "delegation_expired",
-  not_yet_valid: "not_yet_valid",
-  scope_denied: "not_delegated",
-  constraint_denied: "constraint_denied",
-  constraint_unverifiable: "constraint_unverifiable",
-  constraint_unknown: "constraint_unknown",
-  delegation_not_authorized: "delegation_not_authorized",
-};
 
 const contextFaults = new Set([
   "session_context_mismatch",
@@ -109,38 +81,85 @@ const contextFaults = new Set([
  * Maps the protocol's outcome: a genuine proof that violates a rule is a denial, and spends its challenge; a
  * forged, malformed or stale one is a refused call, and spends nothing.
  */
-export function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
+function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
   const { violation, genuine } = outcome;
   if (violation === undefined) return { kind: "allow", reason: "authorized" };
-  const reason: DenyReason | undefined = denials[violation.code as keyof typeof denials];
+  const reason: DenyReason | undefined = DENIALS[violation.code as keyof typeof DENIALS];
   if (genuine && reason !== undefined) return { kind: "deny", reason };
   if (violation.code === "unknown_challenge") return { kind: "refuse", code: "invalid_challenge" };
   if (contextFaults.has(violation.code)) return { kind: "refuse", code: "session_context_mismatch" };
   return { kind: "refuse", code: "invalid_proof" };
 }
 
-/**
- * Decisions of stored state that the protocol has words for; it would have said them, had it looked itself
- * (wire format §8).
- */
-const storedStateWords: Record<string, string> = {
-  delegation_revoked: "delegation certificate has been revoked",
-  revocation_state_unavailable: "revocation_error: revocation state is not available",
-};
-
-/** Why a proof was not allowed, in the protocol's words where it has some; else the reason itself. */
-export function protocolWords(reason: string): string {
-  return storedStateWords[reason] ?? reason;
+/** What the statement is to decide about a judged proof. */
+export function itemOf(
+  { caller, options }: VerifyCall,
+  judged: Judged,
+  memory: CertificateMemory,
+): DecisionItem {
+  const { bundle, challenge, now, rootAccountId, consulted, verdict, errorReason, grantedScope } = judged;
+  const { operation, required_scope: requiredScope, context } = options;
+  const subject = {
+    agentId: bundle.agent_id,
+    humanId: rootCertificate(bundle).issuer_id,
+    certId: bundle.delegations[0]?.cert_id ?? "",
+    requiredScope,
+  };
+  const eventId = newIdAt(now);
+  const { head, tail } = receiptParts({
+    ...subject,
+    receiptId: eventId,
+    connectionId: caller.connectionId,
+    verifierId: caller.verifierId,
+    bundleHash: Buffer.from(bundleHash(bundle, memory.recent)).toString("hex"),
+    verifiedAt: now,
+    operation: operation && {
+      invocation_id: operation.invocation_id,
+      request_hash: writtenRequestHash(operation),
+      action_profile: operation.action_profile || undefined,
+    },
+  });
+  return {
+    ...subject,
+    accountId: caller.accountId,
+    connectionId: caller.connectionId,
+    challenge: challenge.bytes,
+    challengeExpiresAt: challenge.expiresAt,
+    decision: verdict.kind,
+    reason: verdict.reason,
+    errorReason,
+    invocation: operation
+      ? {
+          id: operation.invocation_id,
+          operationHash: operationHash({ operation, requiredScope, context }),
+        }
+      : null,
+    rootAccountId,
+    certificates: consulted,
+    eventId,
+    decidedAt: now,
+    grantedScope,
+    receiptHead: head,
+    receiptTail: tail,
+    traceparent: traceparent() ?? null,
+  };
 }
 
-/** The protocol's word for the state of a decided proof (wire format §8). */
-export const identityStatusOf: Record<string, string> = {
-  authorized: "authorized_agent",
-  delegation_revoked: "revoked",
-  delegation_expired: "expired",
-  not_delegated: "scope_denied",
-  constraint_denied: "constraint_denied",
-  constraint_unverifiable: "constraint_unverifiable",
-  constraint_unknown: "constraint_unknown",
-  delegation_not_authorized: "delegation_not_authorized",
-};
+/**
+ * The decision, once it is committed; nothing when the operation has one already. Throws the error that says
+ * why there is none.
+ */
+export function decidedOf(item: DecisionItem, outcome: DecisionOutcome): Decided | undefined {
+  if (outcome.kind === "invocation_taken") return undefined;
+  if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
+  if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
+  const { decision, reason, receipt, receiptHash } = outcome;
+  return {
+    decision,
+    reason,
+    errorReason: reason === item.reason ? item.errorReason : reason,
+    receipt: JSON.parse(receipt) as Receipt,
+    receiptHash,
+    replayed: false,
+  };
+}

@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { type Route, route } from "../../route.ts";
+import type { FairQueue } from "../admission/fair_queue.ts";
 import type { Decided } from "../decide/decision.ts";
-import type { FairQueue } from "../queue/fair_queue.ts";
 import { PROOF_HEADER, readVerifyCall, verifyBody } from "./call.ts";
-import { explainDecision } from "./explain.ts";
-import { decisionReasons, identityStatusOf, protocolWords } from "./verdict.ts";
+import { decisionReasons, explainDecision, identityStatusOf, protocolWords } from "./reasons.ts";
 import { type VerifyDeps, verifyProof } from "./verify.ts";
 
 /** A rule and what became of it. */
@@ -77,7 +76,7 @@ export function showDecision(decided: Decided, explain: boolean): z.infer<typeof
     decision,
     decision_reason: reason,
     valid: decision === "allow",
-    identity_status: identityStatusOf[reason] ?? "invalid",
+    identity_status: identityStatusOf(reason),
     error_reason: decision === "allow" || errorReason === null ? null : protocolWords(errorReason),
     agent_id: receipt.agent_id,
     human_id: receipt.human_id,

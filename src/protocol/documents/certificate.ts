@@ -1,6 +1,10 @@
 import { hash } from "node:crypto";
-import { issuingConflict } from "../constraints/conflicts.ts";
-import { type Constraint, canonicalConstraint, constraintViolation } from "../constraints/constraints.ts";
+import {
+  type Constraint,
+  canonicalConstraint,
+  constraintViolation,
+  issuingConflict,
+} from "../constraints/constraints.ts";
 import { decodeConstraint } from "../constraints/decoding.ts";
 import { canonicalBytes, canonicalJson } from "../encoding/canonical.ts";
 import {
@@ -23,8 +27,7 @@ import {
   text,
 } from "../encoding/fields.ts";
 import { type JsonValue, parseJson } from "../encoding/json.ts";
-import { publicKey, signature } from "../keys/fields.ts";
-import { type HybridPublicKey, type HybridSignature, keyId } from "../keys/hybrid.ts";
+import { type HybridPublicKey, type HybridSignature, keyId, publicKey, signature } from "../keys/hybrid.ts";
 import { invalidScopes } from "./scopes.ts";
 
 /** Authority that an issuer lends to a subject: wire format §4, field for field. */

@@ -1,6 +1,8 @@
 import { decodeBase64 } from "../encoding/base64.ts";
 import { BINDING_BYTES } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
+import { base64, integer, timestamp } from "../encoding/fields.ts";
+import { signature } from "../keys/hybrid.ts";
 
 /**
  * What an agent binds its challenge signature to; the two stream fields are given together or not at all
@@ -55,3 +57,17 @@ function signed(value: number): Uint8Array {
   bytes.writeBigInt64BE(BigInt(value));
   return bytes;
 }
+
+/** The members of an answered challenge that are always there (wire format §4). */
+export const ANSWER_FIELDS = {
+  challenge: base64(BINDING_BYTES),
+  challenge_at: timestamp,
+  challenge_sig: signature,
+};
+
+/** Those that are left out where a proof is not bound to a session or a stream (wire format §4). */
+export const OPTIONAL_ANSWER_FIELDS = {
+  session_context: base64(BINDING_BYTES),
+  stream_id: base64(BINDING_BYTES),
+  stream_seq: integer(),
+};

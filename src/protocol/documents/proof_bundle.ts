@@ -3,12 +3,15 @@ import { canonicalJson } from "../encoding/canonical.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 import { type Decoder, identifier, list, object } from "../encoding/fields.ts";
 import { type JsonMemo, parseJson } from "../encoding/json.ts";
-import { publicKey } from "../keys/fields.ts";
-import type { HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import { type HybridPublicKey, type HybridSignature, publicKey } from "../keys/hybrid.ts";
 import { certificate, certificateText, type DelegationCert } from "./certificate.ts";
-import { type ChallengeBinding, requireStreamPair } from "./challenge.ts";
-import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "./challenge_decoding.ts";
-import type { RecentCertificates } from "./recent_certificates.ts";
+import type { RecentCertificates } from "./certificate_memory.ts";
+import {
+  ANSWER_FIELDS,
+  type ChallengeBinding,
+  OPTIONAL_ANSWER_FIELDS,
+  requireStreamPair,
+} from "./challenge.ts";
 
 /**
  * An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for
@@ -82,3 +85,8 @@ export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates
 }
 
 const COMMA = Buffer.from(",");
+
+/** The certificate of a bundle's chain that the root key signed. */
+export function rootCertificate({ delegations }: ProofBundle): DelegationCert {
+  return delegations.at(-1) as DelegationCert;
+}

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { asObject } from "../encoding/fields.ts";
 import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "../encoding/json.ts";
-import { publicKey } from "../keys/fields.ts";
-import type { HybridPublicKey } from "../keys/hybrid.ts";
+import { type HybridPublicKey, publicKey } from "../keys/hybrid.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
 
 /** A certificate, never to be changed, as it stood in a document. */

@@ -2,7 +2,16 @@ import { checkBase64 } from "./base64.ts";
 import { MAX_IDENTIFIER_LENGTH_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 import { Decimal, type JsonObject, type JsonValue } from "./json.ts";
-import { fitsBytes } from "./text.ts";
+
+/** Whether `text` has at most `limit` UTF-8 bytes. */
+export function fitsBytes(text: string, limit: number): boolean {
+  return text.length <= limit && (text.length * 3 <= limit || Buffer.byteLength(text, "utf8") <= limit);
+}
+
+/** Whether `text` can be an identifier: not empty, and encodable as UTF-8. */
+export function isIdentifier(text: string, limit: number): boolean {
+  return text !== "" && text.isWellFormed() && fitsBytes(text, limit);
+}
 
 /** Gives a value its type or throws {@link ProtocolError} saying where it has another one. */
 export type Decoder<T> = (value: JsonValue) => T;

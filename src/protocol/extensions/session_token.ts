@@ -15,8 +15,7 @@ import {
   timestamp,
 } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { publicKey } from "../keys/fields.ts";
-import type { HybridPublicKey } from "../keys/hybrid.ts";
+import { type HybridPublicKey, publicKey } from "../keys/hybrid.ts";
 
 /**
  * A verifier's note to itself that it has verified a chain, so that the turns of a session need a challenge

@@ -1,5 +1,9 @@
-import { type ChallengeBinding, requireStreamPair } from "../documents/challenge.ts";
-import { ANSWER_FIELDS, OPTIONAL_ANSWER_FIELDS } from "../documents/challenge_decoding.ts";
+import {
+  ANSWER_FIELDS,
+  type ChallengeBinding,
+  OPTIONAL_ANSWER_FIELDS,
+  requireStreamPair,
+} from "../documents/challenge.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 import { type Decoder, object } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
@@ -13,9 +17,8 @@ import {
   STREAM_RULE,
 } from "../verification/challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "../verification/evidence.ts";
-import { evaluateRules, type Findings } from "../verification/findings.ts";
 import { askStore, checkSignatures, spendChallenge } from "../verification/lookups.ts";
-import { type Step, violation } from "../verification/rules.ts";
+import { evaluateRules, type Findings, type Step, violation } from "../verification/rules.ts";
 import { bundleSteps } from "../verification/steps.ts";
 import { reasonOf, statusOf } from "../violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";

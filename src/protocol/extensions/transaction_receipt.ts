@@ -12,12 +12,13 @@ import {
   timestamp,
 } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { publicKey, signature } from "../keys/fields.ts";
 import {
   equalPublicKeys,
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
+  publicKey,
+  signature,
   signatureViolation,
   signHybrid,
 } from "../keys/hybrid.ts";

@@ -2,8 +2,12 @@ import { canonicalBytes } from "../encoding/canonical.ts";
 import { BINDING_BYTES } from "../encoding/constants.ts";
 import { base64, type Decoder, identifier, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { signature } from "../keys/fields.ts";
-import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import {
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  signature,
+} from "../keys/hybrid.ts";
 import {
   CHAIN_START,
   chainLink,

@@ -1,7 +1,9 @@
 import { hash, randomBytes } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { decodeBase64, encodeBase64 } from "../encoding/base64.ts";
+import { canonicalBytes } from "../encoding/canonical.ts";
 import { ProtocolError } from "../encoding/errors.ts";
+import { base64, type Decoder, type KeepingDecoder, keeping, object } from "../encoding/fields.ts";
 import { ALGORITHMS, type AlgorithmName } from "./algorithms.ts";
 import type { Implementation, SigningKey, VerifyingKey } from "./implementation.ts";
 
@@ -225,4 +227,23 @@ function verifyingKey(half: AlgorithmName, publicKey: string, backend: Backend):
 function implementationOf(half: AlgorithmName, backend: Backend): Implementation {
   const algorithm = ALGORITHMS[half];
   return backend === "native" ? (algorithm.native ?? algorithm.reference) : algorithm.reference;
+}
+
+/** A hybrid public key (wire format §2). */
+export const publicKey: KeepingDecoder<HybridPublicKey> = keeping(
+  object({
+    ed25519: base64(ALGORITHMS.ed25519.publicKeyBytes),
+    ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.publicKeyBytes),
+  }),
+);
+
+/** A hybrid signature (wire format §2). */
+export const signature: Decoder<HybridSignature> = object({
+  ed25519: base64(ALGORITHMS.ed25519.signatureBytes),
+  ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.signatureBytes),
+});
+
+/** What people compare of a public key: `sha256:` and the hash of its canonical JSON. */
+export function fingerprintOfKey(publicKey: unknown): string {
+  return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
 }

@@ -3,12 +3,13 @@ import { PROTOCOL_VERSION } from "../encoding/constants.ts";
 import { ProtocolError } from "../encoding/errors.ts";
 import { type Decoder, identifier, integer, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { publicKey, signature } from "../keys/fields.ts";
 import {
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
   keyId,
+  publicKey,
+  signature,
   signatureViolation,
   signHybrid,
 } from "../keys/hybrid.ts";

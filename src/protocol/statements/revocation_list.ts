@@ -2,8 +2,12 @@ import { canonicalBytes } from "../encoding/canonical.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../encoding/constants.ts";
 import { type Decoder, identifier, list, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { signature } from "../keys/fields.ts";
-import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import {
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  signature,
+} from "../keys/hybrid.ts";
 import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
 /** All certificates an issuer has revoked, as of a time: wire format §4, field for field. */

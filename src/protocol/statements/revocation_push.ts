@@ -1,8 +1,12 @@
 import { canonicalBytes } from "../encoding/canonical.ts";
 import { type Decoder, identifier, integer, list, object, timestamp } from "../encoding/fields.ts";
 import { parseJson } from "../encoding/json.ts";
-import { signature } from "../keys/fields.ts";
-import type { HybridPrivateKey, HybridPublicKey, HybridSignature } from "../keys/hybrid.ts";
+import {
+  type HybridPrivateKey,
+  type HybridPublicKey,
+  type HybridSignature,
+  signature,
+} from "../keys/hybrid.ts";
 import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
 /** Certificates an issuer has revoked since its last push: wire format §4, field for field. */

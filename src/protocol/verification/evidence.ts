@@ -1,9 +1,9 @@
 import type { ConstraintContext } from "../constraints/evaluation.ts";
 import type { DelegationCert } from "../documents/certificate.ts";
+import type { CertificateMemory } from "../documents/certificate_memory.ts";
 import type { ProofBundle } from "../documents/proof_bundle.ts";
 import type { Backend } from "../keys/hybrid.ts";
 import type { IdentityStatus, Violation } from "../violations.ts";
-import type { CertificateMemory } from "./certificate_memory.ts";
 
 /**
  * Where challenges are kept that were issued and not yet answered. Both questions take the challenge in

@@ -1,15 +1,15 @@
 import { evaluateConstraints } from "../constraints/evaluation.ts";
 import { type DelegationCert, delegationSignBytes } from "../documents/certificate.ts";
+import { memoryKey } from "../documents/certificate_memory.ts";
 import { challengeSignBytes } from "../documents/challenge.ts";
+import type { ProofBundle } from "../documents/proof_bundle.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import { signatureViolation } from "../keys/hybrid.ts";
+import { isIdOf, signatureViolation, verifyHybrid } from "../keys/hybrid.ts";
 import type { Violation } from "../violations.ts";
-import { memoryKey } from "./certificate_memory.ts";
 import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
 import { CHALLENGE_KNOWN_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE } from "./challenge_rules.ts";
 import type { Evidence, VerifyOptions } from "./evidence.ts";
-import type { Findings } from "./findings.ts";
-import { violation } from "./rules.ts";
+import { type Findings, violation } from "./rules.ts";
 
 /** Step 3 of §8: asks the store whether the challenge is open, unless something is wrong already. */
 export async function askStore(findings: Findings, { bundle, options }: Evidence): Promise<void> {
@@ -139,4 +139,20 @@ export async function checkConstraints(findings: Findings, { bundle, options }: 
 
 function unknownChallenge(): Violation {
   return violation("unknown_challenge", "challenge is not open");
+}
+
+type Signed = Omit<ProofBundle, "delegations">;
+
+/**
+ * Whether the agent that a proof names signed it. Says nothing of its certificates, its time or its
+ * challenge.
+ */
+export async function isSignedByItsAgent(proof: Signed): Promise<boolean> {
+  if (!isIdOf(proof.agent_id, proof.agent_pub_key)) return false;
+  try {
+    return await verifyHybrid(proof.agent_pub_key, challengeSignBytes(proof), proof.challenge_sig);
+  } catch (error) {
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
 }

@@ -29,7 +29,6 @@ import {
   hasBytes,
   hasEncodedLength,
   type Rule,
-  type RuleKind,
   type Step,
   violation,
 } from "./rules.ts";
@@ -106,13 +105,9 @@ const WITH_A_STORE: readonly Rule[] = [
 ];
 
 /** Names of the rules about whether a proof is good, in that order. */
-export const EVIDENCE_RULES = namesOf("evidence");
-/** Names of the rules about what a good proof is allowed, in that order. */
-export const PERMISSION_RULES = namesOf("permission");
-
-function namesOf(wanted: RuleKind): readonly string[] {
-  return WITH_A_STORE.filter(({ kind }) => kind === wanted).map(({ name }) => name);
-}
+export const EVIDENCE_RULES: readonly string[] = WITH_A_STORE.filter(({ kind }) => kind === "evidence").map(
+  ({ name }) => name,
+);
 
 /**
  * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn

@@ -3,11 +3,11 @@ import { ProtocolError } from "../encoding/errors.ts";
 import { reasonOf, statusOf } from "../violations.ts";
 import { NOT_REVOKED_RULE } from "./certificate_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "./evidence.ts";
-import { evaluateRules, type Findings } from "./findings.ts";
 import { askStore, checkConstraints, checkSignatures, lookUpRevocation, spendChallenge } from "./lookups.ts";
+import { evaluateRules, type Findings } from "./rules.ts";
 import { effectiveScope, orderSteps } from "./steps.ts";
 
-export { type CertificateMemory, createCertificateMemory } from "./certificate_memory.ts";
+export { type CertificateMemory, createCertificateMemory } from "../documents/certificate_memory.ts";
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**

@@ -5,8 +5,8 @@ import { dropOldMonths } from "../../../src/audit/archive/drop_months.ts";
 import { receiptCheckRoute, receiptRoute } from "../../../src/audit/receipt_routes.ts";
 import { exportRoute } from "../../../src/audit/routes.ts";
 import { addSeconds } from "../../../src/clock.ts";
+import { createRecordedFinder } from "../../../src/proofs/admission/repeats.ts";
 import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
-import { createRecordedFinder } from "../../../src/proofs/verify/recorded_decisions.ts";
 import { insertRecords, type Records } from "../../proofs/records.ts";
 import { archiveWorld } from "./archive_world.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fingerprintOfKey } from "../../../src/protocol/keys/fingerprint.ts";
+import { fingerprintOfKey } from "../../../src/protocol/keys/hybrid.ts";
 import {
   approve,
   createAgent,

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { createChallengeKeys } from "../../../src/proofs/present/challenge_keys.ts";
+import { createChallengeKeys } from "../../../src/proofs/present/challenge.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
 import { decisionWorld } from "../decision_world.ts";
 

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
 import {
+  coversScopes,
+  expandScopes,
+  invalidScopes,
   isRegistrableScope,
   isRequirableScope,
   unregistrableScopes,
-} from "../../../src/protocol/documents/allowed_scopes.ts";
-import { coversScopes, expandScopes, invalidScopes } from "../../../src/protocol/documents/scopes.ts";
+} from "../../../src/protocol/documents/scopes.ts";
 
 describe("a scope that is registered here", () => {
   test.each([

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type DelegationCert, decodeDelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import { createRecentCertificates } from "../../../src/protocol/documents/certificate_memory.ts";
 import { bundleHash } from "../../../src/protocol/documents/proof_bundle.ts";
-import { createRecentCertificates } from "../../../src/protocol/documents/recent_certificates.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
 import { createCertificateMemory, verifyBundle } from "../../../src/protocol/verification/verify.ts";
 import { code, options } from "../../support/answers.ts";

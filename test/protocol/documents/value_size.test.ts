@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { structureBytes } from "../../../src/protocol/documents/value_size.ts";
+import { structureBytes } from "../../../src/protocol/documents/certificate_memory.ts";
 
 test.each<[string, unknown, number]>([
   ["a number", 1, 20],

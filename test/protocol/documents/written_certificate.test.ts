@@ -6,11 +6,11 @@ import {
   type DelegationCert,
   decodeDelegationCert,
 } from "../../../src/protocol/documents/certificate.ts";
-import { decodeProofBundle, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
 import {
   createRecentCertificates,
   type RecentCertificates,
-} from "../../../src/protocol/documents/recent_certificates.ts";
+} from "../../../src/protocol/documents/certificate_memory.ts";
+import { decodeProofBundle, type ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
 import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 import { parseJson } from "../../../src/protocol/encoding/json.ts";

@@ -1,16 +1,20 @@
 import type { Pool, PoolClient } from "pg";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
+import type { Database } from "../../db/database.ts";
 import { type ApiError, rateLimited } from "../../errors.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
+import { type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
+import type { ApiKeyCaller } from "../../route.ts";
+import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { Decide } from "./batch.ts";
-import { type DecisionOutcome, decideBatch } from "./decision.ts";
+import type { StepAside } from "./fair_queue.ts";
 
 /** How often a certificate was allowed in the last `windowSeconds`. */
-export type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
+type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
 /** Certificates whose allows before `now` are counted; `byOwner`: for a connection of their own account. */
-export type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
+type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
 /** A turn at certificates with a rate: until it ends, nobody else decides on them. */
 export type Turn = {
@@ -31,7 +35,7 @@ const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
 /** Whether a certificate limits how often it may be used (wire format §7, `max_rate`). */
-export function isRated(certificate: DelegationCert): boolean {
+function isRated(certificate: DelegationCert): boolean {
   return certificate.constraints.some((constraint) => constraint.type === "max_rate");
 }
 
@@ -141,4 +145,95 @@ export function countAllowsBefore(database: Pool | PoolClient, now: Date): Count
 /** When a window began; one that reaches back beyond 1970 began then. */
 function windowStart(now: Date, windowSeconds: number): Date {
   return new Date(Math.max(0, now.getTime() - windowSeconds * 1000));
+}
+
+/** Whether a connection's platform accepts another account's root for a scope, as of a moment. */
+export type IsAccepted = (asked: {
+  connectionId: string;
+  humanId: string;
+  scope: string;
+  at: Date;
+}) => Promise<boolean>;
+
+/**
+ * Looks an acceptance up before anything is waited for in the other account's name. It decides nothing: it
+ * may be taken back before the deciding statement, which reads it again.
+ */
+export function createAcceptanceFinder(db: Database): IsAccepted {
+  return async ({ connectionId, humanId, scope, at }) => {
+    const row = await db("accepted_principals")
+      .where({ connection_id: connectionId, human_id: humanId })
+      .whereRaw("? = any (granted_scope)", [scope])
+      .andWhere((end) => end.whereNull("accepted_until").orWhere("accepted_until", ">", at))
+      .first("human_id");
+    return row !== undefined;
+  };
+}
+
+/** What counting and deciding need. */
+export type CountingDeps = {
+  decide: Decide;
+  /** For certificates that limit how often they may be used. */
+  takeTurn: TakeTurn;
+  /** Whether another account's such certificates are to be counted at all. */
+  isAccepted: IsAccepted;
+};
+
+/** Counts what a proof's certificates allowed before, when a rule asks for it, and decides accordingly. */
+type RateTurn = Turn & {
+  /**
+   * Whether the root's authority may be used here, asked at most once. Where no certificate has a rate, the
+   * deciding statement alone asks, and here it counts as accepted.
+   */
+  isAccepted(): Promise<boolean>;
+};
+
+type Proof = {
+  call: {
+    caller: Pick<ApiKeyCaller, "accountId" | "connectionId">;
+    options: { required_scope: string };
+    stepAside?: StepAside;
+  };
+  bundle: ProofBundle;
+  root: { accountId: string } | undefined;
+  now: Date;
+};
+
+/**
+ * Takes the turn at a proof's certificates when their rate is first asked for: only a genuine proof of a
+ * known root waits for them, and of another account's root only where it is accepted. All other proofs are
+ * decided immediately.
+ */
+export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
+  const { caller, options } = call;
+  const rated = bundle.delegations.filter(isRated);
+  const byOwner = root?.accountId === caller.accountId;
+  let accepted: Promise<boolean> | undefined;
+  let turn: Turn | undefined;
+
+  async function isAccepted(): Promise<boolean> {
+    if (root === undefined || byOwner || rated.length === 0) return true;
+    accepted ??= deps.isAccepted({
+      connectionId: caller.connectionId,
+      humanId: rootCertificate(bundle).issuer_id,
+      scope: options.required_scope,
+      at: now,
+    });
+    return accepted;
+  }
+
+  return {
+    isAccepted,
+    async countAllows(certId, windowSeconds) {
+      if (root === undefined || !(await isAccepted())) return 0;
+      const certificates = rated.map(({ cert_id }) => ({ accountId: root.accountId, certId: cert_id }));
+      if (turn === undefined) call.stepAside?.();
+      turn ??= await deps.takeTurn({ certificates, byOwner, now });
+      return turn.countAllows(certId, windowSeconds);
+    },
+    decide: (item) => (turn === undefined ? deps.decide(item, call.stepAside) : turn.decide(item)),
+    async end() {
+      await turn?.end();
+    },
+  };
 }

@@ -3,10 +3,10 @@ import { getPriority } from "node:os";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import type { nicenessOfThreads } from "../../support/threads.ts";
+import type { nicenessOfThreads } from "../support/threads.ts";
 
-const MODULE = fileURLToPath(new URL("../../../src/proofs/queue/pool_threads.ts", import.meta.url));
-const THREADS = fileURLToPath(new URL("../../support/threads.ts", import.meta.url));
+const MODULE = fileURLToPath(new URL("../../src/proofs/pool_threads.ts", import.meta.url));
+const THREADS = fileURLToPath(new URL("../support/threads.ts", import.meta.url));
 
 /**
  * Of the threads of a process whose pool was told to give way: of the pool's, which are begun by its first

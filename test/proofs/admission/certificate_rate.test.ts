@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
+import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
-import { createTurns } from "../../../src/proofs/decide/max_rate.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";

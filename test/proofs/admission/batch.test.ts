@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
-import { createBatcher } from "../../../src/proofs/decide/batch.ts";
+import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";

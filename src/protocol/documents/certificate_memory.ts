@@ -1,9 +1,10 @@
+import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { LRUCache } from "lru-cache";
 import { ProtocolError } from "../encoding/errors.ts";
 import type { JsonMemo, JsonValue } from "../encoding/json.ts";
+import type { HybridSignature } from "../keys/hybrid.ts";
 import { certificate, certificateText, type DelegationCert, sourceOf } from "./certificate.ts";
-import { structureBytes } from "./value_size.ts";
 import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
@@ -123,4 +124,57 @@ function canonicalText(certificate: DelegationCert): string | undefined {
     if (error instanceof ProtocolError) return undefined;
     throw error;
   }
+}
+
+/**
+ * Certificates whose own signature was found good, so that it need not be checked again. Knows nothing of
+ * time, revocation or constraints.
+ */
+export type CertificateMemory = {
+  /** Whether exactly these signed bytes were seen with exactly this signature, and it was good. */
+  has(key: string): boolean;
+  add(key: string): void;
+  /** Those of them that were used lately, recognised before their hash is taken. */
+  recent?: RecentCertificates;
+};
+
+const DEFAULT_MAX = 100_000;
+const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
+
+/**
+ * A memory that forgets the least recently used beyond `max` certificates, about 200 bytes each. Beside that
+ * it keeps the most recently used whole, within `recentBytes`: usually 1,400 of them.
+ */
+export function createCertificateMemory(
+  max: number = DEFAULT_MAX,
+  recentBytes: number = DEFAULT_RECENT_BYTES,
+): CertificateMemory {
+  const remembered = new LRUCache<string, true>({ max });
+  return {
+    has: (key) => remembered.get(key) === true,
+    add: (key) => void remembered.set(key, true),
+    recent: createRecentCertificates(recentBytes),
+  };
+}
+
+/**
+ * SHA-256 over signed bytes and signature, as base64. The issuer's key is among the signed bytes. No base64
+ * has a `.`, so what is remembered is never mistaken for something cut elsewhere.
+ */
+export function memoryKey(signedBytes: Uint8Array, { ed25519, ml_dsa_65 }: HybridSignature): string {
+  return createHash("sha256").update(signedBytes).update(`.${ed25519}.${ml_dsa_65}`, "utf8").digest("base64");
+}
+
+/** Measured, in bytes of memory: a number or a text, a list or an object, and a name in an object. */
+const [LEAF_BYTES, COLLECTION_BYTES, NAME_BYTES] = [40, 240, 120];
+
+/**
+ * About how many bytes a value takes in memory, with all that is in it, beside the bytes of its texts: of
+ * `[0],[0],…` many times what is written. Whoever keeps what strangers wrote must count it.
+ */
+export function structureBytes(value: unknown): number {
+  if (typeof value !== "object" || value === null) return LEAF_BYTES;
+  const members = Object.values(value);
+  const names = Array.isArray(value) ? 0 : members.length * NAME_BYTES;
+  return members.reduce((bytes: number, member) => bytes + structureBytes(member), COLLECTION_BYTES + names);
 }

@@ -1,9 +1,9 @@
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
+import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
+import type { DecisionItem } from "../decide/decision_item.ts";
 import type { Decide } from "./batch.ts";
-import { type DecisionOutcome, decideBatch } from "./decision.ts";
-import type { DecisionItem } from "./decision_item.ts";
 
 /** Milliseconds that a batch waits for a row somebody else holds, before it is taken apart. */
 export const QUICK_LOCK_MS = 50;

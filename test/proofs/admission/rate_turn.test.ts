@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
+import { createRateTurn } from "../../../src/proofs/admission/certificate_rate.ts";
 import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
-import { createRateTurn } from "../../../src/proofs/verify/rate_turn.ts";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import type { ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
 import { chain, ROOT } from "../../support/chains.ts";

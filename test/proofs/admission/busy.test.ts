@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createFairQueue } from "../../../src/proofs/queue/fair_queue.ts";
+import { createFairQueue } from "../../../src/proofs/admission/fair_queue.ts";
 import { type Application, proofApi } from "../application.ts";
 
 const queue = createFairQueue({

@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { describe, expect, test, vi } from "vitest";
-import { createTurns } from "../../../src/proofs/decide/max_rate.ts";
+import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";

@@ -1,6 +1,6 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createDecisionQueue } from "../../../src/proofs/queue/decision_queue.ts";
+import { createDecisionQueue } from "../../../src/proofs/admission/admission.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
 afterEach(() => void vi.useRealTimers());

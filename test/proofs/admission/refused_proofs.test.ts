@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { ApiError, type ErrorCode } from "../../../src/errors.ts";
-import { createRefusals } from "../../../src/proofs/verify/refused_proofs.ts";
+import { createRefusals } from "../../../src/proofs/admission/refused_proofs.ts";
 import { steeredClock } from "../../support/clock.ts";
 
 const caller = { accountId: "account", connectionId: "connection" };

@@ -5,7 +5,7 @@ import {
   createFairQueue,
   type FairQueueBounds,
   type StepAside,
-} from "../../../src/proofs/queue/fair_queue.ts";
+} from "../../../src/proofs/admission/fair_queue.ts";
 
 const LONG_MS = 60_000;
 

@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
 import { sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
-import { type DecisionOutcome, decideBatch } from "./decision.ts";
-import type { DecisionItem } from "./decision_item.ts";
+import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
+import type { DecisionItem } from "../decide/decision_item.ts";
 
 /**
  * Decides one item, together with whatever else is being decided at the moment. `onHeld` is called before it

@@ -1,0 +1,118 @@
+/**
+ * Admission: the seven guards that a call passes before its decision is committed.
+ *
+ * Verification is free until it commits, and one process serves every account. The guards keep one caller
+ * from spending the time that belongs to the others. Each guard bounds one resource. A guard that says no
+ * throws an `ApiError`. Then nothing was decided, charged or spent, and the same proof can be sent again.
+ *
+ *       call with an API key
+ *              |
+ *     1  key rate ............ too many presents from one connection ......... 429 rate_limited
+ *              |               rates/api_key_rates.ts
+ *     2  fair queue .......... no place within a second ...................... 503 unavailable
+ *              |               fair_queue.ts, recent_accounts.ts
+ *        read the call                                 verify/call.ts
+ *              |
+ *     3  repeats ............. too many operations that were decided before .. 429 rate_limited
+ *              |               repeats.ts             (proofs bound to an operation only)
+ *     4  refused proofs ...... too many proofs of one connection refused ..... 429 rate_limited
+ *              |               refused_proofs.ts
+ *        challenge, root, signatures, rules            verify/verify.ts
+ *              |
+ *     5  certificate rate .... too many calls wait for one certificate ....... 429 rate_limited
+ *              |               certificate_rate.ts    (certificates with `max_rate` only)
+ *     6  slow accounts ....... a row stays locked for two seconds ............ 503 unavailable
+ *              |               slow_accounts.ts
+ *     7  batch ............... no statement took the item within 5 seconds ... 503 unavailable
+ *              |               batch.ts
+ *        one statement that spends, charges and records      decide/decision_statement.ts
+ *
+ * The order has reasons:
+ *
+ * - The cheap guards come first. Guards 1 to 4 do no signature work, except that guard 4 checks one signature
+ *   when forged proofs name an agent that was allowed before.
+ * - Guard 1 counts the calls of present, which cost the vault a signature. Verify passes it uncounted: its
+ *   decisions are charged, and guards 3 and 4 bound what is not.
+ * - A call holds its place in the queue (guard 2) while it is worked on. It gives the place up through
+ *   `stepAside` before it waits for something that others hold: a certificate (5) or a locked row (6).
+ * - Guard 5 is entered from inside the rules, when a constraint first asks how often a certificate was used.
+ *   A call that took a turn there decides in that turn's own transaction, and passes guards 6 and 7 by.
+ * - Guard 6 wraps guard 7. A batch that meets a locked row gives up after 50 ms. The items that need the row
+ *   then wait alone, so that one account's lock does not delay the other accounts of the batch.
+ *
+ * Guards 1 to 7 count in the memory of one process, except the daily agent limit beside guard 1.
+ */
+import type { Pool } from "pg";
+import { Counter, Gauge } from "prom-client";
+import type { Clock } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import type { Metrics } from "../../metrics.ts";
+import { createBatcher } from "./batch.ts";
+import { type CountingDeps, createAcceptanceFinder, createTurns } from "./certificate_rate.ts";
+import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusal } from "./fair_queue.ts";
+import { createRefusals, type Refusals } from "./refused_proofs.ts";
+import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
+import { separateSlowAccounts } from "./slow_accounts.ts";
+
+/**
+ * 64 are one batch of decisions; more at a time did not raise the rate when it was measured. A caller hears
+ * after a second that there are too many, among thousands of them a little later.
+ */
+const BOUNDS: FairQueueBounds = {
+  places: 64,
+  share: { least: 4, most: 8 },
+  waitMs: 1_000,
+  most: 4_096,
+  longMs: 500,
+};
+
+const REFUSALS: readonly QueueRefusal[] = ["late", "full"];
+
+/** Where this process's decisions wait for each other, with its metrics. */
+export function createDecisionQueue({ registry }: Pick<Metrics, "registry">): FairQueue {
+  const registers = [registry];
+  const refused = new Counter({
+    name: "deputize_decisions_refused_total",
+    help: "Calls for a decision that were refused: they waited for too long (late), or too many waited (full)",
+    labelNames: ["cause"],
+    registers,
+  });
+  for (const cause of REFUSALS) refused.inc({ cause }, 0);
+  const queue = createFairQueue(BOUNDS, (cause) => refused.inc({ cause }));
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  gauge("deputize_decisions_running", "Decisions that this process works on", () => queue.running);
+  gauge("deputize_decisions_waiting", "Calls for a decision that wait to be worked on", () => queue.waiting);
+  return queue;
+}
+
+/** Guards 3 to 7, as the verify path takes them. */
+export type Guards = CountingDeps & { repeats: Repeats; refusals: Refusals; findRecorded: FindRecorded };
+
+/** `perMinute` bounds the repeats and the refused proofs of one connection. */
+export function createGuards(deps: {
+  db: Database;
+  decisions: Pool;
+  patient: Pool;
+  rated: Pool;
+  perMinute: number;
+  clock: Clock;
+}): Guards {
+  const { db, decisions, patient, rated, perMinute, clock } = deps;
+  const findRecorded = createRecordedFinder(db);
+  return {
+    findRecorded,
+    repeats: createRepeats({ perMinute, clock, findRecorded }),
+    refusals: createRefusals({ perMinute, clock }),
+    takeTurn: createTurns(rated),
+    isAccepted: createAcceptanceFinder(db),
+    decide: separateSlowAccounts(createBatcher(decisions), patient),
+  };
+}

@@ -1,0 +1,214 @@
+import type { Check } from "../../protocol/verification/evidence.ts";
+import type { RuleKind } from "../../protocol/verification/rules.ts";
+import { EVIDENCE_RULES } from "../../protocol/verification/steps.ts";
+import type { IdentityStatus, PermissionCode } from "../../protocol/violations.ts";
+import type { Decision } from "../decide/decision.ts";
+
+type Meaning = {
+  decision: Decision;
+  /** The protocol's word for the state of the proof (wire format §8). */
+  status: IdentityStatus;
+  /** The rule that did not hold, by its name in `checks`; null for an allow. */
+  rule: PermissionRule | null;
+  /** The protocol's violation that gives this reason; null where the service alone decides. */
+  violation: PermissionCode | null;
+  /**
+   * The protocol's sentence, where only the deciding statement can say it, because it reads the stored state;
+   * null where the rules have said it already, or the protocol has no words (wire format §8).
+   */
+  words: string | null;
+};
+
+/** The protocol's permission rules, and this service's own around them, in the order in which they are judged. */
+const PERMISSIONS = [
+  "root_trusted",
+  "principal_accepted",
+  "not_expired",
+  "already_valid",
+  "not_revoked",
+  "delegation_right",
+  "constraints",
+  "required_scope",
+  "within_ceiling",
+] as const;
+type PermissionRule = (typeof PERMISSIONS)[number];
+
+/**
+ * Every reason of a decision, of the pure rules and of stored state. Closed. Whoever adds a reason adds its
+ * row here. The compiler then asks for its two texts in `console/texts/decisions.ts`, and a test for its place
+ * in `docs/api.md`.
+ */
+export const REASONS = {
+  authorized: {
+    decision: "allow",
+    status: "authorized_agent",
+    rule: null,
+    violation: null,
+    words: null,
+  },
+  delegation_revoked: {
+    decision: "deny",
+    status: "revoked",
+    rule: "not_revoked",
+    violation: "revoked",
+    words: "delegation certificate has been revoked",
+  },
+  delegation_expired: {
+    decision: "deny",
+    status: "expired",
+    rule: "not_expired",
+    violation: "expired",
+    words: null,
+  },
+  not_yet_valid: {
+    decision: "deny",
+    status: "invalid",
+    rule: "already_valid",
+    violation: "not_yet_valid",
+    words: null,
+  },
+  not_delegated: {
+    decision: "deny",
+    status: "scope_denied",
+    rule: "required_scope",
+    violation: "scope_denied",
+    words: null,
+  },
+  untrusted_root: {
+    decision: "deny",
+    status: "invalid",
+    rule: "root_trusted",
+    violation: null,
+    words: null,
+  },
+  principal_not_accepted: {
+    decision: "deny",
+    status: "invalid",
+    rule: "principal_accepted",
+    violation: null,
+    words: null,
+  },
+  constraint_denied: {
+    decision: "deny",
+    status: "constraint_denied",
+    rule: "constraints",
+    violation: "constraint_denied",
+    words: null,
+  },
+  constraint_unverifiable: {
+    decision: "deny",
+    status: "constraint_unverifiable",
+    rule: "constraints",
+    violation: "constraint_unverifiable",
+    words: null,
+  },
+  constraint_unknown: {
+    decision: "deny",
+    status: "constraint_unknown",
+    rule: "constraints",
+    violation: "constraint_unknown",
+    words: null,
+  },
+  delegation_not_authorized: {
+    decision: "deny",
+    status: "delegation_not_authorized",
+    rule: "delegation_right",
+    violation: "delegation_not_authorized",
+    words: null,
+  },
+  ceiling_exceeded: {
+    decision: "deny",
+    status: "invalid",
+    rule: "within_ceiling",
+    violation: null,
+    words: null,
+  },
+  revocation_state_unavailable: {
+    decision: "indeterminate",
+    status: "invalid",
+    rule: "not_revoked",
+    violation: "revocation_error",
+    words: "revocation_error: revocation state is not available",
+  },
+} as const satisfies Record<string, Meaning>;
+
+/** A reason of a decision. */
+export type Reason = keyof typeof REASONS;
+type ReasonOf<D extends Decision> = {
+  [R in Reason]: (typeof REASONS)[R]["decision"] extends D ? R : never;
+}[Reason];
+/** A reason of a denial. */
+export type DenyReason = ReasonOf<"deny">;
+/** A reason of a decision that allows nothing. */
+export type RefusingReason = ReasonOf<"deny" | "indeterminate">;
+
+const ALL_REASONS = Object.keys(REASONS) as Reason[];
+const reasonsOf = <D extends Decision>(decision: D) =>
+  ALL_REASONS.filter((reason): reason is ReasonOf<D> => REASONS[reason].decision === decision);
+
+/** The reasons by their decision, each in the order of the table. */
+export const decisionReasons = {
+  allow: reasonsOf("allow"),
+  deny: reasonsOf("deny"),
+  indeterminate: reasonsOf("indeterminate"),
+} as const satisfies Record<Decision, readonly Reason[]>;
+
+/** The reason of a decision as the database gave it back; nothing for another text. */
+function meaningOf(reason: string): Meaning | undefined {
+  return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
+}
+
+/** Why a proof was not allowed, in the protocol's words where it has some; else the reason itself. */
+export function protocolWords(reason: string): string {
+  return meaningOf(reason)?.words ?? reason;
+}
+
+/** The protocol's word for the state of a decided proof. */
+export function identityStatusOf(reason: string): IdentityStatus {
+  return meaningOf(reason)?.status ?? "invalid";
+}
+
+type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
+
+/** What the protocol's violations are called here. Revocation is for the deciding statement to say. */
+export const DENIALS = {
+  expired: "delegation_expired",
+  not_yet_valid: "not_yet_valid",
+  scope_denied: "not_delegated",
+  constraint_denied: "constraint_denied",
+  constraint_unverifiable: "constraint_unverifiable",
+  constraint_unknown: "constraint_unknown",
+  delegation_not_authorized: "delegation_not_authorized",
+} as const satisfies { [C in DeniedCode]: ReasonFor<C> };
+type ReasonFor<C> = { [R in DenyReason]: (typeof REASONS)[R]["violation"] extends C ? R : never }[DenyReason];
+
+/** A rule of a decision, and the reasons of the decisions in which it did not hold. */
+export type DecisionRule = { name: string; kind: RuleKind; reasons: readonly Reason[] };
+
+/**
+ * Every rule of a decision in the order in which they are judged. The evidence comes first: a proof that is
+ * not genuine gets no decision. The first permission that does not hold is the decision's reason.
+ */
+export const decisionRules: readonly DecisionRule[] = [
+  ...EVIDENCE_RULES.map((name): DecisionRule => ({ name, kind: "evidence", reasons: [] })),
+  ...PERMISSIONS.map(
+    (name): DecisionRule => ({
+      name,
+      kind: "permission",
+      reasons: ALL_REASONS.filter((reason) => REASONS[reason].rule === name),
+    }),
+  ),
+];
+
+/**
+ * Each rule as passed, failed or not reached, by a decision's reason. `undefined` means that there is no
+ * decision: nothing was reached. All rules have passed for a reason that no rule gives, such as `authorized`.
+ */
+export function explainDecision(reason: string | undefined): Check[] {
+  const failed = decisionRules.findIndex(({ reasons }) => reasons.some((each) => each === reason));
+  const end = reason === undefined ? -1 : failed === -1 ? decisionRules.length : failed;
+  return decisionRules.map(({ name }, at) => ({
+    name,
+    outcome: at < end ? "passed" : at === end ? "failed" : "not_reached",
+  }));
+}
