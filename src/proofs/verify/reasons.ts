@@ -19,7 +19,9 @@ type Meaning = {
   words: string | null;
 };
 
-/** The protocol's permission rules, and this service's own around them, in the order in which they are judged. */
+/**
+ * The protocol's permission rules, and this service's own around them, in the order in which they are judged.
+ */
 const PERMISSIONS = [
   "root_trusted",
   "principal_accepted",
@@ -35,8 +37,8 @@ type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**
  * Every reason of a decision, of the pure rules and of stored state. Closed. Whoever adds a reason adds its
- * row here. The compiler then asks for its two texts in `console/texts/decisions.ts`, and a test for its place
- * in `docs/api.md`.
+ * row here. The compiler then asks for its two texts in `console/texts/decisions.ts`, and a test for its
+ * place in `docs/api.md`.
  */
 export const REASONS = {
   authorized: {

@@ -32,8 +32,8 @@ export type VerifyDeps = Guards & {
 
 /**
  * Decides on a proof. This file is the whole path, from top to bottom: admit, read, check the challenge, find
- * the root, verify the bundle, decide. An operation that has its decision gets it again. Throws `ApiError` when
- * there is no decision. A proof that is merely not allowed is a `deny`, not an error.
+ * the root, verify the bundle, decide. An operation that has its decision gets it again. Throws `ApiError`
+ * when there is no decision. A proof that is merely not allowed is a `deny`, not an error.
  */
 export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<Decided> {
   const { operation, required_scope: requiredScope } = call.options;
@@ -51,7 +51,10 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
   return decided;
 }
 
-/** Codes of a proof that can no longer be decided on. Its operation may have been decided with this very proof. */
+/**
+ * Codes of a proof that can no longer be decided on. Its operation may have been decided with this very
+ * proof.
+ */
 const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
 /** Codes of a proof that shows no authority for the operation. */
 const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
@@ -60,8 +63,8 @@ const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 const MOST_ATTEMPTS = 3;
 
 /**
- * Decides on an operation once. An operation that has its decision gets it again, with any genuine proof of it.
- * When a proof is refused, only the very proof that was decided on gets the decision again. Throws
+ * Decides on an operation once. An operation that has its decision gets it again, with any genuine proof of
+ * it. When a proof is refused, only the very proof that was decided on gets the decision again. Throws
  * `invocation_conflict` when the invocation was used for another operation, whatever proof is sent with the
  * call.
  */
@@ -112,8 +115,8 @@ function boundContext({ options }: VerifyCall, operation: Operation, bundle: Pro
 
 /**
  * Decides on a proof, unless too many were refused here before. With a `sessionContext`, base64 of 32 bytes,
- * the proof must be bound to it. Returns nothing when the operation already has its decision. Throws when there
- * is no decision.
+ * the proof must be bound to it. Returns nothing when the operation already has its decision. Throws when
+ * there is no decision.
  */
 function decideProof(
   deps: VerifyDeps,
@@ -163,7 +166,9 @@ async function decideUnguarded(
   }
 }
 
-/** The recorded decision, where the refused proof is the one that was decided on. Throws `refusal` otherwise. */
+/**
+ * The recorded decision, where the refused proof is the one that was decided on. Throws `refusal` otherwise.
+ */
 async function answerRefused(
   { findRecorded }: VerifyDeps,
   call: VerifyCall,
@@ -182,7 +187,9 @@ function hashOf(bundle: ProofBundle): string {
   return Buffer.from(bundleHash(bundle)).toString("hex");
 }
 
-/** A recorded decision as it is answered again. Throws `invocation_conflict` when it is of another operation. */
+/**
+ * A recorded decision as it is answered again. Throws `invocation_conflict` when it is of another operation.
+ */
 function replay(recorded: RecordedDecision, { options }: VerifyCall, operation: Operation): Decided {
   const { required_scope: requiredScope, context } = options;
   if (!recorded.operation_hash.equals(operationHash({ operation, requiredScope, context }))) {
