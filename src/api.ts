@@ -35,7 +35,6 @@ import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { startServer } from "./http/server/server.ts";
 import { rootOf } from "./input/base_url.ts";
 import { openInstallation } from "./installation/open_installation.ts";
-import { readers } from "./installation/readers.ts";
 import { type InstallationDeps, installationRoutes } from "./installation/routes.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
@@ -120,7 +119,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const lookupTxt = createTxtLookup(config.DOMAIN_RESOLVERS);
   const certificateFile = vaultFiles.cert;
-  const installation = openInstallation({ ...shared, url, readers, certificateFile, version });
+  const installation = openInstallation({ ...shared, url, certificateFile, version });
   const routes = apiRoutes({
     ...shared,
     installation,

@@ -89,12 +89,6 @@ export function openDatabase(settings: DatabaseSettings): Database {
   return database;
 }
 
-/** How many connections of a pool are in use, of how many, and how many callers wait for one. */
-export function poolUse(database: Database): { used: number; most: number; waiting: number } {
-  const { pool } = database.client;
-  return { used: pool.numUsed(), most: pool.max, waiting: pool.numPendingAcquires() };
-}
-
 /**
  * The library's own notices go where errors go, not to the console. What a query found no connection for is
  * its own error.

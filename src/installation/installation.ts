@@ -1,9 +1,53 @@
 import { addSeconds, type Clock, within } from "../clock.ts";
 import { isAway, outageReason } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
-import { type Figure, type Part, type PartName, type PartState, worstOf } from "./part.ts";
 
-/** How a part was when it was read; with `fault` it gave no answer, and there are no figures. */
+/** The parts of an installation. Each is read on its own. */
+export const partNames = [
+  "api",
+  "vault",
+  "workers",
+  "events",
+  "webhooks",
+  "mail",
+  "operators",
+  "ledger",
+] as const;
+export type PartName = (typeof partNames)[number];
+
+/** States of a figure, the worst last. `well`: nothing known is wrong. Alert rules judge amounts and ages. */
+export const figureStates = ["well", "look", "act"] as const;
+export type FigureState = (typeof figureStates)[number];
+/** States of a part. `away`: the part, or the place that its figures come from, gave no answer. */
+export const partStates = [...figureStates, "away"] as const;
+export type PartState = (typeof partStates)[number];
+
+/** Units of figures. */
+export const units = ["count", "seconds", "time", "text"] as const;
+
+/** One figure of a part. It contains nothing that belongs to tenants. */
+export type Figure = {
+  /** The metric's name, or a name of its own where there is no metric. */
+  name: string;
+  /** The one of several things that the figure is about: a consumer, a state, a cluster. */
+  about: string | null;
+  /** A time is ISO 8601; `null` means that there is nothing to tell. */
+  value: number | string | null;
+  unit: (typeof units)[number];
+  /** When the value was read. */
+  at: Date;
+  state: FigureState;
+};
+
+/** A part and how its figures are read, with one query at a time. `read` rejects when they cannot be known. */
+export type Part = { name: PartName; read(now: Date): Promise<Figure[]> };
+
+/** A count without anything wrong, unless `fields` say otherwise. */
+export function figure(fields: Pick<Figure, "name" | "value" | "at"> & Partial<Figure>): Figure {
+  return { about: null, unit: "count", state: "well", ...fields };
+}
+
+/** One reading of a part. With `fault` the part gave no answer, and there are no figures. */
 export type PartReading = {
   part: PartName;
   state: PartState;
@@ -12,9 +56,9 @@ export type PartReading = {
   figures: readonly Figure[];
 };
 
-/** The parts of an installation, to be read one by one. */
+/** The parts of an installation. */
 export type Installation = {
-  /** How a part is, or was a moment ago. Never rejects, and answers within a bounded time. */
+  /** Reads a part, or returns a reading of a moment ago. Never rejects, and answers within a bounded time. */
   read(part: PartName): Promise<PartReading>;
 };
 
@@ -24,20 +68,17 @@ type InstallationDeps = {
   log: Logger;
   /** Milliseconds until a part counts as away. Default 3,000. */
   waitMs?: number;
-  /** Seconds for which a reading is given again. Default 5. */
-  freshSeconds?: number;
+  /** Seconds for which a reading is returned again. Default 5. */
+  freshSeconds?: number | undefined;
 };
 
-const WAIT_MS = 3_000;
-const FRESH_SECONDS = 5;
-
 /**
- * Reads each part once at a time, however many people look: who asks meanwhile gets the same reading. One
- * that takes too long goes on without them, and until it ends no other is begun.
+ * Reads each part once at a time and shares the reading among all who ask meanwhile. A reading that takes too
+ * long continues in the background; no other reading of its part begins before it ends.
  */
 export function createInstallation(deps: InstallationDeps): Installation {
-  const { parts, clock, log, waitMs = WAIT_MS, freshSeconds = FRESH_SECONDS } = deps;
-  const underWay = new Map<PartName, Promise<PartReading>>();
+  const { parts, clock, log, waitMs = 3_000, freshSeconds = 5 } = deps;
+  const running = new Map<PartName, Promise<PartReading>>();
   const last = new Map<PartName, PartReading>();
 
   async function begin({ name, read }: Part): Promise<PartReading> {
@@ -56,10 +97,10 @@ export function createInstallation(deps: InstallationDeps): Installation {
   }
 
   function readOnce(part: Part): Promise<PartReading> {
-    const known = underWay.get(part.name);
+    const known = running.get(part.name);
     if (known !== undefined) return known;
-    const reading = begin(part).finally(() => underWay.delete(part.name));
-    underWay.set(part.name, reading);
+    const reading = begin(part).finally(() => running.delete(part.name));
+    running.set(part.name, reading);
     return reading;
   }
 
@@ -75,6 +116,10 @@ export function createInstallation(deps: InstallationDeps): Installation {
       return reading;
     },
   };
+}
+
+function worstOf(figures: readonly Figure[]): FigureState {
+  return figureStates.findLast((state) => figures.some((each) => each.state === state)) ?? "well";
 }
 
 function away(part: PartName, at: Date, fault: string): PartReading {

@@ -1,13 +1,123 @@
+import { z } from "zod";
 import type { Database } from "../db/database.ts";
-import type { Route } from "../route.ts";
-import type { Installation } from "./installation.ts";
-import { partRoute } from "./part_route.ts";
-import { suspendedRoute } from "./suspended_route.ts";
+import { counted } from "../events/event_states.ts";
+import { isUuid } from "../ids.ts";
+import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { type Route, route } from "../route.ts";
+import { figureStates, type Installation, partNames, partStates, units } from "./installation.ts";
 
-/** What the operations for administrators of the service are made with. */
+/** What the operations for service administrators are made with. */
 export type InstallationDeps = { installation: Installation; db: Database };
 
-/** Operations for those who look after the service: how its parts do, never what tenants have. */
+/** Operations for service administrators: the state of each part, nothing that tenants own. */
 export function installationRoutes({ installation, db }: InstallationDeps): Route[] {
-  return [partRoute({ installation }), suspendedRoute({ database: db })];
+  return [partRoute(installation), suspendedRoute(db)];
+}
+
+const figure = z.object({
+  name: z.string().describe("A metric of docs/observability.md or docs/events.md, or a name of its own"),
+  about: z.string().nullable().describe("What of several it is about, such as a consumer or a cluster"),
+  value: z.union([z.number(), z.string()]).nullable(),
+  unit: z.enum(units).describe("What the value is; a time is ISO 8601"),
+  at: z.iso.datetime().describe("When it was so"),
+  state: z.enum(figureStates),
+});
+const part = z.object({
+  part: z.enum(partNames),
+  state: z
+    .enum(partStates)
+    .describe("The worst of its figures; away: it, or what tells of it, gave no answer"),
+  at: z.iso.datetime(),
+  fault: z.string().nullable().describe("Why there are no figures"),
+  figures: z.array(figure),
+});
+/** The state of a part of the installation, and its figures. */
+export type PartAnswer = z.infer<typeof part>;
+
+/** `GET /v1/service/installation/parts/{part}`: the state and the figures of one part. */
+function partRoute(installation: Installation): Route {
+  return route({
+    id: "get_installation_part",
+    method: "GET",
+    path: "/v1/service/installation/parts/{part}",
+    summary: "See how a part of the installation does",
+    access: "session",
+    roles: "service_administrator",
+    params: z.object({ part: z.enum(partNames) }),
+    answer: { status: 200, schema: part, description: "Its state and its figures" },
+    errors: [],
+    async handle({ params }) {
+      const { at, figures, ...reading } = await installation.read(params.part);
+      const listed = figures.map((each) => ({ ...each, at: each.at.toISOString() }));
+      return { body: { ...reading, at: at.toISOString(), figures: listed } };
+    },
+  });
+}
+
+/** Deliveries of an endpoint that are counted at most. */
+const MOST_HELD = 1_000;
+
+const endpoint = z.object({
+  account_id: z.uuid(),
+  connection_id: z.uuid(),
+  host: z.string().nullable().describe("Of the callback URL; its path and query may hold secrets"),
+  suspended_at: z.iso.datetime(),
+  reason: z
+    .enum(["gone", "failing"])
+    .describe("gone: it answered 410; failing: it took nothing for 120 hours"),
+  held: z.int().describe(`Deliveries that wait for it, counted up to ${MOST_HELD}`),
+});
+const endpoints = pageOf(endpoint);
+/** A page of endpoints that the worker suspended. */
+export type SuspendedAnswer = z.infer<typeof endpoints>;
+
+type Row = {
+  account_id: string;
+  connection_id: string;
+  callback_url: string | null;
+  suspended_at: Date;
+  suspend_reason: "gone" | "failing";
+  held: number;
+};
+
+/** `GET /v1/service/installation/suspended-endpoints`: callbacks that get nothing, newest first. */
+function suspendedRoute(database: Database): Route {
+  return route({
+    id: "list_suspended_endpoints",
+    method: "GET",
+    path: "/v1/service/installation/suspended-endpoints",
+    summary: "List callbacks that were suspended",
+    access: "session",
+    roles: "service_administrator",
+    query: pageQuery,
+    answer: { status: 200, schema: endpoints, description: "Suspended endpoints, newest first" },
+    errors: [],
+    async handle({ query }) {
+      const held = counted(
+        "webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'held'",
+        MOST_HELD,
+      );
+      // Both conditions, as the index has them.
+      const suspended = database("webhook_endpoints as e")
+        .join("connections as c", "c.connection_id", "e.connection_id")
+        .whereNot("e.state", "active")
+        .where("e.state", "suspended")
+        .select("c.account_id", "c.connection_id", "c.callback_url", "e.suspended_at", "e.suspend_reason")
+        .select(database.raw(`${held} as held`));
+      const order = { time: "e.suspended_at", id: "e.endpoint_id", isId: isUuid };
+      const { rows, next_cursor } = await readPage<Row>(suspended, order, query);
+      return { body: { items: rows.map(answerOf), next_cursor } };
+    },
+  });
+}
+
+function answerOf({ callback_url, suspended_at, suspend_reason, ...row }: Row) {
+  return {
+    account_id: row.account_id,
+    connection_id: row.connection_id,
+    host: callback_url === null ? null : new URL(callback_url).host,
+    suspended_at: suspended_at.toISOString(),
+    reason: suspend_reason,
+    held: row.held,
+  };
 }

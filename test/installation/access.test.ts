@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createIsServiceAdministrator } from "../../src/accounts/service_administrators.ts";
 import { ConfigError } from "../../src/config.ts";
 import { callerChecks } from "../../src/http/authenticate.ts";
-import { partNames } from "../../src/installation/part.ts";
+import { partNames } from "../../src/installation/installation.ts";
 import { type MemberRole, memberRoles, route } from "../../src/route.ts";
 import { declaredRoutes } from "../http/walk/documented.ts";
 import { addMember } from "../support/members.ts";

@@ -1,7 +1,12 @@
 import { pino } from "pino";
 import { describe, expect, test } from "vitest";
-import { createInstallation } from "../../src/installation/installation.ts";
-import { type Figure, type FigureState, figure, type Part } from "../../src/installation/part.ts";
+import {
+  createInstallation,
+  type Figure,
+  type FigureState,
+  figure,
+  type Part,
+} from "../../src/installation/installation.ts";
 import { steeredClock } from "../support/clock.ts";
 
 const clock = steeredClock();

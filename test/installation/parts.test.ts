@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -5,12 +6,17 @@ import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { claimLeadership } from "../../src/clusters/leadership.ts";
 import { migrations } from "../../src/db/migrate.ts";
-import { partNames } from "../../src/installation/part.ts";
+import { reported } from "../../src/events/kafka/lag.ts";
+import { createShardLeases } from "../../src/events/shards.ts";
+import { partNames } from "../../src/installation/installation.ts";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
+import { ensureEndpoints } from "../../src/webhooks/endpoint.ts";
+import { makeConnection } from "../events/support/connection.ts";
+import { append, deniedEvent } from "../events/support/events.ts";
 import { readIdentity, startVault, type TestVault } from "../keyvault/fixture.ts";
 import { call } from "../keyvault/http/caller_support.ts";
-import { type ServiceApi, startServiceApi } from "../support/service_world.ts";
-import { lookAt } from "./look_at.ts";
+import { insertDelivery } from "../support/deliveries.ts";
+import { type SeenFigure, type ServiceApi, startServiceApi } from "../support/service_world.ts";
 
 const PATIENT = { timeout: 20_000 };
 
@@ -32,10 +38,29 @@ afterAll(async () => {
   await vault.close();
 });
 
-const { figureOf, saidOf } = lookAt(() => api);
 const ago = (seconds: number) => addSeconds(api.clock.now(), -seconds);
 
-test("every part has figures with the time that they are of, and its state is the worst of theirs", async () => {
+async function figureOf(part: string, name: string): Promise<SeenFigure> {
+  const { figures } = await api.look(part);
+  const found = figures[name];
+  if (found === undefined) throw new Error(`There is no ${name} among ${Object.keys(figures).join(", ")}`);
+  return found;
+}
+
+/** The value and the state of a figure. */
+async function seen(part: string, name: string): Promise<[unknown, unknown]> {
+  const { value, state } = await figureOf(part, name);
+  return [value, state];
+}
+
+/** The values of all figures of a part that is well. */
+async function valuesOf(part: string): Promise<Record<string, unknown>> {
+  const { state, figures } = await api.look(part);
+  expect([part, state]).toEqual([part, "well"]);
+  return Object.fromEntries(Object.entries(figures).map(([name, { value }]) => [name, value]));
+}
+
+test("every part has figures with the time of their reading, and the worst of their states", async () => {
   for (const part of partNames) {
     const { answer, state, figures } = await api.look(part);
     const now = api.clock.now().toISOString();
@@ -48,126 +73,170 @@ test("every part has figures with the time that they are of, and its state is th
   }
 });
 
-describe("api", () => {
-  test("its version, the newest migration, and the connections that calls use", async () => {
-    const { figures } = await api.look("api");
-    expect(figures.api_version).toMatchObject({ value: "1.2.3", state: "well" });
-    expect(figures["database_schema usable"]).toMatchObject({ value: migrations.at(-1)?.name });
-    expect(figures["deputize_ready api"]).toMatchObject({ value: 1, state: "well" });
-    expect(figures.database_calls_waiting).toMatchObject({ value: 0, state: "well" });
+test("the API shows its version, the newest migration, and whether it can work on the schema", async () => {
+  expect(await valuesOf("api")).toEqual({
+    api_version: "1.2.3",
+    database_schema: "usable",
+    newest_migration: migrations.at(-1)?.name,
   });
-
-  test("a schema that this version does not work on is to be acted on", async () => {
-    const strange = ["9998_later", "9999_latest"];
-    const rows = strange.map((name) => ({ name, batch: 99, migration_time: api.clock.now() }));
-    await api.db("schema_migrations").insert(rows);
-    try {
-      const { state, figures } = await api.look("api");
-      expect([state, figures["database_schema strange"]?.value]).toEqual(["act", "9999_latest"]);
-      expect(figures["deputize_ready api"]).toMatchObject({
-        value: 0,
-        alert: "DeputizeApiNotReady",
-        runbook: "docs/observability.md#the-api",
-      });
-    } finally {
-      await api.db("schema_migrations").whereIn("name", strange).delete();
-    }
-    expect((await api.look("api")).state).toBe("well");
-  });
-
-  test("calls that wait for a connection are counted, while the part itself needs none of theirs", async () => {
-    const held = await Promise.all(Array.from({ length: 8 }, () => api.db.client.acquireConnection()));
-    const waiting = Array.from({ length: 9 }, () => api.db.raw("select 1").then(() => undefined));
-    const reading = await api.installation.read("api");
-    for (const connection of held) await api.db.client.releaseConnection(connection);
-    await Promise.all(waiting);
-    const [used, calls] = ["database_connections_used", "database_calls_waiting"].map((name) =>
-      reading.figures.find((each) => each.name === name),
-    );
-    expect([used?.value, calls?.value, calls?.state]).toEqual([8, 9, "look"]);
-  });
+  const strange = ["9998_later", "9999_latest"];
+  const rows = strange.map((name) => ({ name, batch: 99, migration_time: api.clock.now() }));
+  await api.db("schema_migrations").insert(rows);
+  try {
+    expect(await seen("api", "database_schema")).toEqual(["strange", "act"]);
+    expect((await figureOf("api", "newest_migration")).value).toBe("9999_latest");
+  } finally {
+    await api.db("schema_migrations").whereIn("name", strange).delete();
+  }
 });
 
-describe("vault", () => {
-  test("signs, is sealed, is away: in its own word, with the rule and the section to read", async () => {
-    expect(await saidOf("vault", "vault_state")).toEqual(["ready", "well", null]);
-    const admin = readIdentity(vault.home, "admin");
-    expect((await call(`${vault.url}/v1/seal`, admin, { method: "POST", body: {} })).status).toBe(200);
-    const told = async () => (await figureOf("vault", "vault_state")).value;
-    // The vault itself gives an answer again for a second.
-    await expect.poll(told, PATIENT).not.toBe("ready");
-    expect(await figureOf("vault", "vault_state")).toMatchObject({
-      value: "sealed",
-      state: "act",
-      alert: "DeputizeVaultSealed",
-      runbook: "docs/keyvault_runbook.md#stop-everything",
-    });
-    expect((await api.look("vault")).state).toBe("act");
-    vault = await vault.restart();
-    expect(await saidOf("vault", "vault_state")).toEqual(["unreachable", "act", "DeputizeVaultAbsent"]);
-    await vaultClient.close();
-    vaultClient = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api") });
-    expect(await saidOf("vault", "vault_state")).toEqual(["ready", "well", null]);
-  });
-
-  test("the end of the certificate that leads to it", async () => {
-    const { value, state } = await figureOf("vault", "vault_certificate_end");
-    expect(state).toBe("well");
-    const end = new Date(String(value));
-    const now = api.clock.now();
-    api.clock.set(addSeconds(end, -13 * 86_400));
-    // A session does not last until then.
-    const { figures } = await api.installation.read("vault");
-    api.clock.set(now);
-    expect(figures.find(({ name }) => name === "vault_certificate_end")).toMatchObject({
-      state: "look",
-      alert: "DeputizeVaultClientCertificateEnds",
-    });
-  });
+test("the vault signs, is sealed or is away, in its own word", async () => {
+  expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
+  expect(Date.parse(String((await figureOf("vault", "vault_certificate_end")).value))).toBeGreaterThan(
+    api.clock.now().getTime(),
+  );
+  const admin = readIdentity(vault.home, "admin");
+  expect((await call(`${vault.url}/v1/seal`, admin, { method: "POST", body: {} })).status).toBe(200);
+  // The vault repeats its last answer for a second.
+  await expect.poll(() => seen("vault", "vault_state"), PATIENT).toEqual(["sealed", "act"]);
+  vault = await vault.restart();
+  expect(await seen("vault", "vault_state")).toEqual(["unreachable", "act"]);
+  await vaultClient.close();
+  vaultClient = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api") });
+  expect(await seen("vault", "vault_state")).toEqual(["ready", "well"]);
 });
 
-describe("operators", () => {
-  test("clusters whose operator leads: since when, under which epoch", async () => {
-    expect(await saidOf("operators", "operator_clusters")).toEqual([0, "well", null]);
-    const epoch = await claimLeadership(api, { clusterId: "prod-eu" });
-    const { figures } = await api.look("operators");
-    expect(figures.operator_clusters?.value).toBe(1);
-    expect(figures["operator_epoch prod-eu"]?.value).toBe(epoch);
-    expect(figures["operator_leads_since prod-eu"]?.value).toBe(api.clock.now().toISOString());
+describe("workers", () => {
+  test("live as long as their leases last", async () => {
+    expect(await seen("workers", "workers")).toEqual([0, "act"]);
+    expect(await seen("workers", "outbox_shards_free")).toEqual([8, "look"]);
+    const leases = createShardLeases(api.db, randomUUID(), 60);
+    await leases.renew();
+    expect(await seen("workers", "workers")).toEqual([1, "well"]);
+    expect(await seen("workers", "outbox_shards_free")).toEqual([0, "well"]);
+    const gone = createShardLeases(api.db, randomUUID(), 1);
+    await gone.renew();
+    expect((await figureOf("workers", "workers")).value).toBe(2);
+    await expect.poll(async () => (await figureOf("workers", "workers")).value, PATIENT).toBe(1);
+    await leases.release();
+    expect(await seen("workers", "workers")).toEqual([0, "act"]);
   });
-});
 
-describe("ledger", () => {
-  const reconcile = () =>
-    createReconciliation({ database: api.db, clock: api.clock, log: pino({ level: "silent" }) })();
-  const balance = "deputize_ledger_differences balance";
-
-  test("what the last reconciliation found, when it was, and whether it is missed; a look makes none", async () => {
-    expect(await saidOf("ledger", "ledger_reconciled")).toEqual([null, "look", null]);
-    const { accountId } = await api.person();
-    await reconcile();
-    const at = api.clock.now().toISOString();
-    expect(await saidOf("ledger", "ledger_reconciled")).toEqual([at, "well", null]);
-    expect(await saidOf("ledger", balance)).toEqual([0, "well", null]);
-    await api.db("balances").where({ account_id: accountId }).increment("balance_micro_usd", 1);
-    expect(await saidOf("ledger", balance)).toEqual([0, "well", null]);
-    api.clock.advance(60);
-    await reconcile();
-    const difference = await figureOf("ledger", balance);
-    expect(difference).toMatchObject({ value: 1, state: "act", alert: "DeputizeLedgerDiffers" });
-    expect(difference.at).toBe(api.clock.now().toISOString());
-    const { answer, state } = await api.look("ledger");
-    expect(state).toBe("act");
-    expect(answer.text).not.toContain(accountId);
-    await api.db("balances").where({ account_id: accountId }).decrement("balance_micro_usd", 1);
-    await reconcile();
-    expect((await api.look("ledger")).state).toBe("well");
-    const reported_at = ago(3 * 3_600);
-    await api.db("reports").where({ subject: "ledger" }).update({ reported_at });
-    expect((await figureOf("ledger", "ledger_reconciled")).state).toBe("well");
+  test("report whether Kafka answers, and a report counts for a minute", async () => {
+    expect(await seen("workers", "event_way")).toEqual(["embedded", "well"]);
+    await api.db("event_way").update({ way: "kafka" });
+    expect(await seen("workers", "event_way")).toEqual(["kafka", "well"]);
+    expect(await seen("workers", "kafka_answers")).toEqual([0, "act"]);
+    const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
+    await reported(lag, api.db).read(ago(59));
+    expect(await seen("workers", "kafka_answers")).toEqual([1, "well"]);
+    expect((await figureOf("workers", "kafka_answers")).at).toBe(ago(59).toISOString());
     api.clock.advance(1);
-    expect((await figureOf("ledger", "ledger_reconciled")).state).toBe("look");
+    expect(await seen("workers", "kafka_answers")).toEqual([0, "act"]);
+    await reported(lag, api.db).read(ago(0));
+    await reported(lag, api.db).read(ago(300));
+    expect(await seen("workers", "kafka_answers")).toEqual([1, "well"]);
+    await api.db("event_way").update({ way: "embedded" });
   });
+
+  test("that cannot keep a report in the database do not make Kafka look away", async () => {
+    const lag = { name: "kafka_lag", gauges: {}, read: async () => ({}), close: async () => {} };
+    const broken = { raw: async () => Promise.reject(new Error("away")) } as never;
+    expect(await reported(lag, broken).read(ago(0))).toEqual({});
+  });
+});
+
+test("events show how many wait, since when, and which a consumer could not handle", async () => {
+  const connection = await makeConnection(api.db, null);
+  for (const seconds of [60, 901]) await append(api.db, deniedEvent(connection, `${seconds}`), ago(seconds));
+  const letter = { event: {}, reason: "tried", created_at: ago(1) };
+  await api.db("dead_letters").insert({ ...letter, consumer: "webhooks", event_id: randomUUID() });
+  expect(await valuesOf("events")).toMatchObject({
+    deputize_outbox_events: 2,
+    deputize_outbox_oldest_seconds: 901,
+    "deputize_consumer_oldest_seconds webhooks": 901,
+    "deputize_consumer_oldest_seconds notices": 0,
+    "deputize_dead_letters webhooks": 1,
+  });
+  await api.db("event_way").update({ way: "kafka" });
+  expect((await figureOf("events", "deputize_dead_letters_uncarried")).value).toBe(1);
+  await api.db("event_way").update({ way: "embedded" });
+  await api.db("dead_letters").delete();
+  await api.db("outbox").delete();
+});
+
+test("webhooks show deliveries that are not over, and callbacks that get nothing", async () => {
+  const { connectionId } = await makeConnection(api.db, "https://hooks.example.test/");
+  for (const state of ["pending", "pending", "sending", "held", "failed", "delivered"] as const) {
+    await insertDelivery(api.db, connectionId, { at: ago(1), state, attempts: 2 });
+  }
+  await ensureEndpoints(api.db, [connectionId], ago(0));
+  const suspended = { state: "suspended", suspend_reason: "gone", suspended_at: ago(1) } as const;
+  await api.db("webhook_endpoints").where({ connection_id: connectionId }).update(suspended);
+  expect(await valuesOf("webhooks")).toEqual({
+    "deputize_webhook_deliveries pending": 2,
+    "deputize_webhook_deliveries sending": 1,
+    "deputize_webhook_deliveries held": 1,
+    "deputize_webhook_endpoints suspended": 1,
+    "deputize_webhook_endpoints paused": 0,
+  });
+});
+
+test("mail shows notices that wait, and codes that no mail server took over yet", async () => {
+  const { accountId } = await makeConnection(api.db, null);
+  await api.db("sign_in_mails").delete();
+  expect((await figureOf("mail", "sign_in_mails_last")).value).toBeNull();
+  await api.db("notices").insert({
+    ...{ event_id: randomUUID(), account_id: accountId, type: "credits.low", payload: "{}" },
+    ...{ state: "waiting", next_attempt_at: ago(0), created_at: ago(3_600) },
+  });
+  await api.client().signIn("ada@example.test");
+  expect(await valuesOf("mail")).toEqual({
+    deputize_notices_waiting: 1,
+    deputize_notices_oldest_seconds: 3_600,
+    sign_in_mails_under_way: 0,
+    sign_in_mails_last: api.clock.now().toISOString(),
+  });
+  const codes = async (change: object) => {
+    await api.db("sign_in_mails").update(change);
+    return (await figureOf("mail", "sign_in_mails_under_way")).value;
+  };
+  const mail = await api.db("sign_in_mails").first();
+  expect(await codes({ mailed_at: null, created_at: ago(60) })).toBe(1);
+  expect(await codes({ kind: "notice" })).toBe(0);
+  expect(await codes({ kind: mail?.kind ?? "digits", expires_at: ago(0) })).toBe(0);
+  await api.db("notices").delete();
+});
+
+test("operators show since when each cluster's one leads", async () => {
+  expect(await valuesOf("operators")).toEqual({ operator_clusters: 0 });
+  await claimLeadership(api, { clusterId: "prod-eu" });
+  expect(await valuesOf("operators")).toEqual({
+    operator_clusters: 1,
+    "operator_leads_since prod-eu": api.clock.now().toISOString(),
+  });
+});
+
+test("the ledger shows what the last reconciliation found, and a look makes none", async () => {
+  const log = pino({ level: "silent" });
+  const reconcile = createReconciliation({ database: api.db, clock: api.clock, log });
+  const differences = "deputize_ledger_differences";
+  expect(await seen("ledger", "ledger_reconciled")).toEqual([null, "look"]);
+  const { accountId } = await api.person();
+  await reconcile();
+  const at = api.clock.now().toISOString();
+  expect(await seen("ledger", "ledger_reconciled")).toEqual([at, "well"]);
+  expect(await seen("ledger", differences)).toEqual([0, "well"]);
+  await api.db("balances").where({ account_id: accountId }).increment("balance_micro_usd", 1);
+  expect(await seen("ledger", differences)).toEqual([0, "well"]);
+  api.clock.advance(60);
+  await reconcile();
+  expect(await figureOf("ledger", differences)).toMatchObject({
+    value: 1,
+    state: "act",
+    at: api.clock.now().toISOString(),
+  });
+  expect((await api.look("ledger")).answer.text).not.toContain(accountId);
 });
 
 describe("a part that gives no answer", () => {
@@ -176,11 +245,8 @@ describe("a part that gives no answer", () => {
     await lock.raw("lock table webhook_deliveries in access exclusive mode");
     try {
       const [webhooks, events] = await Promise.all([api.look("webhooks"), api.look("events")]);
-      expect([webhooks.state, webhooks.fault, webhooks.figures]).toEqual([
-        "away",
-        "no answer within 3 s",
-        {},
-      ]);
+      const { state, fault, figures } = webhooks;
+      expect([state, fault, figures]).toEqual(["away", "no answer within 3 s", {}]);
       expect([events.state, events.fault]).toEqual(["well", null]);
     } finally {
       await lock.rollback();
@@ -188,13 +254,18 @@ describe("a part that gives no answer", () => {
     await expect.poll(async () => (await api.look("webhooks")).state, PATIENT).not.toBe("away");
   });
 
-  test("because of what nobody expected tells it to the log alone", async () => {
+  test("tells an unexpected error to the log alone", async () => {
     await api.db.raw("alter table reports rename to hidden_reports");
     const { state, fault } = await api.look("ledger");
     await api.db.raw("alter table hidden_reports rename to reports");
     expect([state, fault]).toEqual(["away", "it could not be read; the API's log says why"]);
-    expect(api.lines.some((line) => line.includes("a part of the installation could not be read"))).toBe(
-      true,
-    );
+    expect(api.lines.join()).toContain("a part of the installation could not be read");
   });
+});
+
+test("reading a part needs no connection of calls", async () => {
+  const held = await Promise.all(Array.from({ length: 8 }, () => api.db.client.acquireConnection()));
+  const reading = await api.installation.read("api");
+  for (const connection of held) await api.db.client.releaseConnection(connection);
+  expect([reading.state, reading.fault]).toEqual(["well", null]);
 });

@@ -5,7 +5,6 @@ import {
   type OpenInstallation,
   openInstallation,
 } from "../../src/installation/open_installation.ts";
-import { readers } from "../../src/installation/readers.ts";
 import { installationRoutes } from "../../src/installation/routes.ts";
 import type { HttpAnswer } from "./http.ts";
 import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
@@ -27,7 +26,7 @@ export type Seen = {
   fault: unknown;
   figures: Record<string, SeenFigure>;
 };
-export type SeenFigure = { value: unknown; state: unknown; alert: unknown; runbook: unknown; at: unknown };
+export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
 export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
 
@@ -46,7 +45,7 @@ export function administered(given: ServiceOptions = {}) {
   const options: Required<Pick<PlatformOptions, "routes" | "isServiceAdministrator">> = {
     isServiceAdministrator: (email) => email.startsWith("administrator-"),
     routes: ({ databaseUrl: url, db, clock, log }) => {
-      const parts = { url, db, clock, log, readers, vault, certificateFile, version: "1.2.3" };
+      const parts = { url, clock, log, vault, certificateFile, version: "1.2.3" };
       installation = openInstallation({ ...parts, freshSeconds: 0 });
       return installationRoutes({ installation, db });
     },

@@ -144,16 +144,14 @@ export async function planNotice(
 export async function readMailsUnderWay(
   db: Database,
   now: Date,
-): Promise<{ underWay: number; oldestSeconds: number; lastMailedAt: Date | null }> {
+): Promise<{ underWay: number; lastMailedAt: Date | null }> {
   const { rows } = await db.raw(
     `select count(*) filter (where mailed_at is null) as "underWay",
-            min(created_at) filter (where mailed_at is null) as oldest, max(mailed_at) as "lastMailedAt"
+            max(mailed_at) as "lastMailedAt"
      from sign_in_mails where expires_at > :now and kind <> 'notice'`,
     { now },
   );
-  const { underWay, oldest, lastMailedAt } = rows[0];
-  const oldestSeconds = oldest === null ? 0 : (now.getTime() - oldest.getTime()) / 1000;
-  return { underWay, oldestSeconds, lastMailedAt };
+  return rows[0];
 }
 
 async function lockAddress(tx: Transaction, addressHash: Buffer): Promise<void> {

@@ -1,87 +1,47 @@
-import type { PartAnswer } from "../../installation/part_route.ts";
+import type { PartAnswer } from "../../installation/routes.ts";
 
-type Figure = PartAnswer["figures"][number];
-type Named = (about: string) => string;
+type Figure = Pick<PartAnswer["figures"][number], "name" | "about" | "value">;
 
-/** What figures are called; `about` is what of several a figure is about, empty for all of them. */
-const FIGURES: Record<string, Named | undefined> = {
+/** Names of figures. `what` is the one of several things that a figure is about. */
+const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   api_version: () => "Version",
-  database_schema: (about) => `Newest migration, ${SCHEMAS[about] ?? about}`,
-  deputize_ready: () => "Can serve calls",
-  database_answer: () => "Its database answers in",
-  database_connections_used: () => "Connections that calls use",
-  database_calls_waiting: () => "Calls that wait for a connection",
+  database_schema: () => "Schema of its database",
+  newest_migration: () => "Newest migration",
   vault_state: () => "State",
   vault_certificate_end: () => "The API's certificate for it ends",
   workers: () => "Workers that live",
-  workers_alive_until: () => "Last known to live until",
   outbox_shards_free: () => "Shares of the outbox that no worker has",
   event_way: () => "Events are carried by",
-  deputize_measurement_up: () => "A worker could ask Kafka",
-  deputize_kafka_consumer_lag: (about) => `Records in Kafka that wait for ${about}`,
+  kafka_answers: () => "A worker could ask Kafka",
   deputize_outbox_events: () => "Events that wait to be published",
   deputize_outbox_oldest_seconds: () => "The oldest of them has waited",
-  deputize_consumer_oldest_seconds: (about) => `Oldest event that waits for ${CONSUMERS[about] ?? about}`,
-  deputize_dead_letters: (about) =>
-    about === "" ? "Events put aside" : `Events put aside by ${CONSUMERS[about] ?? about}`,
+  deputize_consumer_oldest_seconds: (what) => `Oldest event that waits for ${what}`,
+  deputize_dead_letters: (what) => `Events put aside by ${what}`,
   deputize_dead_letters_uncarried: () => "Events put aside that Kafka does not have yet",
   deputize_history_queue_rows: () => "Rows of the history that Kafka does not have yet",
   deputize_history_queue_oldest_seconds: () => "The oldest of them has waited",
-  deputize_webhook_deliveries: (about) => `Deliveries ${DELIVERIES[about] ?? about}`.trim(),
-  webhook_deliveries_retried: () => "Waiting deliveries that were tried before",
-  deputize_webhook_endpoints: (about) => `Callbacks that are ${ENDPOINTS[about] ?? about}`,
-  webhook_endpoints_suspended_lately: () => "Suspended within the last hour",
+  deputize_webhook_deliveries: (what) => `Deliveries that are ${what}`,
+  deputize_webhook_endpoints: (what) => `Callbacks that are ${what}`,
   deputize_notices_waiting: () => "Notices to owners that wait",
   deputize_notices_oldest_seconds: () => "The oldest of them has waited",
   sign_in_mails_under_way: () => "Codes on their way to the mail server",
   sign_in_mails_last: () => "The mail server last took a code over",
   operator_clusters: () => "Clusters whose operators are known",
-  operator_leads_since: (about) => `${about}: its operator leads since`,
-  operator_epoch: (about) => `${about}: epoch`,
+  operator_leads_since: (what) => `${what}: its operator leads since`,
   ledger_reconciled: () => "Last compared",
-  deputize_ledger_differences: (about) => DIFFERENCES[about] ?? about,
+  deputize_ledger_differences: () => "Differences",
   deputize_ledger_accounts: () => "Accounts compared",
-  ledger_postings: () => "Postings compared",
 };
 
-const SCHEMAS: Record<string, string | undefined> = {
-  usable: "as this version needs it",
-  behind: "which is behind this version: run deputize migrate",
-  strange: "which this version does not know",
-};
-const CONSUMERS: Record<string, string | undefined> = {
-  "": "a reader",
-  webhooks: "webhooks",
-  notices: "notices to owners",
-};
-const DELIVERIES: Record<string, string | undefined> = {
-  "": "that are not over",
-  pending: "that wait for their turn",
-  sending: "being sent",
-  held: "held for callbacks that get nothing",
-};
-const ENDPOINTS: Record<string, string | undefined> = {
-  "": "suspended or paused",
-  suspended: "suspended by the worker",
-  paused: "paused by their owner",
-};
-const DIFFERENCES: Record<string, string | undefined> = {
-  "": "Differences of any kind",
-  balance: "Balances that are not their postings' sum",
-  books: "Postings between the wrong books",
-  charge_without_decision: "Charges without a decision",
-  decision_without_charge: "Decisions without a charge",
-  grant_without_record: "Grants without a record",
-};
-
-/** Values that are words of programs. */
+/** Words for values that are codes. */
 const WORDS: Record<string, string | undefined> = {
-  "deputize_ready 1": "yes",
-  "deputize_ready 0": "no",
-  "deputize_measurement_up 1": "within the last minute",
-  "deputize_measurement_up 0": "not within the last minute",
+  "database_schema usable": "as this version needs it",
+  "database_schema behind": "behind this version: run deputize migrate",
+  "database_schema strange": "of a version that this one does not know",
   "event_way embedded": "the worker and its database alone",
   "event_way kafka": "Kafka",
+  "kafka_answers 1": "within the last minute",
+  "kafka_answers 0": "not within the last minute",
   "vault_state ready": "open: it signs",
   "vault_state sealed": "sealed: nothing is signed until somebody unseals it",
   "vault_state unreachable": "does not answer",
@@ -89,7 +49,7 @@ const WORDS: Record<string, string | undefined> = {
   "vault_state audit_unavailable": "it cannot write its audit",
 };
 
-/** How the parts of the installation do, for who looks after it. */
+/** Words of the pages for service administrators. */
 export const SERVICE = {
   navigation: "Service",
   title: "How the service is doing",
@@ -97,12 +57,13 @@ export const SERVICE = {
     act: (parts: string) => `Act now: ${parts}`,
     away: (parts: string) => `No answer: ${parts}`,
     look: (parts: string) => `Look at it: ${parts}`,
-    well: "Every part is well",
+    well: "Every part answers",
   },
+  judged: "How large or how old a figure may be is for the alert rules to judge:",
   asOf: "As of",
   refreshed: "It is looked at anew every 15 seconds where scripts run.",
   again: "Look now",
-  states: { well: "Well", look: "Look at it", act: "Act now", away: "No answer" },
+  states: { well: "Answers", look: "Look at it", act: "Act now", away: "No answer" },
   parts: {
     api: { title: "API", lead: "Answers every call. These figures are of the process that answered you." },
     vault: { title: "Key vault", lead: "Keeps the keys and signs. Decisions go on without it." },
@@ -118,10 +79,8 @@ export const SERVICE = {
   },
   noAnswer: (fault: string) => `It gave no answer: ${fault}.`,
   never: "never",
-  alert: "Alert",
-  readOn: "what to do",
-  nameOf: ({ name, about }: Pick<Figure, "name" | "about">) => FIGURES[name]?.(about ?? "") ?? name,
-  wordOf: ({ name, value }: Pick<Figure, "name" | "value">) => WORDS[`${name} ${value}`],
+  nameOf: ({ name, about }: Figure) => FIGURES[name]?.(about ?? "") ?? name,
+  wordOf: ({ name, value }: Figure) => WORDS[`${name} ${value}`],
   /** A time span as people say it, in its two largest units. */
   lasting(seconds: number) {
     if (seconds < 60) return `${seconds} s`;
@@ -130,7 +89,6 @@ export const SERVICE = {
     if (hours < 48) return `${hours} h ${Math.floor((seconds % 3_600) / 60)} min`;
     return `${Math.floor(hours / 24)} days ${hours % 24} h`;
   },
-  milliseconds: (number: number) => `${number} ms`,
   suspended: {
     link: "See which callbacks",
     title: "Suspended callbacks",

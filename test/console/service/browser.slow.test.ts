@@ -20,10 +20,11 @@ describe.skipIf(program === undefined)("the service's page in Chromium (needs De
     const { page, close } = await openWindow(browser, api, { client, look: { width: 1440, theme: "light" } });
     await page.clock.install();
     await page.goto(`${api.url}/console/service`);
-    await page.getByText("DeputizeWorkerAbsent").waitFor();
+    const noWorker = page.getByText("Act now: Workers");
+    await noWorker.waitFor();
     await createShardLeases(api.db, WORKER, 600).renew();
     await page.clock.fastForward(16_000);
-    await page.getByText("DeputizeWorkerAbsent").waitFor({ state: "detached" });
+    await noWorker.waitFor({ state: "detached" });
     const old = page.getByText("This could not be brought up to date");
     expect(await old.isVisible()).toBe(false);
 

@@ -1,4 +1,4 @@
-import { partNames } from "../../../src/installation/part.ts";
+import { partNames } from "../../../src/installation/installation.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";

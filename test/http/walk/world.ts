@@ -16,7 +16,6 @@ import { mailboxPage } from "../../../src/http/mailbox_page.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
 import { startServer } from "../../../src/http/server/server.ts";
 import { openInstallation } from "../../../src/installation/open_installation.ts";
-import { readers } from "../../../src/installation/readers.ts";
 import { createMetrics } from "../../../src/metrics.ts";
 import { createActivity } from "../../../src/organizations/activity.ts";
 import type { OrganizationRates } from "../../../src/organizations/rates.ts";
@@ -99,7 +98,7 @@ export async function startWholeApi(options: WholeApiOptions = {}): Promise<Whol
   const keyRates = createApiKeyRates({ db, clock, limits });
   const [baseUrl, metrics] = ["http://127.0.0.1", createMetrics()];
   const installation = openInstallation({
-    ...{ url, db, clock, log, readers, version: "0.0.0", certificateFile: "none" },
+    ...{ url, clock, log, version: "0.0.0", certificateFile: "none" },
     vault: { health: async () => {} },
   });
   const routes = apiRoutes({
