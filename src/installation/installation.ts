@@ -39,7 +39,7 @@ export type Figure = {
   state: FigureState;
 };
 
-/** A part and how its figures are read, with one query at a time. `read` rejects when they cannot be known. */
+/** A part and how its figures are read, one query at a time. `read` rejects when they cannot be known. */
 export type Part = { name: PartName; read(now: Date): Promise<Figure[]> };
 
 /** A count without anything wrong, unless `fields` say otherwise. */

@@ -11,8 +11,8 @@ import { eventStates } from "../events/event_states.ts";
 import { MEASURE_SECONDS, type MeasuredState } from "../events/measurements.ts";
 import type { Reader } from "../events/published.ts";
 import { readWorkers } from "../events/shards.ts";
-import { certificateEnd } from "../vault/credentials.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/client.ts";
+import { certificateEnd } from "../vault/credentials.ts";
 import { type Figure, figure, type Part } from "./installation.ts";
 
 /** The process that answers: its version, and the schema of its database. */
@@ -160,7 +160,7 @@ export function operatorsPart({ database }: { database: Database }): Part {
   };
 }
 
-/** The result of the last reconciliation. No look makes one, since a reconciliation reads the whole ledger. */
+/** The result of the last reconciliation. No look makes one: a reconciliation reads the whole ledger. */
 export function ledgerPart({ database }: { database: Database }): Part {
   return {
     name: "ledger",

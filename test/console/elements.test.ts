@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { page } from "../../src/console/core/page.ts";
-import { badge } from "../../src/console/elements/badge.ts";
-import { copyable, jsonBlock, shownOnce } from "../../src/console/elements/copyable.ts";
-import { facts } from "../../src/console/elements/facts.ts";
-import { areaField, checkField, selectField } from "../../src/console/elements/forms/fields.ts";
-import { form } from "../../src/console/elements/forms/form.ts";
+import { areaField, checkField, selectField } from "../../src/console/elements/fields.ts";
+import { form } from "../../src/console/elements/form.ts";
 import { filterForm, filtersOf, pager, table } from "../../src/console/elements/listing.ts";
+import { shownOnce } from "../../src/console/elements/secrets.ts";
+import { badge, copyable, facts, jsonBlock } from "../../src/console/elements/values.ts";
 import { ApiError } from "../../src/errors.ts";
 import { html } from "../../src/html/html.ts";
 import { addMember } from "../support/members.ts";

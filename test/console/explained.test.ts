@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type DecisionFacts, neededFor, ruleTables } from "../../src/console/elements/explained.ts";
+import { type DecisionFacts, neededFor, ruleTables } from "../../src/console/elements/decisions.ts";
 import { texts } from "../../src/console/texts/texts.ts";
 import { decisionReasons, decisionRules, explainDecision } from "../../src/proofs/verify/reasons.ts";
 import { unescaped } from "./support/console.ts";

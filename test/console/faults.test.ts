@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { inWords } from "../../src/console/core/answers.ts";
+import { inWords } from "../../src/console/core/forms.ts";
 import { texts } from "../../src/console/texts/texts.ts";
 
 describe("what the API says to programs, in a person's words", () => {

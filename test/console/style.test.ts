@@ -8,10 +8,10 @@ const SOURCES = globSync(join(CONSOLE, "{core,elements,pages}/**/*.ts"));
 
 /** Classes that pages put together, or scripts add: each is a word of the file that is named. */
 const MADE: Record<string, readonly string[]> = {
-  "elements/badge.ts": ["badge", "good", "warn", "bad", "plain"],
-  "elements/forms/form.ts": ["primary", "quiet", "danger"],
-  "elements/decisions_chart.ts": ["allow", "deny", "indeterminate"],
-  "core/header.ts": ["credit-banner"],
+  "elements/values.ts": ["badge", "good", "warn", "bad", "plain"],
+  "elements/form.ts": ["primary", "quiet", "danger"],
+  "elements/decisions.ts": ["allow", "deny", "indeterminate"],
+  "core/layout.ts": ["credit-banner"],
   "scripts/c_session.js": ["on", "off"],
 };
 const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readingsOf, writtenNumber } from "../../src/console/elements/forms/typed_number.ts";
+import { readingsOf, writtenNumber } from "../../src/console/elements/form.ts";
 
 test.each<[string, number[]]>([
   ["1,000", [1000, 1]],

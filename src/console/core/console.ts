@@ -1,30 +1,25 @@
+import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../../clock.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, rateLimited } from "../../errors.ts";
 import type { Exchange } from "../../http/http_call.ts";
 import type { Reply } from "../../http/replies.ts";
 import { readQuery } from "../../http/request_head.ts";
 import type { Site, SiteDeps } from "../../http/site.ts";
-import { actingFor, sameFor } from "./acting.ts";
+import type { Assets } from "./assets.ts";
+import { readFields } from "./forms.ts";
 import {
   errorReply,
+  type Frame,
   fileReply,
   pageReply,
   redirectReply,
   refusedPartReply,
   unchangedReply,
-} from "./answers.ts";
-import type { Assets } from "./assets.ts";
-import { createFilesUnderWay } from "./files_under_way.ts";
-import { readFields } from "./forms/fields.ts";
-import { unansweredForm } from "./forms/kept_form.ts";
-import { withRefusal } from "./forms/refusal.ts";
-import { submitForm, withNotice } from "./forms/submit_form.ts";
-import type { Frame } from "./layout.ts";
-import { isFromHere } from "./origin.ts";
-import { type Outcome, type Page, Redirect, Unchanged, type Visit } from "./page.ts";
-import { ACCOUNT, CONSOLE, createFindPage, splitAccount } from "./places.ts";
-import { refuseEarly } from "./session_guard.ts";
-import { type Begun, beginVisit, type Requested, whoIsSignedIn } from "./visit.ts";
+} from "./layout.ts";
+import { type Outcome, type Page, Redirect, Unchanged, type Visit, withRefusal } from "./page.ts";
+import { ACCOUNT, actingFor, CONSOLE, createFindPage, sameFor, splitAccount } from "./places.ts";
+import { submitForm, unansweredForm, withNotice } from "./submit_form.ts";
+import { type Begun, beginVisit, type Requested, refuseEarly, whoIsSignedIn } from "./visit.ts";
 
 /** What the console is made of. */
 export type ConsoleParts = {
@@ -173,4 +168,40 @@ function outcomeReply(frame: Omit<Frame, "title" | "content">, outcome: Outcome,
 /** Whether htmx asks, for a part of the page that is open. */
 function isPart({ exchange, sent }: Requested): boolean {
   return sent === undefined && exchange.request.headers["hx-request"] !== undefined;
+}
+
+/**
+ * Whether a form was sent from a page of this origin, by the browser's own word: `Sec-Fetch-Site`, which no
+ * page can set, or `Origin` where that is not sent. A request with neither is refused.
+ */
+function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
+  const site = headers["sec-fetch-site"];
+  if (site !== undefined) return site === "same-origin";
+  return headers.origin !== undefined && headers.origin === new URL(baseUrl).origin;
+}
+
+/** Files that one person may be sent at once. Each holds a part of its content for as long as it is read. */
+export const FILES_AT_ONCE = 3;
+const AGAIN_MS = 10_000;
+
+/** Counts a page that is a file for who asked for it, from before it is made until its response is over. */
+type TakeFile = (requested: Requested, person: string | undefined) => void;
+
+/** Counts in this process. Throws `rate_limited` when a person has as many files under way as they may. */
+function createFilesUnderWay(): TakeFile {
+  const counts = new Map<string, number>();
+  return ({ page, exchange: { response } }, person) => {
+    if (!("file" in page) || person === undefined) return;
+    const count = counts.get(person) ?? 0;
+    if (count >= FILES_AT_ONCE) {
+      throw rateLimited(`You are being sent ${count} files already: wait until one is whole`, AGAIN_MS);
+    }
+    if (response.destroyed) return;
+    counts.set(person, count + 1);
+    response.once("close", () => {
+      const left = (counts.get(person) ?? 1) - 1;
+      if (left > 0) counts.set(person, left);
+      else counts.delete(person);
+    });
+  };
 }

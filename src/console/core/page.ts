@@ -1,11 +1,13 @@
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ErrorCode } from "../../errors.ts";
-import type { Html } from "../../html/html.ts";
+import { type Html, html } from "../../html/html.ts";
 import type { CookieName } from "../../route.ts";
 import type { Texts } from "../texts/texts.ts";
-import type { Acting } from "./acting.ts";
 import type { Call, OperationId } from "./calls.ts";
-import type { Fields } from "./forms/fields.ts";
+import type { Fields } from "./forms.ts";
+
+/** An account that somebody may act for, and with which role. */
+export type Acting = SessionAnswer["accounts"][number];
 
 /** Who sees a page: anybody, a signed-in person, or one whose onboarding is complete. */
 export type PageAccess = "public" | "signed_in" | "onboarded";
@@ -165,4 +167,31 @@ export class Redirect extends Error {
 /** Leaves an open page as it is: what it asked for by itself has not changed. */
 export class Unchanged extends Error {
   override readonly name = "Unchanged";
+}
+
+/** What is wrong with a field of a form, to be said beside it. */
+export function faultBeside({ failure }: Visit, { form, name }: { form: string; name: string }) {
+  const fault = failure?.form === form ? failure.fields.get(name) : undefined;
+  if (fault !== undefined) failure?.said.add(name);
+  return fault;
+}
+
+/** What a form was refused for, above it. Its fields are made first: what they do not say is said here. */
+export function refusal(visit: Visit, form: string): Html | undefined {
+  const { failure } = visit;
+  if (failure === undefined || failure.form !== form || failure.message === "") return undefined;
+  failure.isSaid = true;
+  return alert(failure);
+}
+
+/** A page's content, below what a form was refused for that the page shows no more. */
+export function withRefusal({ failure }: Visit, content: Html): Html {
+  if (failure === undefined || failure.isSaid || failure.message === "") return content;
+  return html`${alert(failure)}${content}`;
+}
+
+function alert({ message, fields, said }: Failure): Html {
+  const above = [...fields].filter(([name]) => !said.has(name)).map(([, fault]) => fault);
+  if (above.length < fields.size || fields.size === 0) above.push(message);
+  return html`<p class="refusal" role="alert">${above.join(" ")}</p>`;
 }

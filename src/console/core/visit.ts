@@ -3,6 +3,7 @@ import { parseCookie, parseSetCookie, stringifyCookie } from "cookie";
 import { codeClient, signInCookie } from "../../accounts/sign_in/sign_in_mails.ts";
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
+import { html } from "../../html/html.ts";
 import type { Cookies } from "../../http/cookies.ts";
 import type { Exchange } from "../../http/http_call.ts";
 import type { InProcess, SiteDeps } from "../../http/site.ts";
@@ -10,15 +11,14 @@ import { rootOf } from "../../input/base_url.ts";
 import type { Names } from "../../input/names.ts";
 import type { CookieName } from "../../route.ts";
 import { texts } from "../texts/texts.ts";
-import { actingFor, powersOf } from "./acting.ts";
 import type { Call, OperationId } from "./calls.ts";
-import type { Fields } from "./forms/fields.ts";
-import { browserToken } from "./forms/form_token.ts";
-import type { Page, Visit } from "./page.ts";
-import { consolePath, withQuery } from "./places.ts";
+import { browserToken, type Fields } from "./forms.ts";
+import type { Outcome, Page, Visit } from "./page.ts";
+import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
+import { keptForm } from "./submit_form.ts";
 
 /** What visits are made with. */
-export type VisitDeps = {
+type VisitDeps = {
   inProcess: InProcess;
   isForRole: SiteDeps["isForRole"];
   cookies: Cookies;
@@ -132,5 +132,41 @@ function createCall(
     });
     keep(cookies);
     return body as never;
+  };
+}
+
+/** What comes before a page for people whose session, or onboarding, is not there yet. */
+export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | undefined {
+  const { session } = visit;
+  if (page.access === "public") return undefined;
+  const here = visit.here.slice(visit.own("").length);
+  if (session === undefined) {
+    if (sent !== undefined) return keptForm(visit, sent, "ended");
+    return { to: visit.own(RENEW, { return_to: here }) };
+  }
+  if (page.access === "onboarded" && session.onboarding_step !== "complete") {
+    const step = session.onboarding_step === "profile" ? "name" : "account";
+    const return_to = here === CONSOLE ? undefined : here;
+    return { to: visit.own(`${CONSOLE}/welcome/${step}`, { return_to }) };
+  }
+  if (page.access === "signed_in" || page.about === "person" || page.about === "installation") {
+    return undefined;
+  }
+  const [first] = page.operations;
+  if (visit.acting !== undefined && first !== undefined && !visit.may(first)) throw new ApiError("forbidden");
+  return refuseStranger(visit, sent !== undefined);
+}
+
+/** What who is no member, or is one no more, sees of an account's pages. */
+function refuseStranger(visit: Visit, isForm: boolean): Outcome | undefined {
+  const { acting, account, own, texts } = visit;
+  const words = texts.acting;
+  if (acting !== undefined) return undefined;
+  // Who opened an organization's account, and left it, may act for others; a form of theirs is not done.
+  if (account === undefined && !isForm) return { to: own(ACCOUNT) };
+  return {
+    title: words.strangerTitle,
+    content: html`<p>${words.stranger}</p>
+      <p><a class="button" href=${own(ACCOUNT)}>${words.yourAccounts}</a></p>`,
   };
 }

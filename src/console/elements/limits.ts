@@ -7,7 +7,7 @@ import {
 import type { GeoBox, GeoCircle, GeoPolygon } from "../../protocol/constraints/geo.ts";
 import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
-import { facts } from "./facts.ts";
+import { facts } from "./values.ts";
 
 /** Clocks drawn per list: strangers choose how long a list is. */
 const MOST_CLOCKS = 4;

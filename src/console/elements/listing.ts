@@ -1,8 +1,9 @@
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Visit } from "../core/page.ts";
+import type { Texts } from "../texts/texts.ts";
 
 /** A column of a table: its heading, and its cell for an item. The first column names its row. */
-export type Column<Item> = { label: string; cell(item: Item): Piece };
+type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
   caption: string;
@@ -56,4 +57,9 @@ export function filterForm(visit: Visit, { label, content }: { label: string; co
 /** The query of a filter form, without the fields that are empty. */
 export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
+}
+
+/** The note of a part that brings itself up to date: a script shows it when that failed. */
+export function staleNote({ listing }: Texts): Html {
+  return html`<p class="refusal" role="status" data-stale hidden>${listing.stale}</p>`;
 }

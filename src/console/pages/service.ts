@@ -2,10 +2,8 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import { partNames } from "../../installation/installation.ts";
 import type { PartAnswer, SuspendedAnswer } from "../../installation/routes.ts";
 import { page, type Visit } from "../core/page.ts";
-import { badge, type Tone } from "../elements/badge.ts";
-import { pager, table } from "../elements/listing.ts";
-import { staleNote } from "../elements/stale.ts";
-import { time } from "../elements/time.ts";
+import { pager, staleNote, table } from "../elements/listing.ts";
+import { badge, type Tone, time } from "../elements/values.ts";
 
 type State = PartAnswer["state"];
 type Figure = PartAnswer["figures"][number];

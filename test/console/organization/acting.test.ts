@@ -179,7 +179,7 @@ describe("credit that is low", () => {
   });
 
   test("is asked for at a page, or of people who are not named", async () => {
-    const { whomToAsk } = await import("../../../src/console/pages/credit/credit_left.ts");
+    const { whomToAsk } = await import("../../../src/console/pages/credit.ts");
     const { texts } = await import("../../../src/console/texts/texts.ts");
     const ask = (contact: string | undefined) => String(whomToAsk({ contact, texts } as never));
     expect(ask("https://example.test/credit")).toContain('<a href="https://example.test/credit">');

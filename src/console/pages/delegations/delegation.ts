@@ -1,14 +1,12 @@
+import type { HistoryAnswer } from "../../../audit/routes.ts";
 import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import type { ChainAnswer } from "../../../delegations/certificates/certificate_chain.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { objectName } from "../../elements/declared/object_name.ts";
-import { delegationState, stateBadge } from "../../elements/delegations/state.ts";
-import { facts } from "../../elements/facts.ts";
-import { grant } from "../../elements/grant.ts";
-import { time } from "../../elements/time.ts";
-import { chain } from "./chain.ts";
-import { certificateDetails } from "./details.ts";
-import { lastDecisions } from "./last_decisions.ts";
+import { decisionBadge, reasonText } from "../../elements/decisions.ts";
+import { delegationState, grant, stateBadge } from "../../elements/delegations.ts";
+import { table } from "../../elements/listing.ts";
+import { badge, copyBlock, facts, objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -87,4 +85,124 @@ function toRevoke(visit: Visit, { cert_id, status }: CertificateAnswer): Html | 
 
 function quiet(text: string): Piece {
   return html`<span class="quiet">${text}</span>`;
+}
+
+/** The certificate as a person reads it, and as it is signed. */
+function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html {
+  const words = visit.texts.delegation;
+  const { cert_id, issued_at, expires_at, cert_json } = certificate;
+  const mono = (text: unknown) => html`<span class="mono">${String(text)}</span>`;
+  return html`<section class="card"><h2>${words.details}</h2>
+    ${facts([
+      [words.serial, mono(cert_id)],
+      [words.version, String(cert_json.version)],
+      [words.issuer, mono(cert_json.issuer_id)],
+      [words.subject, mono(cert_json.subject_id)],
+      [words.algorithms, words.hybrid],
+      [words.from, time(issued_at)],
+      [words.until, expires_at === null ? words.forever : time(expires_at)],
+    ])}
+    <p class="actions"><a href=${visit.at(`/delegations/${cert_id}/certificate.json`)}>${words.file}</a></p>
+    <details><summary>${words.raw}</summary>
+      ${copyBlock(visit.texts, { id: "certificate", text: JSON.stringify(cert_json, null, 2) })}</details>
+  </section>`;
+}
+
+/** The signed certificate as a file. */
+export const certificateFilePage = page<CertificateAnswer>({
+  id: "certificate_file",
+  path: "/console/delegations/{cert_id}/certificate.json",
+  access: "onboarded",
+  operations: ["get_delegation"],
+  load: ({ call, params }) => call("get_delegation", { params }),
+  file: (_visit, { cert_id, cert_json }) => ({
+    name: `${cert_id}.json`,
+    type: "application/json",
+    content: `${JSON.stringify(cert_json, null, 2)}\n`,
+  }),
+});
+
+type Step = { title: string; id: string; checks: Piece[]; fingerprint?: string };
+
+/** From the root identity over the certificate to the agent's key, each with what was found of it. */
+function chain(visit: Visit, found: ChainAnswer, isRevoked: boolean): Html {
+  const words = visit.texts.delegation;
+  const { issuer, signature, agent } = found;
+  const steps: Step[] = [
+    {
+      title: words.root,
+      id: issuer.human_id,
+      checks: [
+        check(issuer.is_root_of_account, words.rootGood, words.rootBad),
+        !issuer.is_id_of_key && badge(words.idBad, "bad"),
+      ],
+      fingerprint: issuer.key_fingerprint,
+    },
+    {
+      title: words.certificate,
+      id: found.cert_id,
+      checks: [check(signature.holds, words.signatureGood, words.signatureBad(signature.failed ?? ""))],
+    },
+    {
+      title: words.key,
+      id: agent.agent_id,
+      checks: [
+        check(agent.is_key_of_agent, words.keyGood, words.keyBad),
+        !agent.is_id_of_key && badge(words.idBad, "bad"),
+        agent.disabled_at !== null && html`<p>${words.disabled} ${time(agent.disabled_at)}.</p>`,
+      ],
+      fingerprint: agent.key_fingerprint,
+    },
+  ];
+  return html`<section class="card"><h2>${words.chain}</h2><p class="quiet">${words.chainLead}</p>
+    <ol class="chain">${steps.map((step) => shown(visit, step))}</ol>
+    ${revocationList(visit, found, isRevoked)}</section>`;
+}
+
+function shown({ texts }: Visit, { title, id, checks, fingerprint }: Step): Html {
+  return html`<li><h3>${title}</h3>
+    <p>${checks.map((each) => html`${each} `)}</p>
+    <p class="mono quiet">${id}</p>
+    ${fingerprint !== undefined && html`<p class="quiet">${texts.delegation.fingerprint} <span class="mono">${fingerprint}</span></p>`}
+  </li>`;
+}
+
+function check(isGood: boolean, good: string, bad: string): Html {
+  return isGood ? badge(good, "good") : badge(bad, "bad");
+}
+
+function revocationList(visit: Visit, { revocation_list }: ChainAnswer, isRevoked: boolean): Html {
+  const words = visit.texts.delegation;
+  const { human_id, listed } = revocation_list;
+  const { pathname } = new URL(visit.outside.url(`/v1/service/revocations/${human_id}`));
+  return html`<h3>${words.list}</h3>
+    <p>${listed ? words.listed : isRevoked ? words.listEnded : words.unlisted} <a href=${pathname}>${words.toList}</a></p>`;
+}
+
+type Event = HistoryAnswer["events"][number];
+/** What was decided by a delegation lately, and the way to all of it. */
+function lastDecisions(visit: Visit, certId: string, events: readonly Event[]): Html {
+  const words = visit.texts.delegation;
+  return html`<section class="card"><h2>${words.decisions}</h2>
+    ${table({
+      caption: words.decisions,
+      columns: [
+        {
+          label: words.when,
+          cell: ({ event_id, occurred_at }) =>
+            html`<a href=${visit.at(`/history/${event_id}`)}>${time(occurred_at)}</a>`,
+        },
+        { label: words.result, cell: ({ details }) => decisionBadge(visit.texts, details) },
+        { label: words.scope, cell: ({ details }) => scopeOf(details) },
+        { label: words.why, cell: ({ details }) => reasonText(visit.texts, details) },
+      ],
+      items: events,
+      empty: words.noDecisions,
+    })}
+    ${events.length > 0 && html`<p class="actions"><a href=${visit.at("/history", { cert_id: certId })}>${words.allDecisions}</a></p>`}
+  </section>`;
+}
+
+function scopeOf({ required_scope }: Event["details"]): Html | undefined {
+  return required_scope === undefined ? undefined : html`<code>${required_scope}</code>`;
 }

@@ -1,8 +1,7 @@
 import { html } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { soon } from "../../elements/delegations/state.ts";
-import { delegationTable } from "../../elements/delegations/table.ts";
-import { choicesOf, selectField, textField } from "../../elements/forms/fields.ts";
+import { delegationTable, soon } from "../../elements/delegations.ts";
+import { choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { filterForm, filtersOf, pager } from "../../elements/listing.ts";
 
 type Listed = Awaited<ReturnType<typeof load>>;

@@ -1,12 +1,11 @@
 import type { UseAnswer } from "../../../delegations/certificates/certificate_use.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { objectName } from "../../elements/declared/object_name.ts";
-import { delegationState } from "../../elements/delegations/state.ts";
-import { textField } from "../../elements/forms/fields.ts";
-import { form } from "../../elements/forms/form.ts";
+import { delegationState } from "../../elements/delegations.ts";
+import { textField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
-import { time } from "../../elements/time.ts";
+import { objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 

@@ -5,11 +5,9 @@ import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
-import { decisionBadge, reasonText } from "../../elements/decision.ts";
-import { neededFor, ruleTables } from "../../elements/explained.ts";
-import { facts } from "../../elements/facts.ts";
-import { time } from "../../elements/time.ts";
-import { outcomeCard, receiptCard } from "./receipt_card.ts";
+import { decisionBadge, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
+import { facts, time } from "../../elements/values.ts";
+import { outcomeCard, receiptCard } from "./receipts.ts";
 
 type Shown = {
   event: NamedEntry;

@@ -3,14 +3,12 @@ import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { PlatformAnswer } from "../../../platforms/answers.ts";
-import { sentence } from "../../core/answers.ts";
+import { sentence } from "../../core/forms.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
-import { decisionBadge, reasonText } from "../../elements/decision.ts";
-import { pager, table } from "../../elements/listing.ts";
-import { staleNote } from "../../elements/stale.ts";
-import { time } from "../../elements/time.ts";
-import { historyFilter } from "./filter_form.ts";
-import { askedFor, FILTER_FIELDS, isNarrowed } from "./filters.ts";
+import { decisionBadge, reasonText } from "../../elements/decisions.ts";
+import { pager, staleNote, table } from "../../elements/listing.ts";
+import { time } from "../../elements/values.ts";
+import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts";
 
 const SHOWN = "25";
 /** Seconds after which a moment has all its events: one that is being written has the moment it began. */

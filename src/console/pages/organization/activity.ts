@@ -3,10 +3,9 @@ import { html, type Piece } from "../../../html/html.ts";
 import type { ActivityAnswer } from "../../../organizations/activity.ts";
 import { memberRoles } from "../../../route.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { badge, type Tone } from "../../elements/badge.ts";
-import { selectField } from "../../elements/forms/fields.ts";
+import { selectField } from "../../elements/fields.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
-import { time } from "../../elements/time.ts";
+import { badge, type Tone, time } from "../../elements/values.ts";
 
 type Entry = ActivityAnswer["items"][number];
 type Data = Awaited<ReturnType<typeof load>>;

@@ -1,11 +1,11 @@
-import { html } from "../../../html/html.ts";
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
 import type { Answers } from "../../core/calls.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { badge } from "../../elements/badge.ts";
-import { textField } from "../../elements/forms/fields.ts";
-import { form } from "../../elements/forms/form.ts";
+import { textField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
-import { time } from "../../elements/time.ts";
+import { badge, copyable, facts, time } from "../../elements/values.ts";
 
 /** The domains that an organization publishes under, and those that it is about to show. */
 export const domainsPage = page<Answers["list_organization_domains"]>({
@@ -72,7 +72,126 @@ function domainAddress({ at }: Visit, domain: string): string {
 type Domain = Answers["add_organization_domain"];
 
 /** How a domain is, in a word. */
-export function stateOf({ texts: { domains: words } }: Visit, { verified_at, failing_since }: Domain) {
+function stateOf({ texts: { domains: words } }: Visit, { verified_at, failing_since }: Domain) {
   if (verified_at === null) return badge(words.waiting, "plain");
   return failing_since === null ? badge(words.verified, "good") : badge(words.failing, "bad");
+}
+
+/** Days of a missing record after which a domain is verified no more. */
+const LAPSE_DAYS = 7;
+
+type Platform = Answers["get_platform"];
+type Data = { domain: Answers["add_organization_domain"]; published: Platform[] };
+
+/** A domain: the record that shows whose it is, and what is published under it. */
+export const domainPage = page<Data>({
+  id: "organization_domain",
+  path: "/console/organization/domains/{domain}",
+  access: "onboarded",
+  about: "organization",
+  operations: [
+    "list_organization_domains",
+    "list_platforms",
+    "verify_organization_domain",
+    "remove_organization_domain",
+  ],
+  async load(visit) {
+    const { domains } = await visit.call("list_organization_domains");
+    const domain = domains.find((each) => each.domain === visit.params.domain);
+    if (domain === undefined) throw new ApiError("not_found");
+    return {
+      domain,
+      published: domain.verified_at === null ? [] : await publishedUnder(visit, domain.domain),
+    };
+  },
+  title: (_, { domain }) => domain.domain,
+  back: ({ at, texts }) => ({ to: at("/organization/domains"), text: texts.domains.title }),
+  render: (visit, data) =>
+    html`${state(visit, data)}${record(visit, data)}${platforms(visit, data)}${removal(visit, data)}`,
+  forms: {
+    check: {
+      async submit({ call, params, here }) {
+        await call("verify_organization_domain", { params });
+        return { to: here, notice: "domain_verified" };
+      },
+    },
+    remove: {
+      async submit({ call, params, at }) {
+        await call("remove_organization_domain", { params });
+        return { to: at("/organization/domains"), notice: "domain_removed" };
+      },
+    },
+  },
+});
+
+async function publishedUnder(visit: Visit, domain: string): Promise<Platform[]> {
+  const found: Platform[] = [];
+  let cursor: string | undefined;
+  do {
+    const { items, next_cursor } = await visit.call("list_platforms", { query: { limit: "100", cursor } });
+    found.push(
+      ...items.filter((each) => each.publish_state === "published" && each.published_domain === domain),
+    );
+    cursor = next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return found;
+}
+
+function state(visit: Visit, { domain }: Data): Html {
+  const { domains: words } = visit.texts;
+  const { verified_at, checked_at, failing_since, created_at } = domain;
+  return html`<section class="card">${facts([
+    [words.state, stateOf(visit, domain)],
+    verified_at !== null && [words.since, time(verified_at)],
+    [words.checked, checked_at === null ? words.never : time(checked_at)],
+    [words.added, time(created_at)],
+  ])}
+  ${failing_since !== null && html`<p class="refusal below">${words.failingSince(LAPSE_DAYS)}</p>`}</section>`;
+}
+
+function record(visit: Visit, { domain: { record, verified_at } }: Data): Html {
+  const { texts, may } = visit;
+  const { domains: words } = texts;
+  return html`<section class="card"><h2>${words.recordTitle}</h2><p>${words.recordLead}</p>
+    ${facts([
+      [words.type, html`<code>${record.type}</code>`],
+      [
+        words.name,
+        html`${copyable(texts, { id: "record-name", text: record.name })}<br /><span class="quiet">${words.nameHint}</span>`,
+      ],
+      [words.value, copyable(texts, { id: "record-value", text: record.value })],
+    ])}
+    ${
+      may("verify_organization_domain") &&
+      form(visit, {
+        name: "check",
+        content: html`<p class="quiet below">${words.checkHint}</p>`,
+        submit: verified_at === null ? words.check : words.checkAgain,
+      })
+    }</section>`;
+}
+
+function platforms({ texts: { domains: words }, at }: Visit, { published }: Data): Html {
+  return html`<section class="card"><h2>${words.publishTitle}</h2>
+    ${published.length === 0 ? html`<p class="quiet">${words.nothingPublished}</p>` : list(published, at)}
+    <p class="below">${words.publishes} <a href=${at("/platforms")}>${words.platforms}</a></p></section>`;
+}
+
+function list(published: Platform[], at: Visit["at"]): Html {
+  return html`<ul>${published.map(
+    ({ platform_id, name }) => html`<li><a href=${at(`/platforms/${platform_id}`)}>${name}</a></li>`,
+  )}</ul>`;
+}
+
+function removal(visit: Visit, { published }: Data): Html | undefined {
+  const { texts, at, may } = visit;
+  const { domains: words } = texts;
+  if (!may("remove_organization_domain")) return undefined;
+  return html`<section class="card"><h2>${words.removeTitle}</h2>${form(visit, {
+    name: "remove",
+    content: html`<p>${words.removeLead}</p>
+      ${published.length > 0 && html`<p>${words.removeSuspends}</p>${list(published, at)}`}`,
+    submit: words.remove,
+    tone: "danger",
+  })}</section>`;
 }

@@ -2,15 +2,12 @@ import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Form, page, type Visit } from "../../core/page.ts";
-import { badge } from "../../elements/badge.ts";
-import { copyable } from "../../elements/copyable.ts";
-import { selectField, textField } from "../../elements/forms/fields.ts";
-import { form } from "../../elements/forms/form.ts";
-import { pickedScopes, scopePicker } from "../../elements/forms/scope_picker.ts";
+import { selectField, textField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
 import { pager, table } from "../../elements/listing.ts";
-import { scopeList } from "../../elements/scopes.ts";
-import { time } from "../../elements/time.ts";
-import { declaredNote } from "./shown.ts";
+import { pickedScopes, scopeList, scopePicker } from "../../elements/scopes.ts";
+import { badge, copyable, time } from "../../elements/values.ts";
+import { declaredNote } from "./platform.ts";
 
 const DAY_SECONDS = 86_400;
 

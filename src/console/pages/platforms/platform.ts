@@ -1,11 +1,11 @@
 import { type Html, html } from "../../../html/html.ts";
+import type { OrganizationDomainAnswer } from "../../../organizations/domain_routes.ts";
+import type { PlatformAnswer } from "../../../platforms/answers.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { copyable } from "../../elements/copyable.ts";
-import { facts } from "../../elements/facts.ts";
+import { selectField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
 import { scopeList } from "../../elements/scopes.ts";
-import { time } from "../../elements/time.ts";
-import { publishing, publishingForms } from "./publishing.ts";
-import { callbackBadge, declaredNote, isOrganization } from "./shown.ts";
+import { badge, copyable, facts, type Tone, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -21,7 +21,21 @@ export const platformPage = page<Loaded>({
   render: (visit, loaded) => html`${declaredNote(visit, loaded.platform)}
     ${about(visit, loaded)}
     <div class="cards">${connection(visit, loaded)}${publishing(visit, loaded.platform, loaded.domains)}${more(visit, loaded)}</div>`,
-  forms: publishingForms,
+  forms: {
+    publish: {
+      errorFields: { domain_not_verified: "domain" },
+      async submit({ call, params, at }, fields) {
+        await call("publish_platform", { params, body: { domain: fields.get("domain") } });
+        return { to: at(`/platforms/${params.platform_id}`), notice: "published" };
+      },
+    },
+    unpublish: {
+      async submit({ call, params, at }) {
+        await call("unpublish_platform", { params });
+        return { to: at(`/platforms/${params.platform_id}`), notice: "unpublished" };
+      },
+    },
+  },
 });
 
 async function load(visit: Visit) {
@@ -74,4 +88,103 @@ function more(visit: Visit, { platform }: Loaded): Html {
       <p class="quiet">${words.adoptionLead}</p>
       <p><a href=${visit.at(`${path}/adoption`)}>${visit.texts.adoption.link}</a></p>
     </section>`;
+}
+
+const PUBLISHED: Record<PlatformAnswer["publish_state"], Tone> = {
+  draft: "plain",
+  pending_review: "plain",
+  published: "good",
+  suspended: "warn",
+};
+const CALLBACK: Record<PlatformAnswer["callback_state"], Tone> = {
+  active: "good",
+  paused: "warn",
+  suspended: "bad",
+};
+
+type Shown = Pick<PlatformAnswer, "callback_url" | "callback_state" | "declared_by">;
+
+/** Whether the account that is acted for is an organization's. */
+export function isOrganization({ account, session }: Visit): boolean {
+  const isOwn = account === undefined || account === session?.account_id;
+  return isOwn ? session?.account_type === "organization" : true;
+}
+
+/** Whether a platform is published. */
+export function publishBadge(
+  { texts }: Visit,
+  { publish_state }: Pick<PlatformAnswer, "publish_state">,
+): Html {
+  return badge(texts.platforms.states[publish_state], PUBLISHED[publish_state]);
+}
+
+/** Whether a callback URL is set and gets requests. */
+export function callbackBadge({ texts }: Visit, { callback_url, callback_state }: Shown): Html {
+  const { callbackStates, noCallback } = texts.platforms;
+  return callback_url === null
+    ? html`<span class="quiet">${noCallback}</span>`
+    : badge(callbackStates[callback_state], CALLBACK[callback_state]);
+}
+
+/** The object that declares a platform, in words; nothing for others. */
+export function declaredWords({ texts }: Visit, { declared_by }: Shown): string | undefined {
+  if (declared_by === null) return undefined;
+  return texts.platforms.declaredBy(declared_by.cluster_id, declared_by.namespace, declared_by.name);
+}
+
+/** Where a platform is changed that an object declares; nothing for others. */
+export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
+  const words = declaredWords(visit, shown);
+  const { declared, declaredExplain } = visit.texts.platforms;
+  return words === undefined
+    ? undefined
+    : html`<p class="notice"><strong>${declared}: ${words}.</strong> ${declaredExplain}</p>`;
+}
+
+/** Whether a platform is published, and what may be done about it. `domains` are those of who may publish. */
+export function publishing(
+  visit: Visit,
+  platform: PlatformAnswer,
+  domains: readonly OrganizationDomainAnswer[],
+): Html {
+  const words = visit.texts.platforms;
+  const { publish_state, published_domain } = platform;
+  return html`<section class="card"><h2>${words.publishing}</h2>
+    <p>${publishBadge(visit, platform)} ${published_domain !== null && words.publishedUnder(published_domain)}</p>
+    ${publish_state === "suspended" && html`<p>${words.suspendedNow}</p>`}
+    <p class="quiet">${words.publishingLead}</p>
+    ${offer(visit, platform, domains)}
+  </section>`;
+}
+
+function offer(
+  visit: Visit,
+  { publish_state }: PlatformAnswer,
+  domains: readonly OrganizationDomainAnswer[],
+): Html {
+  const words = visit.texts.platforms;
+  if (!isOrganization(visit)) return html`<p class="quiet">${words.personalOnly}</p>`;
+  if (!visit.may("publish_platform")) return html`<p class="quiet">${words.ownersPublish}</p>`;
+  if (publish_state === "published") {
+    return form(visit, {
+      name: "unpublish",
+      content: undefined,
+      submit: words.unpublish,
+      tone: "quiet",
+    });
+  }
+  const verified = domains.filter(({ verified_at }) => verified_at !== null);
+  if (verified.length === 0) {
+    return html`<p>${words.needsDomain} <a href=${visit.at("/organization/domains")}>${words.domains}</a></p>`;
+  }
+  return form(visit, {
+    name: "publish",
+    content: selectField(visit, {
+      form: "publish",
+      name: "domain",
+      label: words.domain,
+      choices: verified.map(({ domain }) => ({ value: domain, label: domain })),
+    }),
+    submit: words.publish,
+  });
 }

@@ -1,10 +1,9 @@
 import { html } from "../../../html/html.ts";
 import type { PlatformAnswer } from "../../../platforms/answers.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { badge } from "../../elements/badge.ts";
 import { pager, table } from "../../elements/listing.ts";
-import { time } from "../../elements/time.ts";
-import { callbackBadge, declaredWords, isOrganization, publishBadge } from "./shown.ts";
+import { badge, time } from "../../elements/values.ts";
+import { callbackBadge, declaredWords, isOrganization, publishBadge } from "./platform.ts";
 
 /** The account's platforms, and the way to register one. */
 export const platformsPage = page<Awaited<ReturnType<typeof load>>>({

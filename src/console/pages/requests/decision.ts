@@ -1,16 +1,18 @@
+import { isDeepStrictEqual } from "node:util";
 import type { RequestAnswer } from "../../../delegations/answers.ts";
-import { type Html, html } from "../../../html/html.ts";
-import type { Constraint } from "../../../protocol/constraints/constraints.ts";
+import type { PreviewAnswer } from "../../../delegations/requests/preview_route.ts";
+import { ApiError } from "../../../errors.ts";
+import { type Html, html, type Piece } from "../../../html/html.ts";
+import type { Constraint, KnownConstraint } from "../../../protocol/constraints/constraints.ts";
+import { type Fields, inWords } from "../../core/forms.ts";
 import type { Visit } from "../../core/page.ts";
-import { areaField, boxField } from "../../elements/forms/fields.ts";
-import { form } from "../../elements/forms/form.ts";
-import { grant } from "../../elements/grant.ts";
+import { grant } from "../../elements/delegations.ts";
+import { areaField, boxField, choicesOf, selectField, textField } from "../../elements/fields.ts";
+import { type FieldReader, form, readerOf } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
-import type { Preview } from "./approval.ts";
-import { askedEnd } from "./asker.ts";
-import { endFields } from "./end_fields.ts";
-import { limitFields } from "./limit_fields.ts";
+import { time } from "../../elements/values.ts";
+import { fieldOfLimit, limitFields, readLimits } from "./limit_fields.ts";
 
 /** Characters of a text that are shown of a certificate before it is signed. */
 const LONGEST = 64;
@@ -128,4 +130,104 @@ function denial(visit: Visit): Html {
     submit: words.deny,
     tone: "danger",
   })}</section>`;
+}
+
+/** What a person approves, as the API takes it. */
+type Approval = { approved_scope: string[]; constraints: KnownConstraint[]; expires_in?: number };
+
+/** What a certificate would say, or why there can be none. */
+export type Preview = { said: PreviewAnswer } | { fault: string };
+
+/** Reads what was filled in. Throws `invalid_request`, field by field. */
+export function readApproval(visit: Visit, fields: Fields): Approval {
+  const reader = readerOf(visit.texts, fields);
+  const constraints = readLimits(visit, fields, reader);
+  const end = readEnd(visit, reader);
+  reader.check();
+  return {
+    approved_scope: fields.all("approved_scope").filter((scope) => scope !== ""),
+    constraints,
+    ...end,
+  };
+}
+
+/** What the certificate would say if what is on the page were approved now. */
+export async function previewOf(visit: Visit): Promise<Preview> {
+  const { params, call, failure, texts } = visit;
+  try {
+    const typed = failure?.form === "approve" ? readApproval(visit, failure.typed) : undefined;
+    const query = typed && {
+      approved_scope: typed.approved_scope.join(" "),
+      constraints: JSON.stringify(typed.constraints),
+      expires_in: typed.expires_in?.toString(),
+    };
+    return { said: await call("preview_delegation_approval", { params, ...(query && { query }) }) };
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status >= 500) throw error;
+    return { fault: texts.errors.messages[error.code] ?? inWords(texts, withoutPlace(error.message)) };
+  }
+}
+
+/** A refusal of a limit, beside the field of that limit. */
+export function besideField(error: unknown, request: RequestAnswer, approval: Approval): unknown {
+  if (!(error instanceof ApiError) || !/^(invalid_constraints|constraint_widened)$/.test(error.code)) {
+    return error;
+  }
+  const { constraints: requested } = request;
+  const added = approval.constraints.filter((each) => !requested.some((one) => isDeepStrictEqual(one, each)));
+  const place = /\bconstraints\.(\d+)/.exec(error.message)?.[1];
+  const refused = place === undefined ? undefined : [...requested, ...added][Number(place)];
+  const field = refused && fieldOfLimit(String(refused.type));
+  const message = withoutPlace(error.message);
+  if (field === undefined) return new ApiError(error.code, message);
+  return new ApiError("invalid_request", `body.${field}: ${message}`);
+}
+
+function withoutPlace(message: string): string {
+  const said = message.replace(/^(?:[a-z_]+: )?(?:(?:body|constraints)\.\w+: )?/, "");
+  return `${said.charAt(0).toUpperCase()}${said.slice(1)}`;
+}
+
+const MOST_SECONDS = 2_147_483_647;
+const DAY = 86_400;
+
+/** After how long a delegation ends, as a number and its unit. */
+export function endFields(
+  visit: Visit,
+  { form, label, hint }: Record<"form" | "label" | "hint", string>,
+): Html {
+  const words = visit.texts.request;
+  return html`<fieldset class="field" aria-describedby="end-hint"><legend>${label}</legend>
+    <p class="hint" id="end-hint">${hint}</p>
+    <div class="beside">${textField(visit, {
+      form,
+      name: "end_number",
+      label: words.endNumber,
+      required: false,
+      attributes: { inputmode: "numeric", autocomplete: "off", maxlength: 10 },
+    })}
+    ${selectField(visit, {
+      form,
+      name: "end_unit",
+      label: words.endUnit,
+      value: "86400",
+      choices: choicesOf(words.units),
+    })}</div></fieldset>`;
+}
+
+/** The seconds that the fields are; nothing when the number is empty. What is wrong, the reader notes. */
+export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: number } {
+  if (reader.optional("end_number") === "") return {};
+  const expires_in = reader.whole("end_number") * reader.whole("end_unit");
+  const { notPositive, tooLate } = texts.request;
+  if (expires_in < 1) reader.fault("end_number", notPositive);
+  if (expires_in > MOST_SECONDS) reader.fault("end_number", tooLate(Math.floor(MOST_SECONDS / DAY)));
+  return { expires_in };
+}
+
+/** When the delegation is asked to end. */
+export function askedEnd({ texts }: Visit, request: RequestAnswer): Piece {
+  return request.requested_expires_at !== null
+    ? time(request.requested_expires_at)
+    : texts.request.lasting(request.requested_expires_in);
 }

@@ -1,11 +1,10 @@
 import { type Html, html } from "../../../html/html.ts";
 import type { KnownConstraint } from "../../../protocol/constraints/constraints.ts";
 import { localClock } from "../../../protocol/constraints/time_window.ts";
-import type { Fields } from "../../core/forms/fields.ts";
+import type { Fields } from "../../core/forms.ts";
 import type { Visit } from "../../core/page.ts";
-import type { FieldReader } from "../../elements/forms/field_reader.ts";
-import { choicesOf, type Field, selectField, textField } from "../../elements/forms/fields.ts";
-import { MOST_DEGREES } from "../../elements/forms/typed_number.ts";
+import { choicesOf, type Field, selectField, textField } from "../../elements/fields.ts";
+import { type FieldReader, MOST_DEGREES } from "../../elements/form.ts";
 import type { Texts } from "../../texts/texts.ts";
 
 const FORM = "approve";

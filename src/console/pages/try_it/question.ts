@@ -3,13 +3,11 @@ import { type Html, html } from "../../../html/html.ts";
 import { type Constraint, isKnownConstraint } from "../../../protocol/constraints/constraints.ts";
 import type { GeoBox } from "../../../protocol/constraints/geo.ts";
 import { expandScopes, isRequirableScope } from "../../../protocol/documents/scopes.ts";
-import type { Fields } from "../../core/forms/fields.ts";
+import type { Fields } from "../../core/forms.ts";
 import type { Visit } from "../../core/page.ts";
-import { constraintsOf } from "../../elements/explained.ts";
-import { readerOf } from "../../elements/forms/field_reader.ts";
-import { type Choice, selectField, textField } from "../../elements/forms/fields.ts";
-import { form } from "../../elements/forms/form.ts";
-import { MOST_DEGREES, writtenNumber } from "../../elements/forms/typed_number.ts";
+import { constraintsOf } from "../../elements/decisions.ts";
+import { type Choice, selectField, textField } from "../../elements/fields.ts";
+import { form, MOST_DEGREES, readerOf, writtenNumber } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
 import type { Texts } from "../../texts/texts.ts";
 

@@ -2,11 +2,8 @@ import type { CertificateAnswer } from "../../../delegations/answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { TryAnswer } from "../../../proofs/try/try_route.ts";
 import type { Visit } from "../../core/page.ts";
-import { badge, type Tone } from "../../elements/badge.ts";
-import { copyBlock, jsonBlock } from "../../elements/copyable.ts";
-import { neededFor, ruleTables } from "../../elements/explained.ts";
-import { facts } from "../../elements/facts.ts";
-import { time } from "../../elements/time.ts";
+import { neededFor, ruleTables } from "../../elements/decisions.ts";
+import { badge, copyBlock, facts, jsonBlock, type Tone, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
 /** What was tried, and what came of it. */

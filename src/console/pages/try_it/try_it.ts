@@ -2,7 +2,7 @@ import type { CertificateAnswer } from "../../../delegations/answers.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
-import { facts } from "../../elements/facts.ts";
+import { facts } from "../../elements/values.ts";
 import { contextOf, questionForm, scopeOf } from "./question.ts";
 import { resultContent, resultTitle } from "./result.ts";
 

@@ -1,0 +1,196 @@
+import type { DailyCounts } from "../../audit/daily_counts.ts";
+import type { NamedEntry } from "../../audit/history_entry.ts";
+import type { CertificateAnswer } from "../../delegations/answers.ts";
+import { type Html, html } from "../../html/html.ts";
+import { decisionRules, explainDecision } from "../../proofs/verify/reasons.ts";
+import type { Constraint } from "../../protocol/constraints/constraints.ts";
+import type { Texts } from "../texts/texts.ts";
+import { limitList } from "./limits.ts";
+import { table } from "./listing.ts";
+import { scopeList } from "./scopes.ts";
+import { badge, facts, type Tone, time } from "./values.ts";
+
+const TONES: Record<"allow" | "deny" | "indeterminate", Tone> = {
+  allow: "good",
+  deny: "bad",
+  indeterminate: "warn",
+};
+
+/** What came of a question, in a word. */
+export function decisionBadge({ decisions, history }: Texts, { decision }: NamedEntry["details"]): Html {
+  return decision === undefined ? badge(history.presented) : badge(decisions[decision], TONES[decision]);
+}
+
+/** Why a decision was no allow; nothing for one that was. A reason that has no words is shown as it is. */
+export function reasonText({ decisions }: Texts, details: NamedEntry["details"]): Html | string | undefined {
+  const { decision, decision_reason: reason } = details;
+  if (decision === undefined || decision === "allow" || reason === undefined) return undefined;
+  return (
+    (Object.hasOwn(decisions.reasons, reason) && decisions.reasons[reason]) || html`<code>${reason}</code>`
+  );
+}
+
+const WIDTH = 640;
+const HEIGHT = 180;
+const BASE = HEIGHT - 1;
+const RESULTS = ["allow", "deny", "indeterminate"] as const;
+
+/** Decisions by day and result: bars for who sees them, and the same figures as a table. */
+export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
+  const words = texts.decisions;
+  const most = Math.max(1, ...days.map((day) => day.allow + day.deny + day.indeterminate));
+  const step = WIDTH / Math.max(1, days.length);
+  return html`<figure class="chart">
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${words.chart}>
+      <line class="axis" x1="0" x2=${WIDTH} y1=${BASE + 0.5} y2=${BASE + 0.5} />
+      ${days.map((day, place) => bar(day, { x: place * step, width: step, most }))}
+    </svg>
+    <figcaption>
+      <p class="ends"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></p>
+      <ul class="legend">${RESULTS.map((result) => html`<li class=${result}>${words[result]}</li>`)}</ul>
+    </figcaption>
+  </figure>
+  <details>
+    <summary>${words.asTable}</summary>
+    <div class="scroll"><table>
+      <caption class="hidden-label">${words.chart}</caption>
+      <thead><tr><th scope="col">${words.day}</th>${RESULTS.map((result) => html`<th scope="col">${words[result]}</th>`)}</tr></thead>
+      <tbody>${days
+        .toReversed()
+        .map(
+          (day) =>
+            html`<tr><th scope="row">${day.day}</th>${RESULTS.map((result) => html`<td>${day[result]}</td>`)}</tr>`,
+        )}</tbody>
+    </table></div>
+  </details>`;
+}
+
+type Day = DailyCounts["days"][number];
+
+/** A day's results on top of each other. */
+function bar(day: Day, { x, width, most }: { x: number; width: number; most: number }): Html[] {
+  let top = BASE;
+  return RESULTS.filter((result) => day[result] > 0).map((result) => {
+    const height = Math.max(2, (day[result] / most) * (BASE - 8));
+    top -= height;
+    return html`<rect class=${result} x=${round(x + width * 0.15)} y=${round(top)} width=${round(width * 0.7)} height=${round(height)} />`;
+  });
+}
+
+function round(number: number): number {
+  return Math.round(number * 10) / 10;
+}
+
+/** What is known of a decision besides its reason; what is not known is left out of the words. */
+export type DecisionFacts = {
+  requiredScope?: string | undefined;
+  certificate?:
+    | Pick<
+        CertificateAnswer,
+        "approved_scope" | "issued_at" | "expires_at" | "revoked_at" | "revoke_reason" | "cert_json"
+      >
+    | undefined;
+  /** What the platform may be lent today. */
+  ceiling?: readonly string[] | undefined;
+  /** Why not, as verify said it. */
+  detail?: string | null | undefined;
+};
+
+type Check = ReturnType<typeof explainDecision>[number];
+
+const OUTCOME_TONES: Record<Check["outcome"], Tone> = { passed: "good", failed: "bad", not_reached: "plain" };
+
+/**
+ * Every rule of a decision as passed, failed or not reached, by the decision's reason; `undefined` where
+ * there is no decision. Those about the proof itself are folded away.
+ */
+export function ruleTables({ explain: words }: Texts, reason: string | undefined): Html {
+  const checks = explainDecision(reason);
+  const of = (wanted: "evidence" | "permission") =>
+    checks.filter((_, at) => decisionRules[at]?.kind === wanted);
+  const [evidence, permission] = [of("evidence"), of("permission")];
+  const passed = evidence.filter(({ outcome }) => outcome === "passed").length;
+  const rules = (caption: string, items: readonly Check[]) =>
+    table({
+      caption,
+      columns: [
+        { label: words.rule, cell: ({ name }) => words.rules[name] ?? name },
+        {
+          label: words.result,
+          cell: ({ outcome }) => badge(words.outcomes[outcome], OUTCOME_TONES[outcome]),
+        },
+      ],
+      items,
+      empty: "",
+    });
+  return html`<h3>${words.genuine}</h3>
+    <p class="quiet">${words.genuineHint}</p>
+    <details><summary>${words.passed(passed, evidence.length)}</summary>${rules(words.genuine, evidence)}</details>
+    <h3>${words.permitted}</h3>
+    <p class="quiet">${words.permittedHint}</p>
+    ${rules(words.permitted, permission)}`;
+}
+
+/**
+ * What would have been needed, by the reason of a decision or the code of why there is none, with the values
+ * at hand.
+ */
+export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
+  const words = texts.explain;
+  const needed = Object.hasOwn(words.neededFor, reason) ? words.neededFor[reason] : undefined;
+  const values = valuesFor(texts, reason, known).filter((entry) => entry !== false);
+  return html`<p>${needed ?? words.other}</p>${values.length > 0 && facts(values)}`;
+}
+
+type Values = Parameters<typeof facts>[0];
+
+function valuesFor(texts: Texts, reason: string, known: DecisionFacts): Values {
+  const words = texts.explain;
+  const { requiredScope, certificate, ceiling, detail } = known;
+  const asked: Values[number] = requiredScope !== undefined && [
+    words.asked,
+    html`<code>${requiredScope}</code>`,
+  ];
+  switch (reason) {
+    case "not_delegated":
+      return [
+        asked,
+        certificate !== undefined && [
+          words.granted,
+          certificate.approved_scope.length === 0 ? words.nothing : scopeList(certificate.approved_scope),
+        ],
+      ];
+    case "ceiling_exceeded":
+      return [asked, ceiling !== undefined && [words.ceiling, scopeList(ceiling)]];
+    case "not_yet_valid":
+      return [certificate !== undefined && [words.begins, time(certificate.issued_at)]];
+    case "delegation_expired":
+    case "delegation_revoked":
+    case "no_active_delegation":
+      return endsOf(words, certificate);
+    case "constraint_denied":
+    case "constraint_unverifiable":
+    case "constraint_unknown":
+      return [
+        certificate !== undefined && [words.constraints, limitList(texts, constraintsOf(certificate))],
+        typeof detail === "string" && [words.detail, html`<span class="mono">${detail}</span>`],
+      ];
+    default:
+      return [];
+  }
+}
+
+function endsOf(words: Texts["explain"], certificate: DecisionFacts["certificate"]): Values {
+  if (certificate === undefined) return [];
+  const { revoked_at, revoke_reason, expires_at } = certificate;
+  return [
+    revoked_at !== null && [words.revoked, time(revoked_at)],
+    revoke_reason !== null && [words.revokeReason, revoke_reason],
+    revoked_at === null && expires_at !== null && [words.ended, time(expires_at)],
+  ];
+}
+
+/** The constraints of a certificate, in its signed form. */
+export function constraintsOf({ cert_json }: Pick<CertificateAnswer, "cert_json">): Constraint[] {
+  return (cert_json.constraints ?? []) as Constraint[];
+}

@@ -1,0 +1,206 @@
+import { type Html, html, type Piece } from "../../html/html.ts";
+import { fieldsOf } from "../core/forms.ts";
+import { faultBeside, type Visit } from "../core/page.ts";
+
+/** A field of a form. */
+export type Field = {
+  form: string;
+  name: string;
+  label: string;
+  /** A line below the label. */
+  hint?: Piece;
+  value?: string;
+  required?: boolean;
+  /** Attributes of the input, such as `autocomplete`. */
+  attributes?: Record<string, string | number | boolean | undefined>;
+};
+
+/** A field for a line of text: what was typed is in it again, and what is wrong with it stands beside it. */
+export function textField(visit: Visit, { attributes = {}, ...field }: Field): Html {
+  const { id, value, described, isWrong } = stateOf(visit, field);
+  const { type = "text", ...rest } = attributes;
+  return html`<div class="field">
+    ${labelled(visit, field)}
+    <input id=${id} name=${field.name} type=${type} value=${value} required=${field.required ?? true} aria-invalid=${
+      isWrong && "true"
+    } aria-describedby=${described} autofocus=${isWrong} ...${rest as unknown as Piece} />
+  </div>`;
+}
+
+/** A field for several lines of text. */
+export function areaField(visit: Visit, { attributes = {}, ...field }: Field): Html {
+  const { id, value, described, isWrong } = stateOf(visit, field);
+  return html`<div class="field">
+    ${labelled(visit, field)}
+    <textarea id=${id} name=${field.name} rows="4" required=${field.required ?? true} aria-invalid=${
+      isWrong && "true"
+    } aria-describedby=${described} autofocus=${isWrong} ...${attributes as unknown as Piece}>${`\n${value}`}</textarea>
+  </div>`;
+}
+
+/** A field to tick. What is sent when it is ticked is `on`. */
+export function checkField(visit: Visit, field: Omit<Field, "attributes">): Html {
+  const { id, value, described, isWrong } = stateOf(visit, field);
+  return html`<div class="field">${faultOf(visit, field)}<div class="choice">
+    <input type="checkbox" id=${id} name=${field.name} value="on" checked=${value === "on"} required=${
+      field.required ?? false
+    } aria-invalid=${isWrong && "true"} aria-describedby=${described} />
+    <label for=${id}>${field.label}${field.hint && html`<span class="hint" id=${`${id}-hint`}>${field.hint}</span>`}</label>
+  </div></div>`;
+}
+
+/** One of several choices, as radio buttons. */
+export type Choice = { value: string; label: string; hint?: Piece };
+
+export type ChoiceField = Field & { choices: readonly Choice[] };
+
+/** Choices of which one is taken. */
+export function choiceField(visit: Visit, field: ChoiceField): Html {
+  const { value } = stateOf(visit, field);
+  return choices(visit, field, { type: "radio", required: true, isChosen: (choice) => choice === value });
+}
+
+/** Choices of which one is taken, in a list that opens. */
+export function selectField(visit: Visit, field: ChoiceField): Html {
+  const { id, value, described, isWrong } = stateOf(visit, field);
+  return html`<div class="field">
+    ${labelled(visit, field)}
+    <select id=${id} name=${field.name} required=${field.required ?? true} aria-invalid=${
+      isWrong && "true"
+    } aria-describedby=${described}>${field.choices.map(
+      (choice) =>
+        html`<option value=${choice.value} selected=${choice.value === value}>${choice.label}</option>`,
+    )}</select>
+  </div>`;
+}
+
+/** Choices of which any are taken; at first all of them, or none. */
+export function boxField(
+  visit: Visit,
+  { isTicked = true, ...field }: ChoiceField & { isTicked?: boolean },
+): Html {
+  const failure = visit.failure?.form === field.form ? visit.failure : undefined;
+  const chosen = failure?.typed.all(field.name);
+  const isChosen = (choice: string) => chosen?.includes(choice) ?? isTicked;
+  return choices(visit, field, { type: "checkbox", required: false, isChosen });
+}
+
+type Boxes = { type: "radio" | "checkbox"; required: boolean; isChosen(value: string): boolean };
+
+function choices(visit: Visit, field: ChoiceField, { type, required, isChosen }: Boxes): Html {
+  const { id, described } = stateOf(visit, field);
+  return html`<fieldset class="field choices" aria-describedby=${described}>
+    <legend>${field.label}</legend>
+    ${field.hint && html`<p class="hint" id=${`${id}-hint`}>${field.hint}</p>`}
+    ${faultOf(visit, field)}
+    ${field.choices.map(
+      (choice, place) => html`<div class="choice">
+        <input type=${type} id=${`${id}-${place}`} name=${field.name} value=${choice.value} checked=${isChosen(
+          choice.value,
+        )} required=${required} />
+        <label for=${`${id}-${place}`}>${choice.label}${choice.hint && html`<span class="hint">${choice.hint}</span>`}</label>
+      </div>`,
+    )}
+  </fieldset>`;
+}
+
+function labelled(visit: Visit, field: Field): Html {
+  const { id } = stateOf(visit, field);
+  return html`<label for=${id}>${field.label}</label>
+    ${field.hint && html`<p class="hint" id=${`${id}-hint`}>${field.hint}</p>`}
+    ${faultOf(visit, field)}`;
+}
+
+function faultOf(visit: Visit, field: Field): Html | undefined {
+  const { id, fault } = stateOf(visit, field);
+  return fault === undefined ? undefined : html`<p class="fault" id=${`${id}-fault`}>${fault}</p>`;
+}
+
+function stateOf(visit: Visit, field: Field) {
+  const { form: of, name, hint, value = "" } = field;
+  const id = `${of}-${name}`;
+  const failure = visit.failure?.form === of ? visit.failure : undefined;
+  const fault = faultBeside(visit, field);
+  const described = [hint && `${id}-hint`, fault && `${id}-fault`].filter(Boolean).join(" ");
+  return {
+    id,
+    fault,
+    isWrong: fault !== undefined,
+    value: failure === undefined ? value : failure.typed.get(name),
+    described: described === "" ? undefined : described,
+  };
+}
+
+/** Choices of words by value. */
+export function choicesOf(words: Record<string, string>): Choice[] {
+  return Object.entries(words).map(([value, label]) => ({ value, label }));
+}
+
+const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
+
+/**
+ * A field for a day and a time. It has no zone of its own: what is typed is UTC, which its label says; where
+ * scripts run they show and take it in the reader's zone, say so instead, and send it with a zone.
+ */
+export function momentField(visit: Visit, { label, value, ...field }: Field): Html {
+  const { listing } = visit.texts;
+  const failure = visit.failure?.form === field.form ? visit.failure : undefined;
+  const typed = failure === undefined ? (value ?? "") : failure.typed.get(field.name);
+  const read = readMoment(typed);
+  const attributes = {
+    type: "datetime-local",
+    "data-moment": listing.inZone(label, "{zone}"),
+    ...field.attributes,
+  };
+  return textField(shown(visit, field, read?.toISOString().slice(0, 16) ?? typed), {
+    ...field,
+    label: listing.inZone(label, "UTC"),
+    value: read?.toISOString().slice(0, 16) ?? typed,
+    attributes,
+  });
+}
+
+/** The moment that such a field sent; `undefined` when it is none. What has no zone is UTC. */
+export function readMoment(text: string): Date | undefined {
+  const date = new Date(LOCAL.test(text) ? `${text}Z` : text);
+  return text === "" || Number.isNaN(date.getTime()) ? undefined : date;
+}
+
+/**
+ * The moments of fields that came in a page's address, as the API takes them. What is no moment is said at
+ * its field, and stands for nothing.
+ */
+export function queryMoments(
+  visit: Visit,
+  { form, names }: { form: string; names: readonly string[] },
+): Record<string, string | undefined> {
+  const moments = names.map((name): [string, string | undefined] => {
+    const text = visit.query[name] ?? "";
+    const moment = readMoment(text);
+    if (text !== "" && moment === undefined) sayWrong(visit, { form, name }, visit.texts.listing.noMoment);
+    return [name, moment?.toISOString()];
+  });
+  return Object.fromEntries(moments);
+}
+
+/** Says at a field that came in a page's address what is wrong with it. */
+export function sayWrong(visit: Visit, { form, name }: { form: string; name: string }, fault: string): void {
+  const { failure, query, texts } = visit;
+  const before = failure?.form === form ? failure.fields : [];
+  const typed = fieldsOf(Object.entries(query).map(([each, value]) => [each, value ?? ""]));
+  visit.failure = {
+    form,
+    message: texts.errors.lookBelow,
+    fields: new Map([...before, [name, fault]]),
+    typed,
+    said: new Set(),
+  };
+}
+
+/** The visit as it is, with the field's text as the input shows it. */
+function shown(visit: Visit, { form, name }: { form: string; name: string }, text: string): Visit {
+  const { failure } = visit;
+  if (failure === undefined || failure.form !== form) return visit;
+  const others = failure.typed.pairs().filter(([each]) => each !== name);
+  return { ...visit, failure: { ...failure, typed: fieldsOf([...others, [name, text]]) } };
+}

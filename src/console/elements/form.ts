@@ -1,0 +1,141 @@
+import { ApiError } from "../../errors.ts";
+import { type Html, html, type Piece } from "../../html/html.ts";
+import { newId } from "../../ids.ts";
+import type { Fields } from "../core/forms.ts";
+import { refusal, type Visit } from "../core/page.ts";
+import { WRITER } from "../core/submit_form.ts";
+import type { Texts } from "../texts/texts.ts";
+
+/** A form of this page. */
+export type FormParts = {
+  /** Its name among the page's `forms`. */
+  name: string;
+  /** What it asks for; fields are made by {@link textField} and its like. */
+  content: Piece;
+  /** What its button says. */
+  submit: string;
+  /** Beside the button. */
+  beside?: Piece;
+  /** How its button looks: `danger` for what cannot be taken back. */
+  tone?: "primary" | "quiet" | "danger";
+  /** Makes something: a second sending of the same page does it once. */
+  once?: boolean;
+  /** Goes with it unseen. */
+  hidden?: Record<string, string | undefined>;
+  /** Sent by itself where scripts run. */
+  atOnce?: boolean;
+};
+
+/** A form that is sent to its own page, with the token of this visit. */
+export function form(visit: Visit, parts: FormParts): Html {
+  const {
+    name,
+    content,
+    submit,
+    beside,
+    tone = "primary",
+    once = false,
+    hidden = {},
+    atOnce = false,
+  } = parts;
+  const key = keyOf(visit, name) || newId();
+  const unseen = {
+    form: name,
+    csrf: visit.formToken,
+    [WRITER]: visit.session?.account_id,
+    ...(once && { key }),
+    ...hidden,
+  };
+  return html`<form method="post" action=${visit.here} id=${`form-${name}`} data-at-once=${atOnce}>
+    ${Object.entries(unseen).map(
+      ([field, value]) => value !== undefined && html`<input type="hidden" name=${field} value=${value} />`,
+    )}
+    ${refusal(visit, name)}
+    ${content}
+    <p class="actions"><button type="submit" class=${tone}>${submit}</button>${beside}</p>
+  </form>`;
+}
+
+/** The idempotency key that a form was sent with, where it is still good for what is in it. */
+function keyOf({ failure }: Visit, of: string): string {
+  return failure?.form === of && failure.isSpent !== true ? failure.typed.get("key") : "";
+}
+
+/** Reads fields, and remembers what is wrong with them. */
+export type FieldReader = {
+  /** A text that must be there. */
+  text(name: string): string;
+  optional(name: string): string;
+  /**
+   * A number, with a point or a comma before its fraction. What can be read in two ways, neither above
+   * `most`, is at fault.
+   */
+  number(name: string, most?: number): number;
+  whole(name: string): number;
+  /** Notes what is wrong with a field. */
+  fault(name: string, message: string): void;
+  /** Throws `invalid_request` when something is wrong, as the API names its fields. */
+  check(): void;
+};
+
+/** A reader of what a form carried. */
+export function readerOf({ request }: Texts, fields: Fields): FieldReader {
+  const faults = new Map<string, string>();
+  const fault = (name: string, message: string) => {
+    if (!faults.has(name)) faults.set(name, message);
+  };
+  const optional = (name: string) => fields.get(name).trim();
+  const text = (name: string) => {
+    if (optional(name) === "") fault(name, request.missing);
+    return optional(name);
+  };
+  const number = (name: string, most?: number) => {
+    const [one = Number.NaN, other] = readingsOf(text(name), most);
+    if (Number.isNaN(one)) fault(name, request.notANumber);
+    if (other !== undefined) fault(name, request.twoReadings(writtenNumber(one), writtenNumber(other)));
+    if (Math.abs(one) > Number.MAX_SAFE_INTEGER) fault(name, request.tooLarge);
+    return one;
+  };
+  return {
+    text,
+    optional,
+    number,
+    whole(name) {
+      if (!/^\d+$/.test(text(name))) fault(name, request.notWhole);
+      if (Number(text(name)) > Number.MAX_SAFE_INTEGER) fault(name, request.tooLarge);
+      return Number(text(name));
+    },
+    fault,
+    check() {
+      if (faults.size === 0) return;
+      const said = [...faults].map(([name, message]) => `body.${name}: ${message}`);
+      throw new ApiError("invalid_request", said.join("; "));
+    },
+  };
+}
+
+/** No coordinate is above. */
+export const MOST_DEGREES = 180;
+
+/** One mark between digits, three of them behind it: "1,000" is a thousand to some, and one to others. */
+const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
+
+/**
+ * The numbers that somebody may have meant: one, two for a text like "1,000" or "1.000", none for what is no
+ * number, or has several marks, like "1,000.50". A reading above `most` was not meant: "13.405" is one
+ * longitude.
+ */
+export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): number[] {
+  const typed = text.trim().replace("−", "-");
+  if (!/^-?\d+([.,]\d+)?$/.test(typed)) return [];
+  const fraction = Number(typed.replace(",", "."));
+  const [, before, behind] = IN_TWO_WAYS.exec(typed) ?? [];
+  const whole = Number(`${before}${behind}`);
+  return before === undefined || Math.abs(whole) > most ? [fraction] : [whole, fraction];
+}
+
+/** A number as a text that has one reading: a fraction of three digits gets one more. */
+export function writtenNumber(value: number): string {
+  const text = String(value).includes("e") ? value.toFixed(20).replace(/0+$/, "") : String(value);
+  return IN_TWO_WAYS.test(text) ? `${text}0` : text;
+}

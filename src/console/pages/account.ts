@@ -1,0 +1,77 @@
+import { type Html, html } from "../../html/html.ts";
+import { page, signedIn, type Visit } from "../core/page.ts";
+import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
+import { table } from "../elements/listing.ts";
+import { badge, copyable, facts, type Tone } from "../elements/values.ts";
+
+const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
+
+/** Who is signed in, for whom they may act, and their sessions. */
+export const accountPage = page({
+  id: "account",
+  path: ACCOUNT,
+  access: "onboarded",
+  about: "person",
+  operations: [],
+  load: async () => undefined,
+  title: ({ texts }) => texts.ownAccount.title,
+  render: (visit) => html`${person(visit)}${accounts(visit)}${more(visit)}`,
+});
+
+function person(visit: Visit): Html {
+  const { ownAccount: words } = visit.texts;
+  const { first_name, last_name, email, account_type, organization_name, human_id } = signedIn(visit);
+  return html`<section class="card">${facts([
+    [words.name, `${first_name} ${last_name}`],
+    [words.email, html`${email}<br /><span class="quiet">${words.emailHint}</span>`],
+    [
+      words.type,
+      html`${words.types[account_type ?? "individual"]}${organization_name !== null && html`: ${organization_name}`}`,
+    ],
+    human_id !== null && [
+      words.identity,
+      html`${copyable(visit.texts, { id: "root-identity", text: human_id })}<br /><span class="quiet">${words.identityHint}</span>`,
+    ],
+  ])}</section>`;
+}
+
+function accounts(visit: Visit): Html {
+  const { ownAccount: words, acting } = visit.texts;
+  const { accounts: all, account_id, first_name, last_name } = signedIn(visit);
+  return html`<section class="card"><h2>${words.actsTitle}</h2>
+    ${all.length > 0 && html`<p class="quiet">${words.actsLead}</p>`}
+    ${table({
+      caption: words.acts,
+      items: all,
+      empty: words.none,
+      columns: [
+        {
+          label: words.account,
+          cell: (each) => {
+            const name = each.organization_name ?? `${first_name} ${last_name}`;
+            return html`<a href=${addressFor(each, visit)}>${each.account_id === account_id ? words.itself(name) : name}</a>
+              ${each === visit.acting && html`<br /><span class="quiet">${words.current}</span>`}`;
+          },
+        },
+        { label: words.role, cell: ({ role }) => acting.roles[role] },
+        {
+          label: words.may,
+          cell: ({ role, organization_name }) =>
+            organization_name === null ? words.everything : acting.roleHints[role],
+        },
+        {
+          label: words.credit,
+          cell: ({ credit }) => credit !== null && badge(words.levels[credit], TONES[credit]),
+        },
+      ],
+    })}</section>`;
+}
+
+function more({ texts: { ownAccount: words }, own }: Visit): Html {
+  return html`<div class="cards">
+    <section class="card"><h2>${words.joinTitle}</h2><p>${words.join}</p>
+      <p><a href=${own(ACCEPT_INVITATION)}>${words.joinLink}</a></p></section>
+    <section class="card"><h2>${words.sessionsTitle}</h2><p>${words.sessions}</p>
+      <p><a href=${own("/console/sign-out")}>${words.signOut}</a></p></section>
+  </div>`;
+}

@@ -1,0 +1,135 @@
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { Answers } from "../../core/calls.ts";
+import { page, signedIn, type Visit } from "../../core/page.ts";
+import { ACCOUNT } from "../../core/places.ts";
+import { choiceField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
+import { facts, time } from "../../elements/values.ts";
+import { roleChoices } from "./invitations.ts";
+
+type Member = Answers["change_organization_member"];
+type Data = { member: Member; isLastOwner: boolean };
+
+/** A member, to be given another role or removed. */
+export const memberPage = page<Data>({
+  id: "organization_member",
+  path: "/console/organization/members/{account_id}",
+  access: "onboarded",
+  about: "organization",
+  operations: ["change_organization_member", "remove_organization_member", "list_organization_members"],
+  async load(visit) {
+    const { members } = await visit.call("list_organization_members");
+    const member = members.find(({ account_id }) => account_id === visit.params.account_id);
+    if (member === undefined) throw new ApiError("not_found");
+    return { member, isLastOwner: isLastOwner(members, member) };
+  },
+  title: ({ texts }, { member }) => texts.organization.memberTitle(nameOf(member)),
+  back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
+  render: (visit, data) => html`${known(visit, data)}${data.isLastOwner ? undefined : changes(visit, data)}`,
+  forms: {
+    role: {
+      errorFields: { last_owner: "role" },
+      async submit({ call, params, at }, fields) {
+        await call("change_organization_member", { params, body: { role: fields.get("role") } });
+        return { to: at("/organization"), notice: "role_changed" };
+      },
+    },
+    remove: {
+      async submit({ call, params, at, own, session }) {
+        await call("remove_organization_member", { params });
+        if (session?.account_id === params.account_id) return { to: own(ACCOUNT), notice: "left" };
+        return { to: at("/organization"), notice: "member_removed" };
+      },
+    },
+  },
+});
+
+/** Whether nobody would be an owner without this member. */
+function isLastOwner(members: readonly Member[], { account_id, role }: Member): boolean {
+  return role === "owner" && !members.some((each) => each.role === "owner" && each.account_id !== account_id);
+}
+
+function nameOf({ first_name, last_name, email }: Member): string {
+  return [first_name, last_name].filter(Boolean).join(" ") || email;
+}
+
+function known(visit: Visit, { member, isLastOwner }: Data): Html {
+  const { organization: words, acting, ownAccount } = visit.texts;
+  return html`<section class="card">${facts([
+    [ownAccount.email, member.email],
+    [
+      words.role,
+      html`${acting.roles[member.role]}<br /><span class="quiet">${acting.roleHints[member.role]}</span>`,
+    ],
+    [words.joined, time(member.joined_at)],
+  ])}
+  ${member.account_id === signedIn(visit).account_id && html`<p class="below">${words.itsYou}</p>`}
+  ${isLastOwner && html`<p class="refusal below">${words.lastOwner}</p>`}</section>`;
+}
+
+function changes(visit: Visit, { member }: Data): Html {
+  const { organization: words } = visit.texts;
+  return html`<section class="card"><h2>${words.roleTitle}</h2><p class="quiet">${words.roleLead}</p>
+    ${form(visit, {
+      name: "role",
+      content: choiceField(visit, {
+        form: "role",
+        name: "role",
+        label: words.role,
+        value: member.role,
+        choices: roleChoices(visit.texts),
+      }),
+      submit: words.saveRole,
+    })}</section>
+  <section class="card"><h2>${words.removeTitle}</h2>
+    ${form(visit, {
+      name: "remove",
+      content: html`<p class="quiet">${words.removeLead}</p>`,
+      submit: words.remove,
+      tone: "danger",
+    })}</section>`;
+}
+
+type Leaving = { name: string; isLastOwner: boolean };
+
+/** Where a member leaves an organization. */
+export const leavePage = page<Leaving>({
+  id: "organization_leave",
+  path: "/console/organization/leave",
+  access: "onboarded",
+  about: "organization",
+  operations: ["leave_organization", "get_organization", "list_organization_members"],
+  async load(visit) {
+    const [{ organization_name }, { members }] = await Promise.all([
+      visit.call("get_organization"),
+      visit.call("list_organization_members"),
+    ]);
+    const own = members.find(({ account_id }) => account_id === signedIn(visit).account_id);
+    return { name: organization_name, isLastOwner: own !== undefined && isLastOwner(members, own) };
+  },
+  title: ({ texts }) => texts.organization.leaveTitle,
+  back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
+  render(visit, { name, isLastOwner }) {
+    const { organization: words } = visit.texts;
+    const isSaid = visit.failure !== undefined;
+    return html`${
+      isLastOwner
+        ? !isSaid && html`<p class="refusal">${words.lastOwner}</p>`
+        : form(visit, {
+            name: "leave",
+            content: html`<p>${words.leaveLead(name)}</p>`,
+            submit: words.leaveButton,
+            tone: "danger",
+          })
+    }`;
+  },
+  forms: {
+    leave: {
+      async submit({ call, own }) {
+        await call("leave_organization");
+        return { to: own(ACCOUNT), notice: "left" };
+      },
+    },
+  },
+});

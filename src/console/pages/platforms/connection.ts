@@ -1,0 +1,233 @@
+import { ApiError } from "../../../errors.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { ConnectionAnswer } from "../../../platforms/connections/connection_key_routes.ts";
+import { page, type Visit } from "../../core/page.ts";
+import { checkField, textField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
+import { table } from "../../elements/listing.ts";
+import { countdown } from "../../elements/secrets.ts";
+import { badge, copyable, facts, time } from "../../elements/values.ts";
+import { callbackBadge, declaredNote } from "./platform.ts";
+
+type Loaded = Awaited<ReturnType<typeof load>>;
+type ApiKey = ConnectionAnswer["api_keys"][number];
+
+/** How an application reaches the service: its keys, its name, its callback. */
+export const connectionPage = page<Loaded>({
+  id: "connection",
+  path: "/console/connections/{connection_id}",
+  access: "onboarded",
+  operations: ["get_connection", "list_agents", "end_former_api_keys"],
+  load,
+  title: ({ texts }, { connection }) => texts.connections.title(connection.platform.name),
+  back: ({ at }, { connection: { platform } }) => ({
+    to: at(`/platforms/${platform.platform_id}`),
+    text: platform.name,
+  }),
+  render(visit, loaded) {
+    const { connection } = loaded;
+    return html`<p class="lead">${visit.texts.connections.lead}</p>
+      ${declaredNote(visit, connection)}
+      ${keys(visit, connection)}${settings(visit, loaded)}
+      <div class="cards">${callback(visit, connection)}${removing(visit, connection)}</div>`;
+  },
+  forms: {
+    end_former: {
+      async submit({ call, params, at }) {
+        await call("end_former_api_keys", { params });
+        return { to: at(`/connections/${params.connection_id}`), notice: "keys_ended" };
+      },
+    },
+  },
+});
+
+async function load({ call, params }: Visit) {
+  const [connection, agents] = await Promise.all([
+    call("get_connection", { params }),
+    call("list_agents", { params, query: { limit: "100" } }),
+  ]);
+  return { connection, agents };
+}
+
+const path = ({ connection_id }: ConnectionAnswer) => `/connections/${connection_id}`;
+
+function keys(visit: Visit, connection: ConnectionAnswer): Html {
+  const words = visit.texts.connections;
+  const isInGrace = connection.api_keys.some((key) => stateOf(visit, key) === "ending");
+  return html`<section class="card"><h2>${words.keys}</h2>
+    <p class="quiet">${words.keysLead}</p>
+    ${table<ApiKey>({
+      caption: words.keysTable,
+      items: connection.api_keys,
+      empty: undefined,
+      columns: [
+        { label: words.key, cell: ({ api_key_prefix }) => html`<code>${api_key_prefix}…</code>` },
+        { label: words.made, cell: ({ created_at }) => time(created_at) },
+        { label: words.state, cell: (key) => keyState(visit, key) },
+      ],
+    })}
+    ${visit.may("rotate_api_key") && html`<p class="actions"><a class="button" href=${visit.at(`${path(connection)}/rotate-key`)}>${words.rotate}</a></p>`}
+    ${
+      isInGrace &&
+      visit.may("end_former_api_keys") &&
+      form(visit, {
+        name: "end_former",
+        content: html`<p>${words.endFormerLead}</p>`,
+        submit: words.endFormer,
+        tone: "quiet",
+      })
+    }
+  </section>`;
+}
+
+function stateOf({ now }: Visit, { valid_until }: ApiKey): "current" | "ending" | "ended" {
+  if (valid_until === null) return "current";
+  return Date.parse(valid_until) > now.getTime() ? "ending" : "ended";
+}
+
+function keyState(visit: Visit, key: ApiKey): Html {
+  const words = visit.texts.connections;
+  const state = stateOf(visit, key);
+  const end = new Date(key.valid_until ?? 0);
+  if (state === "current") return badge(words.current, "good");
+  if (state === "ended") return html`${badge(words.ended)} ${time(end)}`;
+  return html`${badge(words.ending, "warn")} ${time(end)} <span class="quiet">(${countdown(visit, end)})</span>`;
+}
+
+function settings(visit: Visit, { connection, agents: { items, next_cursor } }: Loaded): Html {
+  const words = visit.texts.connections;
+  const agents =
+    items.length === 0
+      ? words.noAgents
+      : html`<a href=${visit.at("/agents", { connection_id: connection.connection_id })}>${words.someAgents(items.length, next_cursor !== null)}</a>`;
+  return html`<section class="card"><h2>${words.settings}</h2>
+    ${facts([
+      [words.verifier, html`${connection.verifier_id} <span class="hint">${words.verifierExplain}</span>`],
+      [words.registry, connection.registry_answers ? words.registryOn : words.registryOff],
+      [words.agents, agents],
+      [words.id, copyable(visit.texts, { id: "connection-id", text: connection.connection_id })],
+    ])}
+    <p class="actions">${visit.may("change_connection") && html`<a href=${visit.at(`${path(connection)}/change`)}>${words.change}</a>`}
+      <a href=${visit.at("/history")}>${words.history}</a></p>
+  </section>`;
+}
+
+function callback(visit: Visit, connection: ConnectionAnswer): Html {
+  const words = visit.texts.connections;
+  const { callback_url } = connection;
+  return html`<section class="card"><h2>${words.callback}</h2>
+    <p>${callbackBadge(visit, connection)}</p>
+    ${callback_url !== null && html`<p class="mono">${callback_url}</p>`}
+    <p class="actions">${visit.may("get_callback") && html`<a href=${visit.at(`${path(connection)}/callback`)}>${words.openCallback}</a>`}
+      ${visit.may("list_deliveries") && html`<a href=${visit.at(`${path(connection)}/deliveries`)}>${words.deliveries}</a>`}</p>
+  </section>`;
+}
+
+function removing(visit: Visit, connection: ConnectionAnswer): Html | undefined {
+  const words = visit.texts.connections;
+  if (!visit.may("remove_connection")) return undefined;
+  return html`<section class="card"><h2>${words.remove}</h2><p class="quiet">${words.removeLead}</p>
+    <p><a href=${visit.at(`${path(connection)}/remove`)}>${words.remove}</a></p></section>`;
+}
+
+const CHANGE = "change";
+
+/** Changes the name that proofs are bound to, and whether AuthZEN answers without one. */
+export const changeConnectionPage = page<ConnectionAnswer>({
+  id: "change_connection",
+  path: "/console/connections/{connection_id}/change",
+  access: "onboarded",
+  operations: ["get_connection", "change_connection"],
+  load: ({ call, params }) => call("get_connection", { params }),
+  title: ({ texts }) => texts.connections.changeTitle,
+  back: ({ at, texts }, { connection_id, platform }) => ({
+    to: at(`/connections/${connection_id}`),
+    text: texts.connections.title(platform.name),
+  }),
+  render(visit, connection) {
+    const words = visit.texts.connections;
+    return html`${
+      visit.may("change_connection") &&
+      form(visit, {
+        name: CHANGE,
+        content: html`${textField(visit, {
+          form: CHANGE,
+          name: "verifier_id",
+          label: words.verifier,
+          hint: words.verifierHint,
+          value: connection.verifier_id,
+          attributes: { maxlength: 512, autocomplete: "off", spellcheck: "false" },
+        })}
+          ${checkField(visit, {
+            form: CHANGE,
+            name: "registry_answers",
+            label: words.registryField,
+            hint: words.registryHint,
+            value: connection.registry_answers ? "on" : "",
+          })}`,
+        submit: words.save,
+      })
+    }`;
+  },
+  forms: {
+    [CHANGE]: {
+      async submit({ call, params, at }, fields) {
+        const body = {
+          verifier_id: fields.get("verifier_id"),
+          registry_answers: fields.get("registry_answers") === "on",
+        };
+        await call("change_connection", { params, body });
+        return { to: at(`/connections/${params.connection_id}`), notice: "changed" };
+      },
+    },
+  },
+});
+
+const REMOVE = "remove";
+
+/** Removes a connection with its platform, once it is said what that ends. */
+export const removeConnectionPage = page<ConnectionAnswer>({
+  id: "remove_connection",
+  path: "/console/connections/{connection_id}/remove",
+  access: "onboarded",
+  operations: ["get_connection", "remove_connection"],
+  load: ({ call, params }) => call("get_connection", { params }),
+  title: ({ texts }, { platform }) => texts.connections.removeTitle(platform.name),
+  back: ({ at, texts }, { connection_id, platform }) => ({
+    to: at(`/connections/${connection_id}`),
+    text: texts.connections.title(platform.name),
+  }),
+  render(visit, { platform, declared_by }) {
+    const words = visit.texts.connections;
+    return html`${declared_by !== null && html`<p class="notice">${words.removeDeclared}</p>`}
+      <p class="lead">${words.removeExplain}</p>
+      <ul>${words.removes.map((each) => html`<li>${each}</li>`)}</ul>
+      <p>${words.keeps}</p>
+      ${
+        visit.may("remove_connection") &&
+        form(visit, {
+          name: REMOVE,
+          once: true,
+          content: checkField(visit, {
+            form: REMOVE,
+            name: "sure",
+            label: words.removeSure(platform.name),
+            required: true,
+          }),
+          submit: words.removeSubmit,
+          tone: "danger",
+        })
+      }`;
+  },
+  forms: {
+    [REMOVE]: {
+      async submit({ call, params, at, texts }, fields) {
+        if (fields.get("sure") !== "on") {
+          throw new ApiError("invalid_request", `body.sure: ${texts.connections.removeNotSure}`);
+        }
+        await call("remove_connection", { params, once: true });
+        return { to: at("/platforms"), notice: "connection_removed" };
+      },
+    },
+  },
+});

@@ -1,0 +1,201 @@
+import { type Html, html } from "../../../html/html.ts";
+import type { RegisteredAnswer } from "../../../platforms/answers.ts";
+import type { Fields } from "../../core/forms.ts";
+import { type Outcome, page, type Visit } from "../../core/page.ts";
+import { areaField, boxField, textField } from "../../elements/fields.ts";
+import { form } from "../../elements/form.ts";
+import { pickedScopes, scopeChoices, scopePicker } from "../../elements/scopes.ts";
+import { onceOnly, shownOnce, tryKeyLine } from "../../elements/secrets.ts";
+import { copyBlock } from "../../elements/values.ts";
+import { declaredNote, isOrganization } from "./platform.ts";
+
+const FORM = "register";
+const SCOPES = "default_allowed_scopes";
+
+/** Registers a platform, and shows its secrets once. */
+export const newPlatformPage = page<Awaited<ReturnType<typeof load>>>({
+  id: "new_platform",
+  path: "/console/platforms/new",
+  access: "onboarded",
+  operations: ["register_platform", "register_personal_platform", "list_scopes", "list_platforms"],
+  load,
+  title: ({ texts }) => texts.platforms.newTitle,
+  back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
+  render(visit, { vocabulary, only }) {
+    const words = visit.texts.platforms;
+    if (only !== undefined) {
+      return html`<p class="lead">${words.oneOnly}</p>
+        <p class="actions"><a class="button" href=${visit.at(`/platforms/${only.platform_id}`)}>${words.toTheOne(only.name)}</a></p>`;
+    }
+    return html`<p class="lead">${words.newLead}</p>
+      ${form(visit, {
+        name: FORM,
+        once: true,
+        content: html`${textField(visit, {
+          form: FORM,
+          name: "name",
+          label: words.name,
+          hint: words.nameHint,
+          attributes: { maxlength: 128, autocomplete: "off" },
+        })}
+        ${areaField(visit, {
+          form: FORM,
+          name: "description",
+          label: words.description,
+          hint: words.descriptionHint,
+          required: false,
+          attributes: { maxlength: 1000 },
+        })}
+        ${scopePicker(visit, { form: FORM, name: SCOPES, label: words.ceiling, hint: words.ceilingHint, vocabulary })}
+        ${textField(visit, {
+          form: FORM,
+          name: "callback_url",
+          label: words.callbackUrl,
+          hint: words.callbackUrlHint,
+          required: false,
+          attributes: { type: "url", autocomplete: "off" },
+        })}`,
+        submit: words.submitNew,
+      })}`;
+  },
+  forms: {
+    [FORM]: {
+      errorFields: { invalid_scopes: SCOPES, invalid_callback_url: "callback_url" },
+      faults: ({ platforms }) => ({ [SCOPES]: platforms.ceilingEmpty }),
+      submit: (visit, fields) =>
+        onceOnly(() => register(visit, fields), {
+          title: visit.texts.platforms.onceTitle,
+          explain: visit.texts.platforms.onceMade,
+          links: [html`<a class="button" href=${visit.at("/platforms")}>${visit.texts.platforms.title}</a>`],
+        }),
+    },
+  },
+});
+
+async function load(visit: Visit) {
+  const [vocabulary, only] = await Promise.all([visit.call("list_scopes"), onlyPlatform(visit)]);
+  return { vocabulary, only };
+}
+
+/** The one platform that a personal account may have, once it is there. */
+async function onlyPlatform(visit: Visit) {
+  if (isOrganization(visit)) return undefined;
+  const { items } = await visit.call("list_platforms", { query: { limit: "1" } });
+  return items[0];
+}
+
+async function register(visit: Visit, fields: Fields): Promise<Outcome> {
+  const callback_url = fields.get("callback_url").trim();
+  const body = {
+    name: fields.get("name"),
+    description: lineFeeds(fields.get("description")),
+    surface_type: "agentic_api",
+    [SCOPES]: pickedScopes(fields, SCOPES),
+    ...(callback_url !== "" && { callback_url }),
+  };
+  const operation = isOrganization(visit) ? "register_platform" : "register_personal_platform";
+  const made = await visit.call(operation, { body, once: true });
+  return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
+}
+
+/** Text of several lines as it was typed: a browser sends line breaks as CR and LF. */
+function lineFeeds(text: string): string {
+  return text.replaceAll("\r\n", "\n");
+}
+
+function secrets(visit: Visit, made: RegisteredAnswer): Html {
+  const { texts, at } = visit;
+  const words = texts.platforms;
+  const connection = `/connections/${made.connection_id}`;
+  return html`<p class="lead">${words.madeLead}</p>
+    ${shownOnce(texts, { id: "api-key", label: words.apiKey, text: made.api_key, file: "api-key.txt" })}
+    ${shownOnce(texts, {
+      id: "webhook-secret",
+      label: words.webhookSecret,
+      text: made.webhook_signing_secret,
+      file: "webhook-secret.txt",
+    })}
+    <details><summary>${words.otherSecret}</summary><p>${words.otherSecretLead}</p>
+      ${shownOnce(texts, {
+        id: "signing-secret",
+        label: words.otherSecret,
+        text: made.signing_secret,
+        file: "signing-secret.txt",
+      })}</details>
+    <section class="card"><h2>${words.next}</h2>
+      <p>${words.tryKey}</p>
+      ${copyBlock(texts, { id: "try-key", text: tryKeyLine(visit, made.connection_id) })}
+      <p class="hint">${words.keyPlaceholder}</p>
+      <p class="actions"><a class="button" href=${at(`/platforms/${made.platform_id}`)}>${words.openPlatform}</a>
+        <a href=${at("/agents")}>${words.makeAgent}</a>
+        <a href=${at(`${connection}/callback`)}>${words.setCallback}</a></p>
+    </section>`;
+}
+
+const CHANGE = "change";
+
+/** Changes a platform's name and description, and narrows its ceiling. */
+export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>({
+  id: "change_platform",
+  path: "/console/platforms/{platform_id}/change",
+  access: "onboarded",
+  operations: ["get_platform", "change_platform", "list_scopes"],
+  load: loadPlatform,
+  title: ({ texts }, { platform: { name } }) => texts.platforms.changeTitle(name),
+  back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
+  render(visit, { platform, vocabulary }) {
+    const words = visit.texts.platforms;
+    if (platform.declared_by !== null || !visit.may("change_platform")) {
+      return html`${declaredNote(visit, platform)}`;
+    }
+    const said = { vocabulary, platform: platform.name };
+    return form(visit, {
+      name: CHANGE,
+      content: html`${textField(visit, {
+        form: CHANGE,
+        name: "name",
+        label: words.name,
+        hint: words.nameHint,
+        value: platform.name,
+        attributes: { maxlength: 128, autocomplete: "off" },
+      })}
+      ${areaField(visit, {
+        form: CHANGE,
+        name: "description",
+        label: words.description,
+        hint: words.descriptionHint,
+        value: platform.description,
+        required: false,
+        attributes: { maxlength: 1000 },
+      })}
+      ${boxField(visit, {
+        form: CHANGE,
+        name: SCOPES,
+        label: words.ceiling,
+        hint: words.narrow,
+        choices: scopeChoices(visit.texts, said, platform.default_allowed_scopes),
+      })}`,
+      submit: words.save,
+    });
+  },
+  forms: {
+    [CHANGE]: {
+      errorFields: { invalid_scopes: SCOPES, ceiling_widened: SCOPES },
+      faults: ({ platforms }) => ({ [SCOPES]: platforms.ceilingEmpty }),
+      async submit({ call, params, at }, fields) {
+        const body = {
+          name: fields.get("name"),
+          description: lineFeeds(fields.get("description")),
+          [SCOPES]: fields.all(SCOPES),
+        };
+        await call("change_platform", { params, body });
+        return { to: at(`/platforms/${params.platform_id}`), notice: "changed" };
+      },
+    },
+  },
+});
+
+async function loadPlatform({ call, params }: Visit) {
+  const [platform, vocabulary] = await Promise.all([call("get_platform", { params }), call("list_scopes")]);
+  return { platform, vocabulary };
+}

@@ -1,0 +1,49 @@
+// Says when a part of the page could not be brought up to date; the next answer that comes does not say it.
+const sayStale = (target, isStale) => {
+  const note = target.closest?.("[hx-get]")?.querySelector("[data-stale]");
+  if (note) note.hidden = !isStale;
+};
+addEventListener("htmx:error", ({ target }) => sayStale(target, true));
+addEventListener("htmx:after:request", ({ target, detail }) =>
+  sayStale(target, detail.ctx.response.status >= 400),
+);
+
+// Keeps a list up to date while its page is looked at, says how much is new, and stops by a button.
+whenShown(() => {
+  const button = document.querySelector("[data-tail]");
+  if (button === null) return;
+  const news = document.querySelector("[data-tail-news]");
+  const rows = () => [...document.querySelectorAll("[data-row]")].map(({ dataset }) => dataset.row);
+  let known = new Set(rows());
+  let on = true;
+  const ask = () => {
+    if (on && !document.hidden)
+      document.getElementById(button.dataset.tail)?.dispatchEvent(new Event("tail"));
+  };
+  button.hidden = false;
+  document.querySelector("[data-tail-link]").hidden = true;
+  button.addEventListener("click", () => {
+    on = !on;
+    button.textContent = on ? button.dataset.on : button.dataset.off;
+    ask();
+  });
+  document.addEventListener("visibilitychange", ask);
+  document.addEventListener("htmx:after:swap", () => {
+    const now = rows();
+    const fresh = now.filter((row) => !known.has(row)).length;
+    known = new Set([...known, ...now]);
+    if (fresh > 0) news.textContent = `${news.dataset.tailNews} ${fresh}`;
+  });
+  setInterval(ask, 4_000);
+});
+
+// Fetches htmx once a page is shown, and only where something on it is brought up to date.
+(() => {
+  const { htmx } = document.currentScript.dataset;
+  addEventListener("load", () => {
+    if (document.querySelector("[hx-get], [hx-post]") === null) return;
+    const script = document.createElement("script");
+    script.src = htmx;
+    document.head.append(script);
+  });
+})();
