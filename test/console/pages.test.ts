@@ -85,7 +85,10 @@ describe("every page", () => {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
       );
       expect(shown.text).not.toMatch(
-        /<script(?! src="\/console\/assets\/)|<style| style=| on\w+="|(?:href|src|action|get|post)="(?:https?:)?\/\//i,
+        /<script(?! src="\/console\/assets\/)|<style| style=| on\w+="|(?:src|action|get|post)="(?:https?:)?\/\//i,
+      );
+      expect(shown.text).not.toMatch(
+        /href="(?:https?:)?\/\/(?!www\.openstreetmap\.org\/[^>]* rel="noreferrer">)/i,
       );
       expect(shown.text.match(/<h1>/g)).toHaveLength(1);
       expect(shown.text).not.toContain("undefined");
