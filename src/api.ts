@@ -7,12 +7,11 @@ import { createFindSession, createSessionTokens } from "./accounts/sessions/sess
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
 import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
-import { approverRoutes } from "./clusters/approver_routes.ts";
-import { readClustersFile } from "./clusters/clusters_file.ts";
+import { approverRoutes } from "./clusters/approvers.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
 import { createIsLeader } from "./clusters/leadership.ts";
 import { namespaceRoutes } from "./clusters/namespace_routes.ts";
-import { openClusters } from "./clusters/trusted_clusters.ts";
+import { openClusters, readClustersFile } from "./clusters/trusted_clusters.ts";
 import type { ApiConfig } from "./config.ts";
 import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";

@@ -76,3 +76,18 @@ async function firstCluster(db: Database, clusterId: string): Promise<string> {
   if (row === undefined) throw new Error("The cluster of the operator's token was not written");
   return row.cluster_id;
 }
+
+/** Whether an object is one of the caller's cluster. */
+export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean {
+  return id.startsWith(`${clusterId}.`) && id.length > clusterId.length + 1;
+}
+
+/** Throws `not_found` for an object of another cluster: an operator sees its own only. */
+export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void {
+  if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
+}
+
+/** The cluster of an object. */
+export function clusterOf(id: string): string {
+  return id.slice(0, id.indexOf("."));
+}

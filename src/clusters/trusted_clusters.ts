@@ -1,8 +1,59 @@
+import { readFile } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import type { AuthenticationV1Api, CustomObjectsApi } from "@kubernetes/client-node";
+import { parse } from "yaml";
+import { z } from "zod";
 import type { Clock } from "../clock.ts";
+import { ConfigError } from "../config.ts";
 import { openAccess } from "../kubernetes/access.ts";
 import { createClusterClient } from "../kubernetes/client.ts";
-import type { ClusterEntry } from "./clusters_file.ts";
+import { DEFAULT_OPERATOR } from "../kubernetes/policies.ts";
+
+const entry = z.strictObject({
+  id: z.string().regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens"),
+  kubeconfig: z.string().min(1).optional(),
+  context: z.string().min(1).optional(),
+  operator: z.string().min(1).max(253).default(DEFAULT_OPERATOR),
+});
+const file = z.strictObject({ clusters: z.array(entry).max(256) });
+
+/**
+ * A cluster whose operator the API believes: its id in that operator's calls, how the API reaches it (without
+ * a kubeconfig it is the one that the API runs in), and which user the operator is there.
+ */
+type ClusterEntry = z.infer<typeof entry>;
+
+/**
+ * Reads the setting `CLUSTERS_FILE`. Paths in it are relative to the file. Throws `ConfigError`, which says
+ * where the fault is.
+ */
+export async function readClustersFile(path: string): Promise<ClusterEntry[]> {
+  const fail = (why: string) => new ConfigError(`CLUSTERS_FILE: ${why}`);
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch {
+    throw fail("names a file that cannot be read");
+  }
+  let content: unknown;
+  try {
+    content = parse(text);
+  } catch {
+    throw fail("the file is not YAML");
+  }
+  const result = file.safeParse(content);
+  if (!result.success) {
+    const faults = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
+    throw fail(`the file is not as it must be:\n  ${faults.join("\n  ")}`);
+  }
+  const { clusters } = result.data;
+  const twice = clusters.find(({ id }, n) => clusters.findIndex((other) => other.id === id) !== n);
+  if (twice !== undefined) throw fail(`the cluster ${twice.id} stands there twice`);
+  return clusters.map(({ kubeconfig, ...rest }) => ({
+    ...rest,
+    ...(kubeconfig !== undefined && { kubeconfig: resolve(dirname(path), kubeconfig) }),
+  }));
+}
 
 /** A cluster that the API asks about tokens and objects. */
 export type TrustedCluster = {
@@ -22,9 +73,6 @@ export type TrustedClusters = {
 
 /** The API waits no longer than its own callers do. */
 const DEADLINE_MS = 5_000;
-
-/** No cluster: only the shared token is believed. */
-export const noClusters: TrustedClusters = { get: () => undefined, close: async () => undefined };
 
 /**
  * Opens a way to each cluster. None is called yet: one that is away keeps nothing from starting. Throws

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import knex, { type Knex } from "knex";
 import pg from "pg";
+import { unixSeconds } from "../clock.ts";
 
 /** Ordinary queries, typed by `tables.ts`. */
 export type Database = Knex;
@@ -137,4 +138,24 @@ function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
     const owesNothing = (client as pg.Client & { readyForQuery?: boolean }).readyForQuery === true;
     if (!owesNothing) stream.destroy(new Error("Connection terminated: the server is silent"));
   });
+}
+
+/**
+ * Narrows a query of certificates to those whose end has not passed; they hold in the whole of their last
+ * second, as the protocol counts time.
+ */
+export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q {
+  const second = lastSecond(now);
+  query.andWhere((either) => either.whereNull("expires_at").orWhere("expires_at", ">=", second));
+  return query;
+}
+
+/** What ended before this moment has expired by `now`. */
+export function lastSecond(now: Date): Date {
+  return new Date(unixSeconds(now) * 1000);
+}
+
+/** The pattern, for `like`, of texts that contain this one as it is written. */
+export function containing(text: string): string {
+  return `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
 }

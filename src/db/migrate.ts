@@ -2,38 +2,38 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { PoolClient } from "pg";
 import { StartError } from "../config.ts";
 import type { Logger } from "../log.ts";
-import { buildIndexes, type GrowingIndex } from "./build_indexes.ts";
 import { type Database, type DatabaseSettings, openDatabase, openPool } from "./database.ts";
 import { isAway, LOCK_NOT_AVAILABLE, outageReason, sqlState } from "./errors.ts";
-import { accounts } from "./migrations/0001_accounts.ts";
-import { platforms } from "./migrations/0002_platforms.ts";
-import { delegations } from "./migrations/0003_delegations.ts";
-import { proofs } from "./migrations/0004_proofs.ts";
-import { events } from "./migrations/0005_events.ts";
-import { operations } from "./migrations/0006_operations.ts";
-import { accountCeiling } from "./migrations/0007_account_ceiling.ts";
-import { webhookSecrets } from "./migrations/0008_webhook_secrets.ts";
-import { revocationLists } from "./migrations/0009_revocation_lists.ts";
-import { outcomes } from "./migrations/0010_outcomes.ts";
-import { acceptedPrincipals } from "./migrations/0011_accepted_principals.ts";
-import { credits } from "./migrations/0012_credits.ts";
-import { signIn } from "./migrations/0013_sign_in.ts";
-import { idempotencyCallers } from "./migrations/0014_idempotency_callers.ts";
-import { verifierNames } from "./migrations/0015_verifier_names.ts";
-import { grantAmounts } from "./migrations/0016_grant_amounts.ts";
-import { isSpent } from "./migrations/0017_is_spent.ts";
-import { keptSecrets } from "./migrations/0018_kept_secrets.ts";
-import { presented } from "./migrations/0019_presented.ts";
-import { clusters } from "./migrations/0020_clusters.ts";
-import { adoptions } from "./migrations/0021_adoptions.ts";
-import { eventCarriers } from "./migrations/0022_event_carriers.ts";
-import { eventLog } from "./migrations/0023_event_log.ts";
-import { deliveriesForPeople } from "./migrations/0024_deliveries_for_people.ts";
-import { deadLettersAge } from "./migrations/0025_dead_letters_age.ts";
-import { organizations } from "./migrations/0026_organizations.ts";
-import { consoleColumns } from "./migrations/0027_console.ts";
-import { historyMonths } from "./migrations/0028_history_months.ts";
-import { type GrowingBound, proveBounds } from "./prove_bounds.ts";
+import { accounts, delegations, platforms, proofs } from "./migrations/0001_to_0004.ts";
+import {
+  acceptedPrincipals,
+  accountCeiling,
+  events,
+  operations,
+  outcomes,
+  revocationLists,
+  webhookSecrets,
+} from "./migrations/0005_to_0011.ts";
+import {
+  credits,
+  grantAmounts,
+  idempotencyCallers,
+  isSpent,
+  keptSecrets,
+  presented,
+  signIn,
+  verifierNames,
+} from "./migrations/0012_to_0019.ts";
+import {
+  adoptions,
+  clusters,
+  deadLettersAge,
+  deliveriesForPeople,
+  eventCarriers,
+  eventLog,
+} from "./migrations/0020_to_0025.ts";
+import { consoleColumns, historyMonths, organizations } from "./migrations/0026_to_0028.ts";
+import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**

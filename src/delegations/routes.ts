@@ -3,16 +3,17 @@ import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { certificateChainRoute } from "./certificates/certificate_chain.ts";
-import { getCertificateRoute, revokeRoute } from "./certificates/certificate_routes.ts";
+import {
+  getCertificateRoute,
+  listCertificatesRoute,
+  revokeRoute,
+} from "./certificates/certificate_routes.ts";
 import { certificateUseRoute } from "./certificates/certificate_use.ts";
-import { listCertificatesRoute } from "./certificates/list_certificates_route.ts";
+import type { SignDeps } from "./requests/approve_request.ts";
 import { approveRoute, denyRoute } from "./requests/decision_routes.ts";
 import { previewRoute } from "./requests/preview_route.ts";
-import { getRequestRoute, listRequestsRoute } from "./requests/request_routes.ts";
-import { selfRequestRoute } from "./requests/self_request_route.ts";
-import type { SignDeps } from "./requests/sign_grant.ts";
-import type { RevocationListDeps } from "./revocation_lists/revocation_list.ts";
-import { revocationsRoute } from "./revocation_lists/revocations_route.ts";
+import { getRequestRoute, listRequestsRoute, selfRequestRoute } from "./requests/request_routes.ts";
+import { type RevocationListDeps, revocationsRoute } from "./revocation_lists/revocation_list.ts";
 import { scopesRoute } from "./scopes_route.ts";
 
 /** What the calls about delegations work with. */

@@ -3,9 +3,8 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { appendEvent } from "../events/outbox.ts";
 import { idText } from "../input/schemas.ts";
-import { callbackState } from "../platforms/answers.ts";
-import { lockConnection } from "../platforms/connection_lock.ts";
-import { findConnection } from "../platforms/platform_record.ts";
+import { callbackState } from "../platforms/platform_answers.ts";
+import { findConnection, lockConnection } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import {

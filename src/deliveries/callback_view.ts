@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { ConnectionRow, WebhookEndpointRow } from "../db/tables.ts";
 import { idText, isoTime } from "../input/schemas.ts";
-import { callbackState } from "../platforms/answers.ts";
+import { callbackState } from "../platforms/platform_answers.ts";
 import { findConnection, type LivePlatform } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import { endpointIdOf } from "../webhooks/endpoint.ts";

@@ -11,8 +11,7 @@ import {
 import { MAX_GRACE_SECONDS } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import { type RetireDeps, replaceKey } from "../platforms/api_keys/rotate_key.ts";
-import { lockConnection } from "../platforms/connection_lock.ts";
-import { findConnection } from "../platforms/platform_record.ts";
+import { findConnection, lockConnection } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { OwnConnection } from "./sending_limits.ts";

@@ -3,7 +3,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { idText } from "../input/schemas.ts";
-import { platformAnswer, showPlatform } from "../platforms/answers.ts";
+import { platformAnswer, showPlatform } from "../platforms/platform_answers.ts";
 import { findPlatform, type LivePlatform } from "../platforms/platform_record.ts";
 import { type Route, route } from "../route.ts";
 import { domainText } from "./domain_records.ts";

@@ -1,5 +1,4 @@
-import type { Transaction } from "../db/database.ts";
-import { notExpired } from "../db/not_expired.ts";
+import { notExpired, type Transaction } from "../db/database.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import type { LifecycleEvent } from "../events/outbox.ts";
 

@@ -82,3 +82,31 @@ async function liveRecord(
 export function isLive(record: PlatformRecord): record is LivePlatform {
   return record.removed_at === null && record.api_key_prefix !== null;
 }
+
+/**
+ * Makes the transaction the only one that changes a connection and what hangs on it: its platform's ceiling,
+ * its keys, agents, requests and certificates. Every such change takes this lock first and reads afterwards,
+ * so none can decide on what another is about to change, and none can deadlock with another. Rows that merely
+ * refer to the connection can still be inserted by others meanwhile.
+ */
+export async function lockConnection(tx: Transaction, connectionId: string): Promise<void> {
+  await tx("connections").select("connection_id").where({ connection_id: connectionId }).forNoKeyUpdate();
+}
+
+/**
+ * The surface types of platforms: what each is called and whether its managed service is open (specification
+ * §1).
+ */
+export const surfaceTypes = {
+  agentic_api: { title: "Agentic API", open: true },
+  conversational_ai: { title: "Conversational AI", open: false },
+  meetings: { title: "Meetings", open: false },
+  physical_ai: { title: "Physical AI", open: false },
+} as const satisfies Record<string, { title: string; open: boolean }>;
+
+/** Throws `surface_not_available` for a surface type that is unknown or not open yet. */
+export function checkSurface(surfaceType: string): void {
+  const known = Object.entries(surfaceTypes).find(([identifier]) => identifier === surfaceType)?.[1];
+  if (known === undefined) throw new ApiError("surface_not_available", "surface_type: unknown");
+  if (!known.open) throw new ApiError("surface_not_available", `${known.title} is not available yet`);
+}

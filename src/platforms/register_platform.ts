@@ -15,9 +15,8 @@ import type { SecretBox } from "../secret_box.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
-import { findPlatform, type LivePlatform } from "./platform_record.ts";
-import { checkCallbackUrl } from "./set_callback.ts";
-import { checkSurface } from "./surface_types.ts";
+import { checkCallbackUrl } from "./change_platform.ts";
+import { checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;

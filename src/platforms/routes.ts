@@ -1,10 +1,9 @@
 import type { Route } from "../route.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
-import { acceptedPrincipalRoutes } from "./accepted_principals/routes.ts";
-import { adoptionRoutes } from "./adoptions/routes.ts";
+import { acceptedPrincipalRoutes } from "./accepted_principal_routes.ts";
 import { getAccountAgentRoute, listAccountAgentsRoute } from "./agents/account_agents_routes.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
-import type { CreateAgentDeps } from "./agents/create_agent.ts";
+import type { CreateAgentDeps } from "./agents/agents.ts";
 import type { RetireDeps } from "./api_keys/rotate_key.ts";
 import { endFormerKeysRoute, getConnectionRoute } from "./connections/connection_key_routes.ts";
 import {
@@ -13,8 +12,13 @@ import {
   rotateKeyRoute,
   setCallbackRoute,
 } from "./connections/connection_routes.ts";
-import { changePlatformRoute, getPlatformRoute, listPlatformsRoute } from "./platform_routes.ts";
-import { registrationRoutes } from "./registration_routes.ts";
+import { adoptionRoutes } from "./declared/adoption_routes.ts";
+import {
+  changePlatformRoute,
+  getPlatformRoute,
+  listPlatformsRoute,
+  registrationRoutes,
+} from "./platform_routes.ts";
 
 /** What the calls about platforms, connections and agents work with. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };

@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readClustersFile } from "../../src/clusters/clusters_file.ts";
+import { readClustersFile } from "../../src/clusters/trusted_clusters.ts";
 import { ConfigError } from "../../src/config.ts";
 
 describe("the file of clusters", () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Transaction } from "../../src/db/database.ts";
-import { lockConnection } from "../../src/platforms/connection_lock.ts";
+import { lockConnection } from "../../src/platforms/platform_record.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Person, platformApi } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";

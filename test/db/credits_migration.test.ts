@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { credits } from "../../src/db/migrations/0012_credits.ts";
+import { credits } from "../../src/db/migrations/0012_to_0019.ts";
 import { sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
 
@@ -10,7 +10,7 @@ test("accounts that are there are low at 20 % of their alpha credits, and grants
   const client = new Client({ connectionString: database.url });
   await client.connect();
   try {
-    for (const sql of await sqlBefore(credits.name)) await client.query(sql);
+    for (const sql of sqlBefore(credits.name)) await client.query(sql);
     const [rich, poor] = [randomUUID(), randomUUID()];
     for (const id of [rich, poor]) {
       await client.query(

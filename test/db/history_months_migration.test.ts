@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { migrate, migrations } from "../../src/db/migrate.ts";
-import { historyMonths } from "../../src/db/migrations/0028_history_months.ts";
+import { historyMonths } from "../../src/db/migrations/0026_to_0028.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 

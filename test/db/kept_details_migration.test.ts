@@ -1,8 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { verifierNames } from "../../src/db/migrations/0015_verifier_names.ts";
-import { grantAmounts } from "../../src/db/migrations/0016_grant_amounts.ts";
+import { grantAmounts, verifierNames } from "../../src/db/migrations/0012_to_0019.ts";
 import { sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
 
@@ -11,7 +10,7 @@ test("decisions made elsewhere get the verifier's names of today, and grants the
   const client = new Client({ connectionString: database.url });
   await client.connect();
   try {
-    for (const sql of await sqlBefore(verifierNames.name)) await client.query(sql);
+    for (const sql of sqlBefore(verifierNames.name)) await client.query(sql);
     const [shop, platform, connection, stranger] = Array.from({ length: 4 }, () => randomUUID());
     await client.query(
       `insert into accounts (account_id, email, onboarding_step, account_type, organization_name, created_at)

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { keptSecrets } from "../../src/db/migrations/0018_kept_secrets.ts";
+import { keptSecrets } from "../../src/db/migrations/0012_to_0019.ts";
 import { sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
 
@@ -10,7 +10,7 @@ test("answers with secrets that were kept for a day are emptied; other answers a
   const client = new Client({ connectionString: database.url });
   await client.connect();
   try {
-    for (const sql of await sqlBefore(keptSecrets.name)) await client.query(sql);
+    for (const sql of sqlBefore(keptSecrets.name)) await client.query(sql);
     const account = randomUUID();
     const keep = (routeId: string) =>
       client.query(

@@ -1,3 +1,4 @@
+import { readdirSync } from "node:fs";
 import { Client } from "pg";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { StartError } from "../../src/config.ts";
@@ -261,4 +262,11 @@ describe("a database that is not up yet", () => {
     url.pathname = "/no_such_database";
     await expect(migrate(url.href, { databaseMs: 60_000 })).rejects.toThrow(/nobody_of_the_test|no_such/);
   });
+});
+
+test("the list holds every migration that the files declare, in the order of the numbers", async () => {
+  const folder = new URL("../../src/db/migrations/", import.meta.url);
+  const modules = await Promise.all(readdirSync(folder).map((file) => import(new URL(file, folder).href)));
+  const declared = modules.flatMap((module) => Object.values<Migration>(module).map(({ name }) => name));
+  expect(migrations.map(({ name }) => name)).toEqual(declared.toSorted());
 });

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
-import { organizations } from "../../src/db/migrations/0026_organizations.ts";
+import { organizations } from "../../src/db/migrations/0026_to_0028.ts";
 import { sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
 
@@ -15,7 +15,7 @@ test("organizations that are there, or are made by the version before, have the 
     );
   await client.connect();
   try {
-    for (const sql of await sqlBefore(organizations.name)) await client.query(sql);
+    for (const sql of sqlBefore(organizations.name)) await client.query(sql);
     await insert(randomUUID());
     await client.query(organizations.sql);
     await insert(randomUUID());
@@ -38,7 +38,7 @@ test("a domain is verified for one organization at most, whatever the code does"
   const client = new Client({ connectionString: database.url });
   await client.connect();
   try {
-    for (const sql of await sqlBefore(organizations.name)) await client.query(sql);
+    for (const sql of sqlBefore(organizations.name)) await client.query(sql);
     await client.query(organizations.sql);
     const claim = async (verified: string) => {
       const id = randomUUID();

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { expect, test } from "vitest";
 import { migrate } from "../../src/db/migrate.ts";
-import { outcomes } from "../../src/db/migrations/0010_outcomes.ts";
+import { outcomes } from "../../src/db/migrations/0005_to_0011.ts";
 import { migrationNames, sqlBefore } from "../support/migrations.ts";
 import { testDatabase } from "../support/postgres.ts";
 
@@ -11,7 +11,7 @@ test("outcomes that were reported before they had a table of their own are in it
   const client = new Client({ connectionString: database.url });
   await client.connect();
   try {
-    for (const sql of await sqlBefore(outcomes.name)) await client.query(sql);
+    for (const sql of sqlBefore(outcomes.name)) await client.query(sql);
     const insert = `insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id,
         decided_at, outcome, outcome_detail, outcome_occurred_at, outcome_recorded_at)
       values ($1, $1, $2, '\\x00', $3, '2026-05-01T10:00:00Z', $4, $5, $6, $7)`;

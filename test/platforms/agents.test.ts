@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createAgent as create } from "../../src/platforms/agents/create_agent.ts";
+import { createAgent as create } from "../../src/platforms/agents/agents.ts";
 import { keyId } from "../../src/protocol/keys/hybrid.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import {

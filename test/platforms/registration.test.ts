@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { signingSecretContext, webhookSecretContext } from "../../src/events/secrets.ts";
-import { checkCallbackUrl } from "../../src/platforms/set_callback.ts";
+import { checkCallbackUrl } from "../../src/platforms/change_platform.ts";
 import { WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 import { errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";

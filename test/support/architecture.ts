@@ -85,8 +85,6 @@ const REMAINING_CYCLES = new Set<string>([]);
 const LONGEST = 300;
 /** Files that may be side by side in a folder of sources. */
 const MOST_FILES = 17;
-/** Folders whose files are numbered: nobody looks for one by its name. */
-const NUMBERED = /\/migrations$/;
 const CLOCKS = new Set([
   ...["src/clock.ts", "src/sdk/clock.ts", "src/plugin/clock.ts", "keyvault/clock.ts"],
   // A pod runs it alone.
@@ -197,7 +195,7 @@ function levelOf(unit: string): number {
 function crowded(paths: readonly string[]): string[] {
   const counts = Map.groupBy(paths, (path) => posix.dirname(path));
   return [...counts]
-    .filter(([folder, files]) => files.length > MOST_FILES && !NUMBERED.test(folder))
+    .filter(([, files]) => files.length > MOST_FILES)
     .map(([folder, files]) => `${folder} has ${files.length} files`);
 }
 

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
-import { approverRoutes } from "../../src/clusters/approver_routes.ts";
+import { approverRoutes } from "../../src/clusters/approvers.ts";
 import { createIdentifyOperator } from "../../src/clusters/identify_operator.ts";
 import { claimLeadership } from "../../src/clusters/leadership.ts";
 import { acceptBinding } from "../../src/clusters/namespace_binding.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { setCallback } from "../../src/platforms/set_callback.ts";
+import { setCallback } from "../../src/platforms/change_platform.ts";
 import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 import { endpointIdOf } from "../../src/webhooks/endpoint.ts";
 import type { TestConnection } from "../events/support/connection.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { setCallback } from "../../src/platforms/set_callback.ts";
+import { setCallback } from "../../src/platforms/change_platform.ts";
 import { createAddressPolicy } from "../../src/webhooks/callback_address.ts";
 import { claimDeliveries, reapLost } from "../../src/webhooks/claim.ts";
 import { endpointIdOf, pauseEndpoint, resumeEndpoint } from "../../src/webhooks/endpoint.ts";

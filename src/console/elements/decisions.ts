@@ -1,6 +1,6 @@
 import type { DailyCounts } from "../../audit/daily_counts.ts";
 import type { NamedEntry } from "../../audit/history_entry.ts";
-import type { CertificateAnswer } from "../../delegations/answers.ts";
+import type { CertificateAnswer } from "../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../html/html.ts";
 import { decisionRules, explainDecision } from "../../proofs/verify/reasons.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";

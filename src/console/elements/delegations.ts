@@ -1,5 +1,5 @@
 import { addSeconds, unixSeconds } from "../../clock.ts";
-import type { CertificateAnswer } from "../../delegations/answers.ts";
+import type { CertificateAnswer } from "../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
 import type { Visit } from "../core/page.ts";

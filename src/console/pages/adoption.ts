@@ -1,5 +1,5 @@
 import { type Html, html } from "../../html/html.ts";
-import type { AdoptionAnswer } from "../../platforms/adoptions/routes.ts";
+import type { AdoptionAnswer } from "../../platforms/declared/adoption_routes.ts";
 import type { Fields } from "../core/forms.ts";
 import { type Form, page, type Visit } from "../core/page.ts";
 import { textField } from "../elements/fields.ts";

@@ -1,4 +1,4 @@
-import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
+import type { ClusterApproverAnswer } from "../../clusters/approvers.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";

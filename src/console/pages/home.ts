@@ -1,4 +1,4 @@
-import type { CertificateAnswer, RequestAnswer } from "../../delegations/answers.ts";
+import type { CertificateAnswer, RequestAnswer } from "../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../html/html.ts";
 import { page, signedIn, type Visit } from "../core/page.ts";
 import { decisionsChart, reasonText } from "../elements/decisions.ts";

@@ -11,8 +11,8 @@ import {
   isIdOf,
 } from "../../protocol/keys/hybrid.ts";
 import { type Route, route } from "../../route.ts";
+import { type CertificateRecord, findCertificate } from "../delegation_records.ts";
 import { LISTED_AFTER_END_SECONDS } from "../revocation_lists/revocation_state.ts";
-import { type CertificateRecord, findCertificate } from "./certificate_record.ts";
 
 const fingerprint = z.string().describe("sha256 and the hash of the public key's canonical JSON");
 

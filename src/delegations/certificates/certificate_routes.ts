@@ -1,13 +1,114 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
+import { containing, type Database, lastSecond } from "../../db/database.ts";
+import { isCertificateId } from "../../ids.ts";
 import { reasonBody } from "../../input/delegation_fields.ts";
-import { idText } from "../../input/schemas.ts";
-import { type Route, route } from "../../route.ts";
+import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
+import { idText, isoTimeInput, searchText } from "../../input/schemas.ts";
+import { type AccountCaller, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { certificateAnswer, showCertificate } from "../answers.ts";
-import { findCertificate } from "./certificate_record.ts";
+import { certificateAnswer, showCertificate } from "../delegation_answers.ts";
+import {
+  type CertificateRecord,
+  callerRows,
+  findCertificate,
+  selectCertificates,
+} from "../delegation_records.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
+
+const query = pageQuery.extend({
+  status: certificateAnswer.shape.status.optional(),
+  state: z
+    .enum(["active", "expired", "revoked"])
+    .optional()
+    .describe("What it is now: active and expired ones both have the status approved"),
+  connection_id: z.guid().optional(),
+  platform_id: z.guid().optional(),
+  agent_id: idText.optional(),
+  expires_before: isoTimeInput.optional().describe("Only those that end, and before this moment"),
+  q: searchText
+    .optional()
+    .describe("Part of the agent's or the platform's name or of a scope, or a whole cert_id or agent_id"),
+  order: z
+    .enum(["newest", "ending"])
+    .default("newest")
+    .describe("newest issued first, or the next to end first and those without an end last"),
+});
+
+type Query = z.infer<typeof query>;
+
+/** The end by which certificates are ordered: of those that have none, long after all others. */
+const ENDING = "coalesce(t.expires_at, '9999-12-31T00:00:00Z'::timestamptz)";
+
+/** `GET /v1/service/delegations`: the account's certificates. */
+export function listCertificatesRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "list_delegations",
+    method: "GET",
+    path: "/v1/service/delegations",
+    summary: "List and search delegation certificates",
+    access: "account",
+    roles: ["approver", "developer", "auditor"],
+    query,
+    answer: {
+      status: 200,
+      schema: pageOf(certificateAnswer),
+      description: "A page of certificates, newest first unless asked otherwise",
+    },
+    errors: [],
+    async handle({ caller, query }) {
+      const found = selectCertificates(db).where(callerRows(caller, "t"));
+      narrow(found, query, clock.now());
+      if (query.q !== undefined) search(found, db, caller, query.q);
+      const { rows, next_cursor } = await readPage<CertificateRecord>(found, orderOf(db, query), query);
+      return { body: { items: rows.map(showCertificate), next_cursor } };
+    },
+  });
+}
+
+type Found = ReturnType<typeof selectCertificates>;
+
+function orderOf(db: Database, { order }: Query): PageOrder {
+  const ids = { id: "t.cert_id", isId: isCertificateId };
+  if (order === "newest") return { time: "t.issued_at", ...ids };
+  return { time: db.raw(ENDING), ...ids, earliestFirst: true };
+}
+
+function narrow(found: Found, query: Query, now: Date): void {
+  const { status, state } = query;
+  if (status !== undefined) found.where({ "t.status": status });
+  if (state !== undefined) found.where({ "t.status": state === "revoked" ? "revoked" : "approved" });
+  if (state === "active") found.whereRaw(`${ENDING} >= ?`, [lastSecond(now)]);
+  if (state === "expired") found.whereRaw(`${ENDING} < ?`, [lastSecond(now)]);
+  if (query.connection_id !== undefined) found.where({ "t.connection_id": query.connection_id });
+  if (query.platform_id !== undefined) found.where({ "p.platform_id": query.platform_id });
+  if (query.agent_id !== undefined) found.where({ "t.agent_id": query.agent_id });
+  if (query.expires_before !== undefined) {
+    found.whereNotNull("t.expires_at").whereRaw(`${ENDING} < ?`, [new Date(query.expires_before)]);
+  }
+}
+
+/**
+ * Narrows certificates to those with a text in them, or in the names of their agents and platforms. Names
+ * are looked up first, so that no certificate is joined to them only to be left out.
+ */
+function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
+  const pattern = containing(text);
+  const agents = db("agents").select("agent_id").where({ account_id: accountId });
+  const platforms = db("connections as c").select("c.connection_id").where({ "c.account_id": accountId });
+  found.where((either) =>
+    either
+      .where({ "t.cert_id": text })
+      .orWhereIn("t.agent_id", agents.whereRaw("(name ilike ? or agent_id = ?)", [pattern, text]))
+      .orWhereIn(
+        "t.connection_id",
+        platforms
+          .join("platforms as o", "o.platform_id", "c.platform_id")
+          .whereRaw("o.name ilike ?", [pattern]),
+      )
+      .orWhereRaw("array_to_string(t.approved_scope, ' ') like ?", [pattern]),
+  );
+}
 
 type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 

@@ -1,10 +1,9 @@
 import { z } from "zod";
 import { addSeconds, type Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
-import { notExpired } from "../../db/not_expired.ts";
+import { type Database, notExpired } from "../../db/database.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { type CertificateRecord, findCertificate } from "./certificate_record.ts";
+import { type CertificateRecord, findCertificate } from "../delegation_records.ts";
 
 const DAYS = 7;
 /** Decisions that are counted at most: a busier certificate is used a lot, and its page stays quick. */

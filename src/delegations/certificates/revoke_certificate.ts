@@ -4,7 +4,7 @@ import type { CertificateRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import { isCertificateId } from "../../ids.ts";
-import { lockConnection } from "../../platforms/connection_lock.ts";
+import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 
 /**

@@ -1,4 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
+import type { CustomObjectsApi } from "@kubernetes/client-node";
+import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { isLinked, isPerson } from "../../clusters/approvers.ts";
 import type { TrustedCluster, TrustedClusters } from "../../clusters/trusted_clusters.ts";
@@ -6,17 +8,15 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { durationSeconds } from "../../input/durations.ts";
+import { isStatus } from "../../kubernetes/cluster_error.ts";
 import { checkPolicies, type PoliciesVerdict } from "../../kubernetes/policies.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { approveRequest } from "../requests/approve_request.ts";
-import type { ClusterDecider } from "../requests/decide_request.ts";
-import { denyRequest } from "../requests/deny_request.ts";
-import type { SignDeps } from "../requests/sign_grant.ts";
+import { approveRequest, type SignDeps } from "../requests/approve_request.ts";
+import { type ClusterDecider, denyRequest } from "../requests/decide_request.ts";
 import { requireDeclaredDelegation } from "./declared_delegation.ts";
-import type { DeclaredDelegation } from "./delegation_state.ts";
-import { clusterSilent, type LiveDelegation, readLiveDelegation } from "./live_delegation.ts";
+import type { DeclaredDelegation } from "./declared_state.ts";
 
 /** What deciding works with: the clusters whose API servers can be read. */
 export type DecideDeps = SignDeps & {
@@ -168,4 +168,62 @@ async function decide(
   } catch (error) {
     if (!(error instanceof ApiError && error.code === "request_not_pending")) throw error;
   }
+}
+
+const reference = z.object({ name: z.string() });
+
+const delegation = z.object({
+  metadata: z.object({
+    uid: z.string(),
+    generation: z.int(),
+    creationTimestamp: z.iso.datetime(),
+    deletionTimestamp: z.string().optional(),
+  }),
+  spec: z.object({
+    platformRef: reference,
+    agentRef: reference,
+    scopes: z.array(z.string()),
+    ttl: z.string().optional(),
+    expiresAt: z.string().optional(),
+    constraints: z.array(z.unknown()).default([]),
+    requestedBy: z.string().optional(),
+    revoked: z.boolean().default(false),
+  }),
+  status: z
+    .object({
+      approval: z
+        .object({
+          decision: z.enum(["Approved", "Denied"]),
+          approvedScopes: z.array(z.string()).default([]),
+          approver: z.object({ username: z.string().min(1).max(253) }),
+          observedGeneration: z.int(),
+          message: z.string().max(1024).optional(),
+        })
+        .optional(),
+    })
+    .default({}),
+});
+
+/** A Delegation as its API server has it now, as far as a decision depends on it. */
+type LiveDelegation = z.infer<typeof delegation>;
+
+/** Reads it. Throws `not_found` when there is none, `unavailable` when the cluster did not say. */
+async function readLiveDelegation(
+  client: { custom: Pick<CustomObjectsApi, "getNamespacedCustomObject"> },
+  { namespace, name }: ObjectPlace,
+): Promise<LiveDelegation> {
+  const place = { group: "deputize.io", version: "v1alpha1", plural: "delegations", namespace, name };
+  try {
+    return delegation.parse(await client.custom.getNamespacedCustomObject(place));
+  } catch (error) {
+    if (isStatus(error, 404)) throw new ApiError("not_found");
+    throw clusterSilent();
+  }
+}
+
+/** The answer while a cluster cannot be asked. */
+function clusterSilent(): ApiError {
+  return new ApiError("unavailable", "The cluster could not be asked about the decision", {
+    "retry-after": "2",
+  });
 }

@@ -4,16 +4,16 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
-import { lockConnection } from "../../platforms/connection_lock.ts";
 import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
 import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/declared/declared_platform.ts";
+import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
 import type { ExpiryWish } from "../expiry.ts";
 import { decideRequest } from "../requests/decide_request.ts";
 import { requestDelegation } from "../requests/request_delegation.ts";
-import { type DeclaredDelegation, findDeclaredDelegations } from "./delegation_state.ts";
+import { type DeclaredDelegation, findDeclaredDelegations } from "./declared_state.ts";
 
 /** A delegation as a Kubernetes object declares it. */
 export type DelegationDeclaration = {

@@ -1,12 +1,10 @@
+import { requireOwnObject } from "../../clusters/identify_operator.ts";
 import { operatorCalls } from "../../operator_calls.ts";
-import { requireOwnObject } from "../../platforms/declared/own_object.ts";
 import { type Route, route } from "../../route.ts";
 import { readExpiry } from "../expiry.ts";
 import { type DecideDeps, decideInCluster } from "./decide_in_cluster.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
-import { showState } from "./delegation_state.ts";
-import { liveDelegationsRoute } from "./live_delegations_route.ts";
-import { declaredStateRoute } from "./operator_state_route.ts";
+import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_state.ts";
 
 type Deps = DecideDeps;
 

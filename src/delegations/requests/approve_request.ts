@@ -3,22 +3,21 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import { checkCeiling } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { lockConnection } from "../../platforms/connection_lock.ts";
-import { findConnection } from "../../platforms/platform_record.ts";
-import type { DelegationCert } from "../../protocol/documents/certificate.ts";
+import { findConnection, lockConnection } from "../../platforms/platform_record.ts";
+import { type DelegationCert, delegationSignBytes } from "../../protocol/documents/certificate.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import type { Grant } from "./certificate_fields.ts";
+import type { VaultClient } from "../../vault/client.ts";
+import type { RequestRecord } from "../delegation_records.ts";
+import { certificateFields, type Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
 import { type ApprovalWish, judgeApproval } from "./judge_approval.ts";
-import type { RequestRecord } from "./request_record.ts";
-import { type SignDeps, signGrant } from "./sign_grant.ts";
 
 /** What an approver grants; `channel` is where the approval was given. */
-export type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
+type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
 
 /** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
-export type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
+type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
 
 type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
@@ -110,4 +109,28 @@ async function storeApproval(
 
 function timeOf(seconds: number): Date {
   return new Date(seconds * 1000);
+}
+
+/** What signing works with. */
+export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
+
+/**
+ * The certificate of a grant, signed in the vault with the owner's root key. The vault checks the grant
+ * against `ceiling`, and against the one recorded with the agent's key. Throws `invalid_constraints`,
+ * `VaultUnavailable`, `VaultRefused`.
+ */
+async function signGrant(
+  { vault }: SignDeps,
+  grant: Grant,
+  { ceiling, requestId, approvedBy }: { ceiling: string[]; requestId: string; approvedBy: string },
+): Promise<DelegationCert> {
+  const { issuer_pub_key, ...certificate } = certificateFields(grant);
+  const key = { tenant: grant.owner.accountId, keyId: grant.owner.rootKeyId };
+  const approval = { ceiling, request_id: requestId, approved_by: approvedBy };
+  const signed = await vault.signDelegation(key, certificate, approval);
+  const asked = delegationSignBytes({ ...certificate, issuer_pub_key });
+  if (Buffer.compare(delegationSignBytes(signed), asked) !== 0) {
+    throw new Error("The vault signed another certificate than the one it was asked for");
+  }
+  return signed;
 }

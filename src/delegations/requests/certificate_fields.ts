@@ -2,10 +2,16 @@ import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isPlainLine } from "../../input/plain_text.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { type Constraint, canonicalConstraint } from "../../protocol/constraints/constraints.ts";
+import {
+  type Constraint,
+  canonicalConstraint,
+  isKnownConstraint,
+  type KnownConstraint,
+} from "../../protocol/constraints/constraints.ts";
+import { normalizePath } from "../../protocol/constraints/resource_path.ts";
 import { checkIssuable, type DelegationFields } from "../../protocol/documents/certificate.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
-import { limitViolation } from "./constraint_limits.ts";
+import { fitsBytes } from "../../protocol/encoding/fields.ts";
 
 /**
  * What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds).
@@ -59,7 +65,7 @@ function checkConstraint(constraint: Constraint, index: number): void {
  * name of a member of `params`, is not one plain line. Says where and not what. `undefined` when they see all
  * of it.
  */
-export function textViolation(constraint: Constraint): string | undefined {
+function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
     if (!texts(value).every(isPlainLine)) {
       return `${name}: must be one line that shows all of itself: nothing invisible, no unusual spaces or stray marks, no space at an end`;
@@ -73,4 +79,44 @@ function texts(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   const names = Array.isArray(value) ? [] : Object.keys(value);
   return [...names, ...Object.values(value).flatMap(texts)];
+}
+
+/** Longest currency that a decision can be asked with, in characters. */
+const MAX_CURRENCY_CHARACTERS = 16;
+/** Longest resource id that a decision can be asked with, in bytes. */
+const MAX_RESOURCE_ID_BYTES = 512;
+/** Longest path that a decision can be asked with, in characters. */
+const MAX_PATH_CHARACTERS = 4096;
+/** Longest time over which uses are counted, in seconds: one year. */
+const MAX_RATE_WINDOW_SECONDS = 31_536_000;
+
+/**
+ * Why a well-formed constraint could never hold here: no decision can be asked with the currency, resource or
+ * path that it names, or it counts over more time than uses are counted. `undefined` when there is nothing,
+ * as for any extension.
+ */
+function limitViolation(constraint: Constraint): string | undefined {
+  return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;
+}
+
+function knownViolation(constraint: KnownConstraint): string | undefined {
+  switch (constraint.type) {
+    case "max_amount":
+      return constraint.currency.length > MAX_CURRENCY_CHARACTERS
+        ? `max_amount: currency has more than ${MAX_CURRENCY_CHARACTERS} characters`
+        : undefined;
+    case "resource_path":
+      if (!fitsBytes(constraint.resource_id, MAX_RESOURCE_ID_BYTES)) {
+        return `resource_path: resource_id has more than ${MAX_RESOURCE_ID_BYTES} bytes`;
+      }
+      return (normalizePath(constraint.path_prefix ?? "/") ?? "").length > MAX_PATH_CHARACTERS
+        ? `resource_path: path_prefix has more than ${MAX_PATH_CHARACTERS} characters`
+        : undefined;
+    case "max_rate":
+      return constraint.window_s > MAX_RATE_WINDOW_SECONDS
+        ? `max_rate: window_s is more than ${MAX_RATE_WINDOW_SECONDS}`
+        : undefined;
+    default:
+      return undefined;
+  }
 }

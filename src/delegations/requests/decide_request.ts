@@ -1,6 +1,12 @@
-import type { Transaction } from "../../db/database.ts";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
+import { appendEvent } from "../../events/outbox.ts";
+import { lockConnection } from "../../platforms/platform_record.ts";
+import type { SessionCaller } from "../../route.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import { findRequest } from "../delegation_records.ts";
 
 /**
  * A user of a cluster who decided there, under policies of this hash. `check` throws when that counts no
@@ -14,7 +20,7 @@ export type ClusterDecider = {
 };
 
 /** A signed-in person who decides, by their own account; `check` throws when they may not. */
-export type MemberDecider = {
+type MemberDecider = {
   accountId: string;
   check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
 };
@@ -23,7 +29,7 @@ export type MemberDecider = {
 export type Decider = MemberDecider | ClusterDecider;
 
 /** What becomes of a pending request, by whom, why and when. */
-export type RequestDecision = {
+type RequestDecision = {
   status: "approved" | "denied" | "withdrawn";
   by: Decider | null;
   reason: string | null;
@@ -58,4 +64,59 @@ function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
     decided_user: by.username,
     decided_policies: by.policies,
   };
+}
+
+/** Roles that approve. */
+const APPROVING = ["owner", "approver"];
+
+/**
+ * The signed-in person as who approves. In an organization their role is looked up again when the approval is
+ * stored, so that nobody who was removed meanwhile approves, and where it wants four eyes who asked is held
+ * against who approves.
+ */
+export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {
+  const decider = { accountId: person.accountId };
+  if (!organization) return decider;
+  return {
+    ...decider,
+    async check(tx, { requested_by }) {
+      const account = await tx("accounts")
+        .where({ account_id: accountId })
+        .forShare()
+        .first("own_role", "four_eyes");
+      const member = await tx("organization_members")
+        .where({ organization_id: accountId, account_id: person.accountId })
+        .forShare()
+        .first("role");
+      const role = person.accountId === accountId ? account?.own_role : member?.role;
+      if (role == null || !APPROVING.includes(role)) throw new ApiError("forbidden");
+      if (account?.four_eyes && (requested_by === null || requested_by === person.accountId)) {
+        throw new ApiError("four_eyes_required");
+      }
+    },
+  };
+}
+
+/**
+ * Denies a pending request and emits `delegation.denied`. Throws `not_found`, `request_not_pending`.
+ */
+export async function denyRequest(
+  { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
+  accountId: string,
+  requestId: string,
+  { reason, decider }: { reason: string | null; decider: Decider },
+): Promise<void> {
+  const { connection_id, agent_id } = await findRequest(
+    db,
+    { accountId, connectionId: null },
+    requestId,
+    clock.now(),
+  );
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const now = clock.now();
+    await decideRequest(tx, requestId, { status: "denied", by: decider, reason, now });
+    const fields = { request_id: requestId, connection_id, org_id: accountId, agent_id };
+    await appendEvent(tx, secretBox, { type: "delegation.denied", connectionId: connection_id, fields }, now);
+  });
 }

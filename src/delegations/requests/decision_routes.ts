@@ -7,12 +7,10 @@ import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { certificateAnswer, requestAnswer, showTime } from "../answers.ts";
+import { certificateAnswer, requestAnswer, showTime } from "../delegation_answers.ts";
 import { readExpiry } from "../expiry.ts";
-import { approveRequest } from "./approve_request.ts";
-import { denyRequest } from "./deny_request.ts";
-import { memberDecider } from "./member_decider.ts";
-import type { SignDeps } from "./sign_grant.ts";
+import { approveRequest, type SignDeps } from "./approve_request.ts";
+import { denyRequest, memberDecider } from "./decide_request.ts";
 
 type Deps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 

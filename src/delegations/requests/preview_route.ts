@@ -8,10 +8,10 @@ import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
 import { validate } from "../../input/validate.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
-import { showTime } from "../answers.ts";
+import { showTime } from "../delegation_answers.ts";
+import { findRequest } from "../delegation_records.ts";
 import { readExpiry } from "../expiry.ts";
 import { judgeApproval } from "./judge_approval.ts";
-import { findRequest } from "./request_record.ts";
 
 const MAX_CONSTRAINT_TEXT = 8_000;
 

@@ -5,9 +5,8 @@ import { ApiError } from "../../errors.ts";
 import { newCertificateId, newRequestId } from "../../ids.ts";
 import { checkCeiling, checkScopes } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { findAgent } from "../../platforms/agents/agent_record.ts";
-import { lockConnection } from "../../platforms/connection_lock.ts";
-import { findConnection, type LivePlatform } from "../../platforms/platform_record.ts";
+import { findAgent } from "../../platforms/agents/agents.ts";
+import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
 import { type ExpiryWish, endOf } from "../expiry.ts";
 import { certificateFields } from "./certificate_fields.ts";
 

@@ -1,8 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { containing } from "../../db/containing.ts";
-import type { Database } from "../../db/database.ts";
-import { lastSecond } from "../../db/not_expired.ts";
+import { containing, type Database, lastSecond } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
@@ -10,7 +8,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { idText, searchText } from "../../input/schemas.ts";
 import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
 import { type Route, route } from "../../route.ts";
-import { agentAnswer, declaredBy, showAgent, showDeclaredBy } from "../answers.ts";
+import { agentAnswer, declaredBy, showAgent, showDeclaredBy } from "../platform_answers.ts";
 
 const accountAgent = agentAnswer.extend({
   key_fingerprint: z.string().describe("sha256 and the hash of the public key's canonical JSON"),

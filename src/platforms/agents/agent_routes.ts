@@ -10,11 +10,9 @@ import { agentName, agentType, custodyFields, requireCustodial } from "../../inp
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type AccountCaller, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { agentAnswer, showAgent } from "../answers.ts";
+import { agentAnswer, showAgent } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
-import { findAgent } from "./agent_record.ts";
-import { type CreateAgentDeps, createAgent } from "./create_agent.ts";
-import { deleteAgent } from "./delete_agent.ts";
+import { type CreateAgentDeps, createAgent, deleteAgent, findAgent } from "./agents.ts";
 
 type Deps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 

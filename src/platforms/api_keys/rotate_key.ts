@@ -2,8 +2,7 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { lockConnection } from "../connection_lock.ts";
-import { findConnection, type LivePlatform } from "../platform_record.ts";
+import { findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 

@@ -3,8 +3,8 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { platformAnswer, showDeclaredBy } from "../answers.ts";
 import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
+import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
 /** For so long a key that has ended is shown. */

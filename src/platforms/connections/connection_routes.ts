@@ -3,12 +3,11 @@ import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import type { AddressPolicy } from "../../webhooks/callback_address.ts";
-import { verifierName } from "../answers.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
-import { setCallback } from "../set_callback.ts";
+import { setCallback } from "../change_platform.ts";
+import { verifierName } from "../platform_answers.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
-import { changeConnection } from "./change_connection.ts";
-import { removeConnection } from "./remove_connection.ts";
+import { changeConnection, removeConnection } from "./connection_changes.ts";
 
 type Deps = VaultSyncDeps & RetireDeps & { callbacks: AddressPolicy };
 

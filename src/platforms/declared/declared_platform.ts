@@ -5,23 +5,18 @@ import { ApiError } from "../../errors.ts";
 import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import {
-  type Acceptance,
-  checkAcceptances,
-  replaceAcceptedPrincipals,
-} from "../accepted_principals/accept.ts";
+import { type Acceptance, checkAcceptances, replaceAcceptedPrincipals } from "../accepted_principals.ts";
 import { undeliveredContext } from "../api_keys/api_key.ts";
-import { changePlatform } from "../change_platform.ts";
-import { lockConnection } from "../connection_lock.ts";
+import { changePlatform, checkCallbackUrl, setCallback } from "../change_platform.ts";
 import {
   findPlatform,
   isLive,
   type LivePlatform,
+  lockConnection,
   type PlatformRecord,
   selectPlatforms,
 } from "../platform_record.ts";
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
-import { checkCallbackUrl, setCallback } from "../set_callback.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";

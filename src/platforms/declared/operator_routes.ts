@@ -1,13 +1,28 @@
+import type { Clock } from "../../clock.ts";
+import { requireOwnObject } from "../../clusters/identify_operator.ts";
 import { claimLeadershipRoute } from "../../clusters/leadership.ts";
-import type { Route } from "../../route.ts";
+import type { AgentRow } from "../../db/tables.ts";
+import { requireCustodial } from "../../input/platform_fields.ts";
+import { type AgentAnswer, operatorCalls, type PlatformAnswer } from "../../operator_calls.ts";
+import { type Route, route } from "../../route.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import { readAcceptance } from "../accepted_principal_routes.ts";
+import { type CreateAgentDeps, deleteAgent } from "../agents/agents.ts";
+import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
+import { removeConnection } from "../connections/connection_changes.ts";
+import { showAgent } from "../platform_answers.ts";
+import { isLive, type LivePlatform } from "../platform_record.ts";
 import type { PlatformDeps } from "../routes.ts";
-import { putAgentRoute, removeAgentRoute } from "./operator_agent_routes.ts";
+import { requireBoundConnection } from "./bound_owner.ts";
+import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import {
-  acknowledgeRoute,
-  putPlatformRoute,
-  removePlatformRoute,
-  rotateCredentialsRoute,
-} from "./operator_platform_routes.ts";
+  acknowledgeCredentials,
+  type DeclareDeps,
+  findDeclaredPlatform,
+  putPlatform,
+  requireDeclaredPlatform,
+  undeliveredCredentials,
+} from "./declared_platform.ts";
 
 /**
  * The operator's calls about its leadership, platforms and agents. They keep the rules of the calls that
@@ -23,4 +38,170 @@ export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
     putAgentRoute(deps),
     removeAgentRoute(deps),
   ];
+}
+
+type DeclaredPlatformDeps = DeclareDeps & RetireDeps;
+
+/** `PUT /internal/v1/platforms/{external_id}`. */
+export function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
+  return route({
+    id: "internal_put_platform",
+    ...operatorCalls.putPlatform,
+    summary: "Make a declared platform true",
+    access: "operator",
+    errors: [
+      "namespace_not_bound",
+      "ceiling_exceeded",
+      "invalid_scopes",
+      "surface_not_available",
+      "platform_limit",
+      "ceiling_widened",
+      "adoption_not_confirmed",
+      "external_conflict",
+      "invalid_callback_url",
+      "invalid_principal",
+      "principal_limit",
+    ],
+    async handle({ caller, params, body }) {
+      requireOwnObject(caller, params.external_id);
+      const record = await putPlatform(deps, {
+        externalId: params.external_id,
+        clusterId: caller.clusterId,
+        object: body.object,
+        accountEmail: body.account_email,
+        name: body.name,
+        description: body.description ?? "",
+        surfaceType: body.surface_type,
+        allowedScopes: body.default_allowed_scopes,
+        callbackUrl: body.callback_url,
+        adopt: body.adopt,
+        acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
+      });
+      return { body: await showPlatformAnswer(deps, record) };
+    },
+  });
+}
+
+/** `POST /internal/v1/platforms/{external_id}/credentials/acknowledge`. */
+export function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
+  return route({
+    id: "internal_acknowledge_credentials",
+    ...operatorCalls.acknowledgeCredentials,
+    summary: "Say that a platform's credentials are stored",
+    access: "operator",
+    errors: ["not_found", "external_conflict"],
+    async handle({ caller, params, body }) {
+      requireOwnObject(caller, params.external_id);
+      await acknowledgeCredentials(db, params.external_id, body.api_key_prefix);
+      return { body: { acknowledged: true } };
+    },
+  });
+}
+
+/**
+ * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due.
+ */
+export function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
+  return route({
+    id: "internal_rotate_credentials",
+    ...operatorCalls.rotateCredentials,
+    summary: "Replace a platform's API key",
+    access: "operator",
+    errors: ["not_found", "namespace_not_bound"],
+    async handle({ caller, params, body }) {
+      requireOwnObject(caller, params.external_id);
+      const { account_id, connection_id } = await requireDeclaredPlatform(deps.db, params.external_id);
+      await requireBoundConnection(deps.db, connection_id, caller.clusterId);
+      const graceSeconds = body?.grace_seconds ?? 0;
+      await rotateKey(deps, { accountId: account_id, connectionId: connection_id, graceSeconds });
+      return {
+        body: await showPlatformAnswer(deps, await requireDeclaredPlatform(deps.db, params.external_id)),
+      };
+    },
+  });
+}
+
+/** `DELETE /internal/v1/platforms/{external_id}`; of what was never registered, nothing is left to remove. */
+export function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
+  return route({
+    id: "internal_remove_platform",
+    ...operatorCalls.removePlatform,
+    summary: "Remove a declared platform, for ever",
+    access: "operator",
+    errors: ["namespace_not_bound"],
+    async handle({ caller, params }) {
+      requireOwnObject(caller, params.external_id);
+      const record = await findDeclaredPlatform(deps.db, params.external_id);
+      if (record !== undefined && isLive(record)) {
+        await requireBoundConnection(deps.db, record.connection_id, caller.clusterId);
+        await removeConnection(deps, record.account_id, record.connection_id);
+      }
+      return { body: { removed: true } };
+    },
+  });
+}
+
+async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatform): Promise<PlatformAnswer> {
+  const { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url } = record;
+  const credentials = await undeliveredCredentials(deps, record);
+  return { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url, credentials };
+}
+
+type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
+
+/** `PUT /internal/v1/agents/{external_id}`. */
+export function putAgentRoute(deps: AgentDeps): Route {
+  return route({
+    id: "internal_put_agent",
+    ...operatorCalls.putAgent,
+    summary: "Make a declared agent true",
+    access: "operator",
+    errors: [
+      "not_found",
+      "namespace_not_bound",
+      "not_available",
+      "adoption_not_confirmed",
+      "external_conflict",
+      "vault_unavailable",
+    ],
+    async handle({ caller, params, body }) {
+      requireOwnObject(caller, params.external_id, body.platform_external_id);
+      requireCustodial(body);
+      const agent = await putAgent(deps, {
+        externalId: params.external_id,
+        clusterId: caller.clusterId,
+        object: body.object,
+        platformExternalId: body.platform_external_id,
+        name: body.name,
+        agentType: body.agent_type,
+        adopt: body.adopt,
+      });
+      return { body: showAgentAnswer(agent) };
+    },
+  });
+}
+
+/** `DELETE /internal/v1/agents/{external_id}`; of what was never created, nothing is left to remove. */
+export function removeAgentRoute(deps: AgentDeps): Route {
+  return route({
+    id: "internal_remove_agent",
+    ...operatorCalls.removeAgent,
+    summary: "Delete a declared agent, for ever",
+    access: "operator",
+    errors: ["namespace_not_bound"],
+    async handle({ caller, params }) {
+      requireOwnObject(caller, params.external_id);
+      const agent = await findDeclaredAgent(deps.db, params.external_id);
+      if (agent !== undefined && agent.disabled_at === null) {
+        await requireBoundConnection(deps.db, agent.connection_id, caller.clusterId);
+        await deleteAgent(deps, agent.connection_id, agent.agent_id);
+      }
+      return { body: { removed: true } };
+    },
+  });
+}
+
+function showAgentAnswer(agent: AgentRow): AgentAnswer {
+  const { agent_id, name, agent_type, custody_mode, public_key_json } = showAgent(agent);
+  return { agent_id, name, agent_type, custody_mode, public_key_json, disabled: agent.disabled_at !== null };
 }

@@ -1,5 +1,4 @@
-import type { Database } from "../../db/database.ts";
-import { notExpired } from "../../db/not_expired.ts";
+import { type Database, notExpired } from "../../db/database.ts";
 import { scopesGranting } from "../../protocol/documents/scopes.ts";
 
 /** A certificate of an agent that may be presented now. */

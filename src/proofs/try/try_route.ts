@@ -3,7 +3,7 @@ import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { rootOf } from "../../input/base_url.ts";
 import { idText } from "../../input/schemas.ts";
-import { findAgent } from "../../platforms/agents/agent_record.ts";
+import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection } from "../../platforms/platform_record.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { type Route, route } from "../../route.ts";

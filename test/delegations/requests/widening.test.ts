@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { widens } from "../../../src/delegations/requests/widening.ts";
+import { widens } from "../../../src/delegations/requests/judge_approval.ts";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 
 const amount = (max_amount: number, currency = "EUR") => ({ type: "max_amount", max_amount, currency });

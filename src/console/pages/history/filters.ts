@@ -1,5 +1,5 @@
 import { type Html, html } from "../../../html/html.ts";
-import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import type { CallInput } from "../../core/calls.ts";
 import type { Visit } from "../../core/page.ts";
 import { type Choice, selectField, textField } from "../../elements/fields.ts";

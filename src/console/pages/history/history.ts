@@ -2,7 +2,7 @@ import type { NamedEntry } from "../../../audit/history_entry.ts";
 import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
-import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import { sentence } from "../../core/forms.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
 import { decisionBadge, reasonText } from "../../elements/decisions.ts";

@@ -1,6 +1,6 @@
 import { type Html, html } from "../../../html/html.ts";
 import type { OrganizationDomainAnswer } from "../../../organizations/domain_routes.ts";
-import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";

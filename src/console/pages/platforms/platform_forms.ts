@@ -1,5 +1,5 @@
 import { type Html, html } from "../../../html/html.ts";
-import type { RegisteredAnswer } from "../../../platforms/answers.ts";
+import type { RegisteredAnswer } from "../../../platforms/platform_answers.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
 import { areaField, boxField, textField } from "../../elements/fields.ts";

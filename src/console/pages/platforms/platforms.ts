@@ -1,5 +1,5 @@
 import { html } from "../../../html/html.ts";
-import type { PlatformAnswer } from "../../../platforms/answers.ts";
+import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { pager, table } from "../../elements/listing.ts";
 import { badge, time } from "../../elements/values.ts";

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { RequestAnswer } from "../../../delegations/answers.ts";
+import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import type { PreviewAnswer } from "../../../delegations/requests/preview_route.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { CertificateAnswer, RequestAnswer } from "../../../delegations/answers.ts";
+import type { CertificateAnswer, RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import { page, type Visit } from "../../core/page.ts";

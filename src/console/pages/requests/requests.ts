@@ -1,4 +1,4 @@
-import type { RequestAnswer } from "../../../delegations/answers.ts";
+import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { boxField, choicesOf, selectField } from "../../elements/fields.ts";

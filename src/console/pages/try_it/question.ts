@@ -1,4 +1,4 @@
-import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Constraint, isKnownConstraint } from "../../../protocol/constraints/constraints.ts";
 import type { GeoBox } from "../../../protocol/constraints/geo.ts";

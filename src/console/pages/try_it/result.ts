@@ -1,4 +1,4 @@
-import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { TryAnswer } from "../../../proofs/try/try_route.ts";
 import type { Visit } from "../../core/page.ts";

@@ -1,4 +1,4 @@
-import type { CertificateAnswer } from "../../../delegations/answers.ts";
+import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";

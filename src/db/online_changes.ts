@@ -1,0 +1,140 @@
+import type { PoolClient } from "pg";
+
+/** An index on a table that is in use, perhaps one in partitions; `on` is what follows the table's name. */
+export type GrowingIndex = { name: string; table: string; on: string };
+
+/**
+ * Milliseconds for locks: `brief` for one that keeps later callers of the table waiting with it, `long` for
+ * what an index waits for that is built beside them.
+ */
+type LockTimes = { brief: number; long: number };
+
+/**
+ * Builds indexes while others read and write their tables, which takes as long as it takes. One that a killed
+ * or failed run left half-built is built anew; one that is there is left as it is.
+ */
+export async function buildIndexes(
+  client: PoolClient,
+  indexes: readonly GrowingIndex[],
+  times: LockTimes,
+): Promise<void> {
+  for (const index of indexes) {
+    const isParted = await one<{ parted: boolean }>(
+      client,
+      "select relkind = 'p' as parted from pg_class where oid = to_regclass($1)",
+      [index.table],
+    );
+    if (isParted?.parted === true) {
+      await buildParted(client, index, times);
+    } else {
+      await buildBeside(client, index, times);
+    }
+  }
+}
+
+/** An index of a table without partitions. */
+async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex, { long }: LockTimes) {
+  const found = await stateOf(client, name);
+  if (found?.whole === true) return;
+  await waitingFor(client, long);
+  if (found !== undefined) await client.query(`drop index concurrently ${name}`);
+  await client.query(`create index concurrently ${name} on ${table} ${on}`);
+}
+
+/**
+ * An index of a table in partitions: whole once each of them has its part. Partitions that are made meanwhile
+ * have theirs from their beginning.
+ */
+async function buildParted(client: PoolClient, index: GrowingIndex, times: LockTimes) {
+  const { name, table, on } = index;
+  await waitingFor(client, times.brief);
+  await client.query(`create index if not exists ${name} on only ${table} ${on}`);
+  for (let part = await nextPart(client, index); part !== undefined; part = await nextPart(client, index)) {
+    const ofPart = `${part}_${name.replace(`${table}_`, "")}`;
+    await buildBeside(client, { name: ofPart, table: part, on }, times);
+    await waitingFor(client, times.brief);
+    await client.query(`alter index ${name} attach partition ${ofPart}`);
+  }
+}
+
+/** A partition that has no part of the index yet. */
+async function nextPart(client: PoolClient, { name, table }: GrowingIndex): Promise<string | undefined> {
+  const found = await one<{ part: string }>(
+    client,
+    `select p.inhrelid::regclass::text as part from pg_inherits p
+     where p.inhparent = to_regclass($1) and not exists (
+       select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+       where i.inhparent = to_regclass($2) and x.indrelid = p.inhrelid
+     ) order by 1 limit 1`,
+    [table, name],
+  );
+  return found?.part;
+}
+
+function stateOf(client: PoolClient, name: string) {
+  return one<{ whole: boolean }>(
+    client,
+    "select indisvalid as whole from pg_index where indexrelid = to_regclass($1)",
+    [name],
+  );
+}
+
+async function waitingFor(client: PoolClient, ms: number): Promise<void> {
+  await client.query("select set_config('lock_timeout', $1, false)", [String(ms)]);
+}
+
+async function one<Row extends object>(client: PoolClient, sql: string, values: string[]) {
+  const { rows } = await client.query<Row>(sql, values);
+  return rows[0];
+}
+
+/** A table that a migration attaches as the partition of all moments before one, by this column. */
+export type GrowingBound = { table: string; column: string };
+
+/** Months that a bound lies ahead, the one that runs included: it stays ahead for a month at least. */
+const MONTHS_AHEAD = 2;
+
+/**
+ * Proves, beside those who read and write a table, that it has no row from a month on that is not yet near,
+ * and that all its checks hold. A migration may then attach it as a partition without reading it under a
+ * lock. The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops: until then the table
+ * takes no row of that month. One that a killed run left is used, or made anew when its month is near.
+ */
+export async function proveBounds(
+  client: PoolClient,
+  bounds: readonly GrowingBound[],
+  times: LockTimes,
+): Promise<void> {
+  for (const bound of bounds) {
+    await addCheck(client, bound, times);
+    await validateChecks(client, bound, times);
+  }
+}
+
+async function addCheck(client: PoolClient, { table, column }: GrowingBound, { brief }: LockTimes) {
+  const { rows } = await client.query<{ wanted: string; moment: string; found: string[] }>(
+    `select to_char(bound, $2) as wanted, to_char(bound, 'YYYY-MM-DD') as moment, array(
+       select conname::text from pg_constraint where conrelid = $1::regclass and conname ~ $3
+     ) as found
+     from (select date_trunc('month', now() at time zone 'UTC') + make_interval(months => $4) as bound) as chosen`,
+    [table, `"${table}_before_"YYYY"_"MM`, `^${table}_before_\\d{4}_\\d{2}$`, MONTHS_AHEAD],
+  );
+  const { wanted = "", moment = "", found = [] } = rows[0] ?? {};
+  if (found.length === 1 && found[0] === wanted) return;
+  await waitingFor(client, brief);
+  const former = found.map((name) => `drop constraint ${name}, `).join("");
+  await client.query(
+    `alter table ${table} ${former}add constraint ${wanted} check (${column} < '${moment} 00:00:00+00') not valid`,
+  );
+}
+
+/** Reading the table once for each check keeps nobody waiting but other changes of the table itself. */
+async function validateChecks(client: PoolClient, { table }: GrowingBound, { long }: LockTimes) {
+  const { rows } = await client.query<{ name: string }>(
+    `select conname::text as name from pg_constraint
+     where conrelid = $1::regclass and contype = 'c' and not convalidated order by 1`,
+    [table],
+  );
+  await waitingFor(client, long);
+  for (const { name } of rows) await client.query(`alter table ${table} validate constraint ${name}`);
+}

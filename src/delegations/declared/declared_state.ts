@@ -1,0 +1,171 @@
+import type { Clock } from "../../clock.ts";
+import { isOwnObject } from "../../clusters/identify_operator.ts";
+import type { Database } from "../../db/database.ts";
+import type { DelegationRequestRow } from "../../db/tables.ts";
+import {
+  type DelegationState,
+  type LiveDelegation,
+  MAX_STATE_IDS,
+  operatorCalls,
+  type StateAnswer,
+} from "../../operator_calls.ts";
+import { selectPlatforms } from "../../platforms/platform_record.ts";
+import { type Route, route } from "../../route.ts";
+import { showTime } from "../delegation_answers.ts";
+import { isPending } from "../delegation_records.ts";
+
+/**
+ * `POST /internal/v1/state`: what is registered of up to 500 objects; those that nothing is known of are left
+ * out.
+ */
+export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "internal_read_state",
+    ...operatorCalls.readState,
+    summary: "Read the state of declared objects",
+    access: "operator",
+    errors: [],
+    async handle({ caller, body }) {
+      const own = body.external_ids.filter((id) => isOwnObject(caller, id));
+      const [platforms, agents, delegations] = await Promise.all([
+        platformStates(db, own),
+        agentStates(db, own),
+        delegationStates(db, own, clock.now()),
+      ]);
+      return { body: { platforms, agents, delegations } };
+    },
+  });
+}
+
+async function platformStates(db: Database, ids: string[]): Promise<StateAnswer["platforms"]> {
+  const records = await selectPlatforms(db).whereIn("p.external_id", ids);
+  return Object.fromEntries(
+    records.map(({ external_id, platform_id, connection_id, api_key_prefix, removed_at }) => [
+      external_id,
+      { platform_id, connection_id, api_key_prefix, removed: removed_at !== null },
+    ]),
+  );
+}
+
+async function agentStates(db: Database, ids: string[]): Promise<StateAnswer["agents"]> {
+  const rows = await db("agents")
+    .whereIn("external_id", ids)
+    .select("external_id", "agent_id", "disabled_at");
+  return Object.fromEntries(
+    rows.map(({ external_id, agent_id, disabled_at }) => [
+      external_id,
+      { agent_id, disabled: disabled_at !== null },
+    ]),
+  );
+}
+
+async function delegationStates(db: Database, ids: string[], now: Date): Promise<StateAnswer["delegations"]> {
+  const declared = await findDeclaredDelegations(db, ids);
+  return Object.fromEntries(declared.map((each) => [each.external_id, showState(each, now)]));
+}
+
+/** A declared delegation's request, by its object's id, with what is known of its certificate. */
+export type DeclaredDelegation = DelegationRequestRow & {
+  external_id: string;
+  decider: string | null;
+  cert_id: string | null;
+  approved_scope: string[] | null;
+  cert_status: "approved" | "revoked" | null;
+  issued_at: Date | null;
+  cert_expires_at: Date | null;
+  revoke_reason: string | null;
+};
+
+/** The delegations that objects declare; objects without one are left out. */
+export async function findDeclaredDelegations(
+  db: Database,
+  externalIds: readonly string[],
+): Promise<DeclaredDelegation[]> {
+  return db("delegation_requests as r")
+    .leftJoin("certificates as t", "t.request_id", "r.request_id")
+    .leftJoin("accounts as d", "d.account_id", "r.decided_by")
+    .whereIn("r.external_id", externalIds)
+    .select<DeclaredDelegation[]>(
+      "r.*",
+      db.raw("coalesce(d.email, r.decided_user) as decider"),
+      "t.cert_id",
+      "t.approved_scope",
+      "t.status as cert_status",
+      "t.issued_at",
+      "t.expires_at as cert_expires_at",
+      "t.revoke_reason",
+    );
+}
+
+/** A delegation's state at `now`. */
+export function showState(declared: DeclaredDelegation, now: Date): DelegationState {
+  const status = statusOf(declared, now);
+  return {
+    request_id: declared.request_id,
+    status,
+    reason: status === "revoked" ? declared.revoke_reason : declared.reason,
+    requested_scope: declared.requested_scope,
+    approved_scope: declared.approved_scope,
+    cert_id: declared.cert_id,
+    issued_at: showTime(declared.issued_at),
+    expires_at: showTime(declared.cert_expires_at),
+    decided_by: declared.decider,
+  };
+}
+
+function statusOf(declared: DeclaredDelegation, now: Date): DelegationState["status"] {
+  if (declared.cert_status === "revoked") return "revoked";
+  if (declared.status === "pending" && !isPending(declared, now)) return "expired";
+  return declared.status;
+}
+
+type Row = {
+  external_id: string;
+  object_name: string | null;
+  object_namespace: string | null;
+  request_status: LiveDelegation["status"];
+};
+
+/**
+ * `POST /internal/v1/delegations`: what a cluster's objects have in force, or waiting for a decision, 500 at
+ * a time.
+ */
+export function liveDelegationsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+  return route({
+    id: "internal_list_delegations",
+    ...operatorCalls.listDelegations,
+    summary: "List the declared delegations that are in force or wait for a decision",
+    access: "operator",
+    errors: [],
+    async handle({ caller, body }) {
+      const now = clock.now();
+      const found = db("delegation_requests as r")
+        .join("connections as c", "c.connection_id", "r.connection_id")
+        .join("platforms as p", "p.platform_id", "c.platform_id")
+        .leftJoin("certificates as t", "t.request_id", "r.request_id")
+        .whereLike("r.external_id", `${caller.clusterId}.%`)
+        .andWhere((live) =>
+          live
+            .where((waiting) => waiting.where("r.status", "pending").andWhere("r.expires_at", ">", now))
+            .orWhere((granted) =>
+              granted
+                .where("t.status", "approved")
+                .andWhere((end) => end.whereNull("t.expires_at").orWhere("t.expires_at", ">", now)),
+            ),
+        );
+      if (body.after !== null) found.andWhere("r.external_id", ">", body.after);
+      const rows = await found
+        .orderBy("r.external_id")
+        .limit(MAX_STATE_IDS)
+        .select<Row[]>("r.external_id", "r.object_name", "p.object_namespace", "r.status as request_status");
+      const delegations = rows.map((row) => ({
+        external_id: row.external_id,
+        namespace: row.object_namespace,
+        name: row.object_name,
+        status: row.request_status,
+      }));
+      const next = rows.length < MAX_STATE_IDS ? null : (rows.at(-1)?.external_id ?? null);
+      return { body: { delegations, next } };
+    },
+  });
+}

@@ -1,0 +1,157 @@
+import { z } from "zod";
+import { constraint, type constraintList } from "../input/delegation_fields.ts";
+import { isoTime } from "../input/schemas.ts";
+import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
+import type { CertificateRecord, RequestRecord } from "./delegation_records.ts";
+
+const agentFacts = z.object({
+  name: z.string(),
+  key_fingerprint: z.string().describe("sha256 and the hash of the public key's canonical JSON"),
+  custody_mode: z.enum(["custodial", "self_custody"]),
+});
+
+const declaredBy = z
+  .object({
+    cluster_id: z.string(),
+    namespace: z.string().nullable(),
+    name: z.string().nullable(),
+    requested_by: z.string().nullable().describe("The cluster's user who asked, as the object says"),
+  })
+  .nullable()
+  .describe("The Kubernetes object that declares it; null when a person asked with a session");
+
+/** A delegation request as answers show it. */
+export const requestAnswer = z.object({
+  request_id: z.string(),
+  connection_id: z.string(),
+  agent_id: z.string(),
+  agent: agentFacts,
+  status: z.enum(["pending", "approved", "denied", "expired", "withdrawn"]),
+  requested_scope: z.array(z.string()),
+  constraints: z.array(constraint),
+  requested_expires_at: isoTime.nullable().describe("When the certificate is asked to end"),
+  requested_expires_in: z.int().nullable().describe("Seconds after approval at which it is asked to end"),
+  reason: z.string().nullable(),
+  created_at: isoTime,
+  expires_at: isoTime.describe("When a pending request expires"),
+  requested_by: z.string().nullable().describe("E-mail of the person who asked; null when an object did"),
+  declared_by: declaredBy,
+  four_eyes: z.boolean().describe("Whether another person must approve than the one who asked"),
+  decided_at: isoTime.nullable(),
+  decided_by: z
+    .string()
+    .nullable()
+    .describe("E-mail of who decided, or the user's name in the cluster where that was"),
+  decided_in_cluster: z.string().nullable().describe("Id of that cluster; null when it was decided here"),
+  approved_scope: z.array(z.string()).nullable(),
+  cert_id: z.string().nullable(),
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  publisher: z
+    .object({ name: z.string(), domain: z.string() })
+    .nullable()
+    .describe("Who published the platform, and the domain that they verified; null when it is not published"),
+});
+
+/** A delegation request in an answer. */
+export type RequestAnswer = z.infer<typeof requestAnswer>;
+
+/** A certificate as answers show it. */
+export const certificateAnswer = z.object({
+  cert_id: z.string(),
+  request_id: z.string(),
+  connection_id: z.string(),
+  agent_id: z.string(),
+  approved_scope: z.array(z.string()),
+  status: z.enum(["approved", "revoked"]),
+  issued_at: isoTime,
+  expires_at: isoTime.nullable().describe("null when it does not expire"),
+  approved_by: z.string().describe("E-mail of who approved"),
+  approval_channel: z.string(),
+  revoked_at: isoTime.nullable(),
+  revoke_reason: z.string().nullable(),
+  revoked_by: z.string().nullable().describe("E-mail of the person who revoked it with a session"),
+  agent: agentFacts,
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  declared_by: declaredBy,
+  cert_json: z.record(z.string(), z.unknown()).describe("The signed certificate (wire format §4)"),
+});
+
+/** A certificate in an answer. */
+export type CertificateAnswer = z.infer<typeof certificateAnswer>;
+
+/** Shows a request. */
+export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {
+  return {
+    request_id: record.request_id,
+    connection_id: record.connection_id,
+    agent_id: record.agent_id,
+    agent: showAgentFacts(record),
+    status: record.status,
+    requested_scope: record.requested_scope,
+    constraints: record.constraints as z.infer<typeof constraintList>,
+    requested_expires_at: showTime(record.requested_expires_at),
+    requested_expires_in: record.requested_expires_in,
+    reason: record.reason,
+    created_at: record.created_at.toISOString(),
+    expires_at: record.expires_at.toISOString(),
+    requested_by: record.requested_by,
+    declared_by: showObject(record),
+    four_eyes: record.four_eyes,
+    decided_at: showTime(record.decided_at),
+    decided_by: record.decided_by,
+    decided_in_cluster: record.decided_cluster,
+    approved_scope: record.approved_scope,
+    cert_id: record.cert_id,
+    platform: { platform_id: record.platform_id, name: record.platform_name },
+    publisher: showPublisher(record),
+  };
+}
+
+/** The object behind a request or a certificate; its id begins with its cluster's, which has no dot. */
+function showObject(record: RequestRecord | CertificateRecord) {
+  const { external_id, object_namespace, object_name, requested_user } = record;
+  if (external_id === null) return null;
+  return {
+    cluster_id: external_id.split(".")[0] ?? "",
+    namespace: object_namespace,
+    name: object_name,
+    requested_by: requested_user,
+  };
+}
+
+function showAgentFacts({ agent_name, agent_key, custody_mode }: RequestRecord | CertificateRecord) {
+  return { name: agent_name, key_fingerprint: fingerprintOfKey(agent_key), custody_mode };
+}
+
+function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
+  if (publisher_name === null || publisher_domain === null) return null;
+  return { name: publisher_name, domain: publisher_domain };
+}
+
+/** Shows a certificate. */
+export function showCertificate(record: CertificateRecord): z.infer<typeof certificateAnswer> {
+  return {
+    cert_id: record.cert_id,
+    request_id: record.request_id,
+    connection_id: record.connection_id,
+    agent_id: record.agent_id,
+    approved_scope: record.approved_scope,
+    status: record.status,
+    issued_at: record.issued_at.toISOString(),
+    expires_at: showTime(record.expires_at),
+    approved_by: record.approved_by,
+    approval_channel: record.approval_channel,
+    revoked_at: showTime(record.revoked_at),
+    revoke_reason: record.revoke_reason,
+    revoked_by: record.revoked_by,
+    agent: showAgentFacts(record),
+    platform: { platform_id: record.platform_id, name: record.platform_name },
+    declared_by: showObject(record),
+    cert_json: JSON.parse(record.cert_json),
+  };
+}
+
+/** A moment as answers carry it; `null` stays `null`. */
+export function showTime(time: Date | null): string | null {
+  return time === null ? null : time.toISOString();
+}

@@ -1,0 +1,170 @@
+import type { Database, Transaction } from "../db/database.ts";
+import type { AgentRow, CertificateRow, DelegationRequestRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { isCertificateId, isRequestId } from "../ids.ts";
+import type { AccountCaller } from "../route.ts";
+
+/** A delegation request with who asked and who decided, by e-mail, and the certificate that resulted. */
+export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
+  requested_by: string | null;
+  decided_by: string | null;
+  cert_id: string | null;
+  agent_name: string;
+  agent_key: AgentRow["public_key"];
+  custody_mode: AgentRow["custody_mode"];
+  /** Of the object that declares it, and of its platform's: the two are in one namespace. */
+  object_namespace: string | null;
+  /** Whether the account wants another person to approve than the one who asked. */
+  four_eyes: boolean;
+  approved_scope: string[] | null;
+  platform_id: string;
+  platform_name: string;
+  /** The organization and the domain under which the platform is published. */
+  publisher_name: string | null;
+  publisher_domain: string | null;
+};
+
+/** All requests; narrow it by `r.` (delegation_requests). */
+export function selectRequests(db: Database | Transaction) {
+  return db("delegation_requests as r")
+    .join("accounts as h", "h.account_id", "r.account_id")
+    .join("agents as b", "b.agent_id", "r.agent_id")
+    .join("connections as n", "n.connection_id", "r.connection_id")
+    .join("platforms as p", "p.platform_id", "n.platform_id")
+    .leftJoin("accounts as o", (on) =>
+      on.on("o.account_id", "p.account_id").andOnVal("p.publish_state", "published"),
+    )
+    .leftJoin("certificates as t", "t.request_id", "r.request_id")
+    .leftJoin("accounts as d", "d.account_id", "r.decided_by")
+    .leftJoin("accounts as q", "q.account_id", "r.requested_by")
+    .select<RequestRecord[]>(
+      "r.*",
+      "q.email as requested_by",
+      db.raw("coalesce(d.email, r.decided_user) as decided_by"),
+      "t.cert_id",
+      "b.name as agent_name",
+      "b.public_key as agent_key",
+      "b.custody_mode",
+      "p.object_namespace",
+      "h.four_eyes",
+      "t.approved_scope",
+      "p.platform_id",
+      "p.name as platform_name",
+      "o.organization_name as publisher_name",
+      "p.published_domain as publisher_domain",
+    );
+}
+
+/** The caller's request with this id, in its state at `now`. Throws `not_found`. */
+export async function findRequest(
+  db: Database | Transaction,
+  caller: AccountCaller,
+  requestId: string,
+  now: Date,
+): Promise<RequestRecord> {
+  if (!isRequestId(requestId)) throw new ApiError("not_found");
+  const [record] = await selectRequests(db)
+    .where({ "r.request_id": requestId, ...callerRows(caller, "r") })
+    .limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return standingAt(record, now);
+}
+
+/**
+ * A request in its state at `now`: a pending one has expired when its time is up, whether that is stored yet
+ * or not.
+ */
+export function standingAt(record: RequestRecord, now: Date): RequestRecord {
+  return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
+}
+
+/** Whether a request may still be decided at `now`. */
+export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at">, now: Date): boolean {
+  return row.status === "pending" && now < row.expires_at;
+}
+
+/**
+ * Stores that an account's pending requests have expired whose time is up. Rows that a decision holds at the
+ * moment are left to it: it finds by itself that they have expired.
+ */
+export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
+  const due = db("delegation_requests")
+    .select("request_id")
+    .where({ account_id: accountId, status: "pending" })
+    .andWhere("expires_at", "<=", now)
+    .forUpdate()
+    .skipLocked();
+  await db("delegation_requests").whereIn("request_id", due).update({ status: "expired" });
+}
+
+/**
+ * What a caller may see of a table called `alias`: the account's rows, and an application only its
+ * connection's.
+ */
+export function callerRows(
+  { accountId, connectionId }: AccountCaller,
+  alias: string,
+): Record<string, string> {
+  const own = { [`${alias}.account_id`]: accountId };
+  return connectionId === null ? own : { ...own, [`${alias}.connection_id`]: connectionId };
+}
+
+/**
+ * A certificate with who approved and who revoked it, by e-mail, whom it is about, and the object that
+ * declares it.
+ */
+export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> & {
+  approved_by: string;
+  revoked_by: string | null;
+  agent_name: string;
+  agent_key: AgentRow["public_key"];
+  custody_mode: AgentRow["custody_mode"];
+  platform_id: string;
+  platform_name: string;
+  external_id: string | null;
+  object_namespace: string | null;
+  object_name: string | null;
+  requested_user: string | null;
+};
+
+/**
+ * All certificates; narrow it by `t.` (certificates), `g.` (agents), `p.` (platforms). An object that
+ * declares a delegation lies in the namespace of its platform's.
+ */
+export function selectCertificates(db: Database | Transaction) {
+  return db("certificates as t")
+    .join("accounts as a", "a.account_id", "t.approved_by")
+    .leftJoin("accounts as b", "b.account_id", "t.revoked_by")
+    .join("agents as g", "g.agent_id", "t.agent_id")
+    .join("connections as n", "n.connection_id", "t.connection_id")
+    .join("platforms as p", "p.platform_id", "n.platform_id")
+    .join("delegation_requests as r", "r.request_id", "t.request_id")
+    .select<CertificateRecord[]>(
+      "t.*",
+      "a.email as approved_by",
+      "b.email as revoked_by",
+      "g.name as agent_name",
+      "g.public_key as agent_key",
+      "g.custody_mode",
+      "p.platform_id",
+      "p.name as platform_name",
+      "r.external_id",
+      "p.object_namespace",
+      "r.object_name",
+      "r.requested_user",
+    );
+}
+
+/** The caller's certificate with this id. Throws `not_found`. */
+export async function findCertificate(
+  db: Database | Transaction,
+  caller: AccountCaller,
+  certId: string,
+): Promise<CertificateRecord> {
+  if (!isCertificateId(certId)) throw new ApiError("not_found");
+  const [record] = await selectCertificates(db)
+    .where({ "t.cert_id": certId, ...callerRows(caller, "t") })
+    .limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return record;
+}

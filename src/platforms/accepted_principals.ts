@@ -1,0 +1,188 @@
+import type { Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import type { AcceptedPrincipalRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
+import { checkScopes, named } from "../input/ceiling.ts";
+import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
+import { expandScopes } from "../protocol/documents/scopes.ts";
+import { findPlatform, lockConnection } from "./platform_record.ts";
+
+/**
+ * A root identity of another account, the scopes that are accepted from it, and before which moment; `null`
+ * sets no end.
+ */
+export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
+
+type Deps = { db: Database; clock: Clock };
+
+/** A platform of an account. */
+export type PlatformPlace = { accountId: string; platformId: string };
+
+/**
+ * Accepts one principal at a platform, or changes what is accepted from it; decisions hold it from the commit
+ * on. Throws `not_found`, also for a root that the registry does not have, `invalid_scopes`,
+ * `invalid_expiry`, `invalid_principal`, `principal_limit`.
+ */
+export async function acceptPrincipal(
+  deps: Deps,
+  place: PlatformPlace,
+  acceptance: Acceptance,
+): Promise<AcceptedPrincipalRow> {
+  return change(deps, place, async (tx, connectionId, now) => {
+    if (acceptance.acceptedUntil !== null && acceptance.acceptedUntil <= now) {
+      throw new ApiError("invalid_expiry");
+    }
+    const known = await tx("accounts").where({ human_id: acceptance.humanId }).first("account_id");
+    if (known === undefined) throw new ApiError("not_found");
+    await checkAcceptances(tx, place.accountId, [acceptance]);
+    const [row] = rowsOf({ ...place, connectionId, now }, [acceptance]);
+    await tx("accepted_principals")
+      .insert(row as AcceptedPrincipalRow)
+      .onConflict(["connection_id", "human_id"])
+      .merge(["scopes", "granted_scope", "accepted_until"]);
+    const [counted] = await tx("accepted_principals").where({ connection_id: connectionId }).count();
+    if (Number(counted?.count) > MAX_ACCEPTED_PRINCIPALS) throw new ApiError("principal_limit");
+    const kept = await tx("accepted_principals")
+      .where({ connection_id: connectionId, human_id: acceptance.humanId })
+      .first();
+    return kept as AcceptedPrincipalRow;
+  });
+}
+
+/**
+ * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may
+ * be among them and is not accepted. Unchanged rows are not written again, so the call may be repeated at any
+ * time. Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances} throws.
+ */
+export async function replaceAcceptedPrincipals(
+  deps: Deps,
+  place: PlatformPlace,
+  acceptances: readonly Acceptance[],
+): Promise<number> {
+  return change(deps, place, async (tx, connectionId, now) => {
+    await checkAcceptances(tx, place.accountId, acceptances);
+    const known = await tx("accepted_principals").where({ connection_id: connectionId });
+    const knownById = new Map(known.map((row) => [row.human_id, row]));
+    const rows = rowsOf({ ...place, connectionId, now }, acceptances);
+    const listed = new Set(rows.map(({ human_id }) => human_id));
+    const ended = known.map(({ human_id }) => human_id).filter((id) => !listed.has(id));
+    const changed = rows.filter((row) => !isSame(row, knownById.get(row.human_id)));
+    if (ended.length > 0) {
+      await tx("accepted_principals")
+        .where({ connection_id: connectionId })
+        .whereIn("human_id", ended)
+        .delete();
+    }
+    if (changed.length > 0) {
+      await tx("accepted_principals")
+        .insert(changed)
+        .onConflict(["connection_id", "human_id"])
+        .merge(["scopes", "granted_scope", "accepted_until"]);
+    }
+    return acceptances.filter(({ acceptedUntil }) => acceptedUntil === null || acceptedUntil > now).length;
+  });
+}
+
+function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefined): boolean {
+  return (
+    JSON.stringify(row.scopes) === JSON.stringify(known?.scopes) &&
+    row.accepted_until?.getTime() === known?.accepted_until?.getTime()
+  );
+}
+
+/**
+ * Throws unless an account may accept these principals: `invalid_scopes`, `principal_limit` for too many,
+ * `invalid_principal` for one that is listed twice, has no root in the registry, or is the account itself.
+ */
+export async function checkAcceptances(
+  db: Database | Transaction,
+  accountId: string,
+  acceptances: readonly Acceptance[],
+): Promise<void> {
+  if (acceptances.length > MAX_ACCEPTED_PRINCIPALS) throw new ApiError("principal_limit");
+  for (const { scopes } of acceptances) checkAcceptedScopes(scopes);
+  await checkPrincipals(
+    db,
+    accountId,
+    acceptances.map(({ humanId }) => humanId),
+  );
+}
+
+/**
+ * Accepts a principal no longer: no decision that is made after the commit allows on its authority. Throws
+ * `not_found`.
+ */
+export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: string): Promise<void> {
+  await change(deps, place, async (tx, connectionId) => {
+    const ended = await tx("accepted_principals")
+      .where({ connection_id: connectionId, human_id: humanId })
+      .delete();
+    if (ended === 0) throw new ApiError("not_found");
+  });
+}
+
+async function change<T>(
+  { db, clock }: Deps,
+  { accountId, platformId }: PlatformPlace,
+  work: (tx: Transaction, connectionId: string, now: Date) => Promise<T>,
+): Promise<T> {
+  const { connection_id } = await findPlatform(db, accountId, platformId);
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    await findPlatform(tx, accountId, platformId);
+    return work(tx, connection_id, clock.now());
+  });
+}
+
+function rowsOf(
+  { accountId, connectionId, now }: { accountId: string; connectionId: string; now: Date },
+  acceptances: readonly Acceptance[],
+): AcceptedPrincipalRow[] {
+  return acceptances.map(({ humanId, scopes, acceptedUntil }) => {
+    const checked = checkAcceptedScopes(scopes);
+    return {
+      account_id: accountId,
+      connection_id: connectionId,
+      human_id: humanId,
+      scopes: checked,
+      granted_scope: expandScopes(checked),
+      accepted_until: acceptedUntil,
+      created_at: now,
+    };
+  });
+}
+
+/**
+ * The scopes, each once. A custom scope means what the account says that made it up, so that a wildcard over
+ * another's would accept what nobody here has read: each is named. Throws `invalid_scopes`.
+ */
+function checkAcceptedScopes(scopes: readonly string[]): string[] {
+  const checked = checkScopes(scopes);
+  const wide = checked.filter((scope) => scope.startsWith("custom:") && scope.includes("*"));
+  if (wide.length === 0) return checked;
+  throw new ApiError(
+    "invalid_scopes",
+    `Name each custom scope of another account; wildcards are not accepted: ${named(wide)}`,
+  );
+}
+
+/** Throws `invalid_principal` unless each is the root identity of another account, named once. */
+async function checkPrincipals(
+  db: Database | Transaction,
+  accountId: string,
+  humanIds: string[],
+): Promise<void> {
+  const refuse = (isFault: (id: string, at: number) => boolean, why: string) => {
+    const at = humanIds.findIndex(isFault);
+    if (at !== -1) throw new ApiError("invalid_principal", `accepted_principals[${at}]: ${why}`);
+  };
+  if (humanIds.length === 0) return;
+  refuse((id, at) => humanIds.indexOf(id) !== at, "is listed twice");
+  const known = await db("accounts").whereIn("human_id", humanIds).select("human_id", "account_id");
+  const accountOf = new Map(known.map(({ human_id, account_id }) => [human_id, account_id]));
+  refuse((id) => !accountOf.has(id), "is not a root identity of the registry");
+  refuse(
+    (id) => accountOf.get(id) === accountId,
+    "is this account's own root identity, which is always accepted",
+  );
+}

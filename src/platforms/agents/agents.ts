@@ -1,0 +1,165 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { AgentRow, Json } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { appendEvents } from "../../events/outbox.ts";
+import { isKeyId } from "../../ids.ts";
+import type { AgentType } from "../../input/platform_fields.ts";
+import type { Logger } from "../../log.ts";
+import { keyId } from "../../protocol/keys/hybrid.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import type { VaultClient } from "../../vault/client.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import { findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
+import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
+
+/**
+ * The connection's agent with this id, disabled or not. Throws `not_found` when it is another's or nobody's.
+ */
+export async function findAgent(
+  db: Database | Transaction,
+  connectionId: string,
+  agentId: string,
+): Promise<AgentRow> {
+  if (!isKeyId(agentId)) throw new ApiError("not_found");
+  const row = await db("agents").where({ agent_id: agentId, connection_id: connectionId }).first();
+  if (row === undefined) throw new ApiError("not_found");
+  return row;
+}
+
+/**
+ * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
+ * answer, finds the key that the vault made at first. `externalId` names the Kubernetes object that declares
+ * the agent, which has the name `objectName`, and `check` throws when that may no longer do so.
+ */
+export type AgentWish = {
+  accountId: string;
+  connectionId: string;
+  name: string;
+  agentType: AgentType;
+  attemptKey: string;
+  externalId: string | null;
+  objectName: string | null;
+  check?(tx: Transaction): Promise<void>;
+};
+
+/** What making agents works with. */
+export type CreateAgentDeps = {
+  db: Database;
+  vault: Pick<VaultClient, "createKey" | "disableKey" | "shrinkCeiling">;
+  clock: Clock;
+  log: Logger;
+};
+
+type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
+
+/**
+ * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded
+ * there, and its id is that key's. A key without a row is useless. Throws `not_found`, `external_conflict`,
+ * `VaultUnavailable`, `VaultRefused`.
+ */
+export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
+  const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);
+  const key = await createVaultKey(deps, wish, platform);
+  const agent = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, platform.connection_id);
+    const current = await findConnection(tx, wish.accountId, platform.connection_id);
+    await wish.check?.(tx);
+    return insertAgent(tx, wish, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
+  });
+  if (agent.vault_due_at !== null) await syncVault(deps, platform.connection_id);
+  return agent;
+}
+
+/** Whatever the vault compares between two attempts with one key is part of the key. */
+async function createVaultKey(
+  { vault }: CreateAgentDeps,
+  wish: AgentWish,
+  platform: LivePlatform,
+): Promise<VaultKey> {
+  const order = {
+    tenant: wish.accountId,
+    purpose: "agent" as const,
+    label: wish.name,
+    ceiling: platform.default_allowed_scopes,
+  };
+  const attempt = JSON.stringify([platform.connection_id, wish.attemptKey, order]);
+  return vault.createKey(order, createHash("sha256").update(attempt).digest("hex"));
+}
+
+function hasChanged(before: LivePlatform, after: LivePlatform): boolean {
+  return before.default_allowed_scopes.join() !== after.default_allowed_scopes.join();
+}
+
+async function insertAgent(
+  tx: Transaction,
+  wish: AgentWish,
+  key: VaultKey,
+  { now, stale }: { now: Date; stale: boolean },
+): Promise<AgentRow> {
+  const agentId = keyId(key.public_key);
+  await tx("agents")
+    .insert({
+      agent_id: agentId,
+      account_id: wish.accountId,
+      connection_id: wish.connectionId,
+      name: wish.name,
+      agent_type: wish.agentType,
+      custody_mode: "custodial",
+      vault_key_id: key.key_id,
+      public_key: key.public_key,
+      attestation: key.attestation as Json,
+      external_id: wish.externalId,
+      object_name: wish.objectName,
+      created_at: now,
+      vault_due_at: stale ? now : null,
+    })
+    .onConflict()
+    .ignore();
+  const made = tx("agents").where({ connection_id: wish.connectionId });
+  const row = await (wish.externalId === null
+    ? made.where({ agent_id: agentId })
+    : made.where({ external_id: wish.externalId })
+  ).first();
+  if (row === undefined) throw new ApiError("external_conflict");
+  return row;
+}
+
+const REASON = "agent deleted";
+
+/**
+ * Ends an agent for ever: its certificates are revoked, each reported by one `delegation.revoked`, its
+ * pending requests withdrawn. The vault disables its key afterwards; while it is away the deletion holds all
+ * the same. Returns when it was disabled; a repeated call returns the same. Throws `not_found`.
+ */
+export async function deleteAgent(
+  deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },
+  connectionId: string,
+  agentId: string,
+): Promise<Date> {
+  const disabledAt = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const agent = await findAgent(tx, connectionId, agentId);
+    if (agent.disabled_at !== null) return agent.disabled_at;
+    const now = deps.clock.now();
+    await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
+    await endDelegations(tx, deps.secretBox, agent, now);
+    return now;
+  });
+  await syncVault(deps, connectionId);
+  return disabledAt;
+}
+
+/** The certificates are last: decisions on them wait from there to the commit. */
+async function endDelegations(
+  tx: Transaction,
+  secretBox: SecretBox,
+  agent: AgentRow,
+  now: Date,
+): Promise<void> {
+  const authority = { connection_id: agent.connection_id, agent_id: agent.agent_id };
+  await withdrawRequests(tx, authority, REASON, now);
+  await appendEvents(tx, secretBox, await revocationEvents(tx, authority, REASON, now), now);
+  await revokeCertificates(tx, authority, REASON, now);
+}

@@ -1,0 +1,102 @@
+import type { Database, Transaction } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
+import { isUuid } from "../../ids.ts";
+import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
+import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import { findConnection, lockConnection, type PlatformRecord, selectPlatforms } from "../platform_record.ts";
+import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
+
+/** What may change of a connection; members left out stay as they are. */
+type ConnectionChange = { verifier_id?: string | undefined; registry_answers?: boolean | undefined };
+
+/** A connection's settings. */
+type ConnectionSettings = { connection_id: string; verifier_id: string; registry_answers: boolean };
+
+/**
+ * Changes the name that operations are bound to, or whether AuthZEN questions without a proof are answered.
+ * Proofs that are bound to the former name are refused from then on. This process drops what it remembers of
+ * the connection's keys before it answers, every other as it hears of the commit. Throws `not_found`.
+ */
+export async function changeConnection(
+  { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
+  accountId: string,
+  connectionId: string,
+  change: ConnectionChange,
+): Promise<ConnectionSettings> {
+  const { connection_id } = await findConnection(db, accountId, connectionId);
+  const { settings, keys } = await db.transaction(async (tx) => {
+    await lockConnection(tx, connection_id);
+    const record = await findConnection(tx, accountId, connection_id);
+    const next = {
+      verifier_id: change.verifier_id ?? record.verifier_id,
+      registry_answers: change.registry_answers ?? record.registry_answers,
+    };
+    await tx("connections").where({ connection_id }).update(next);
+    const keys = await tx("api_keys").where({ connection_id }).select("key_prefix");
+    return { settings: { connection_id, ...next }, keys };
+  });
+  apiKeys.forget(keys.map(({ key_prefix }) => key_prefix));
+  return settings;
+}
+
+const REMOVAL_REASON = "connection removed";
+
+/**
+ * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its
+ * pending requests withdrawn, its agents disabled. Each certificate is reported by one `delegation.revoked`,
+ * followed by one `connection.removed`. The vault disables the agents' keys afterwards; while it is away the
+ * removal holds all the same. Returns when it was removed; a repeated call returns the same. Throws
+ * `not_found`.
+ */
+export async function removeConnection(
+  deps: VaultSyncDeps & RetireDeps,
+  accountId: string,
+  connectionId: string,
+): Promise<Date> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  const { removedAt, retired } = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const [record] = await selectPlatforms(tx)
+      .where({ "c.connection_id": connectionId, "c.account_id": accountId })
+      .limit(1);
+    if (record === undefined) throw new ApiError("not_found");
+    if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
+    const now = deps.clock.now();
+    const retired = await endConnection(tx, record, now);
+    const fields = {
+      connection_id: connectionId,
+      org_id: accountId,
+      removed_at: now.toISOString(),
+    };
+    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REMOVAL_REASON, now);
+    const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
+    await appendEvents(tx, deps.secretBox, [...revoked, removed], now);
+    await revokeCertificates(tx, { connection_id: connectionId }, REMOVAL_REASON, now);
+    return { removedAt: now, retired };
+  });
+  deps.apiKeys.forget(retired);
+  await syncVault(deps, connectionId);
+  return removedAt;
+}
+
+/**
+ * All but the certificates, which are last: decisions on them wait from there to the commit. Gives the keys
+ * ended.
+ */
+async function endConnection(
+  tx: Transaction,
+  { connection_id, platform_id }: PlatformRecord,
+  now: Date,
+): Promise<string[]> {
+  const retired = await retireKeys(tx, connection_id, now);
+  await withdrawRequests(tx, { connection_id }, REMOVAL_REASON, now);
+  await tx("agents")
+    .where({ connection_id })
+    .whereNull("disabled_at")
+    .update({ disabled_at: now, vault_due_at: now });
+  await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
+  await tx("platforms").where({ platform_id }).update({ removed_at: now });
+  return retired;
+}

@@ -1,0 +1,128 @@
+import { z } from "zod";
+import { clusterOf } from "../clusters/identify_operator.ts";
+import type { AgentRow } from "../db/tables.ts";
+import { registrationFields } from "../input/platform_fields.ts";
+import { isoTime, oneLine } from "../input/schemas.ts";
+import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
+
+/**
+ * The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format
+ * has it.
+ */
+export const verifierName = oneLine(512).refine(
+  (name) => Buffer.byteLength(name) <= 512,
+  "must have at most 512 bytes",
+);
+/** What people's ways of registering a platform take. */
+export const registrationBody = z.object({
+  ...registrationFields,
+  surface_type: registrationFields.surface_type.describe(
+    `One of ${Object.keys(surfaceTypes).join(", ")}; agentic_api is open`,
+  ),
+});
+
+/** Whether a connection's callback URL gets requests. */
+export const callbackState = z
+  .enum(["active", "paused", "suspended"])
+  .describe("paused by the account's owner, suspended because the receiver takes nothing: events are held");
+
+/** What a registration shows of a platform besides its secrets. */
+const registeredFields = z.object({
+  platform_id: z.string(),
+  connection_id: z.string(),
+  name: z.string(),
+  description: z.string(),
+  surface_type: z.string(),
+  publish_state: z.enum(["draft", "pending_review", "published", "suspended"]),
+  published_domain: z.string().nullable().describe("The verified domain of its publisher, while published"),
+  default_allowed_scopes: z.array(z.string()),
+  callback_url: z.string().nullable(),
+  callback_state: callbackState,
+  verifier_id: z.string(),
+  registry_answers: z.boolean(),
+  api_key_prefix: z.string(),
+  created_at: isoTime,
+  expires_at: isoTime,
+});
+
+/** The object of a cluster that declares a platform. */
+export const declaredBy = z
+  .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
+  .nullable()
+  .describe("The object that declares it in Kubernetes, which is where it is changed; null for others");
+
+/** A platform as answers show it, without secrets. */
+export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });
+export type PlatformAnswer = z.infer<typeof platformAnswer>;
+
+/** The platform object of a registration: with its three secrets, shown once (specification §2). */
+export const registeredAnswer = registeredFields.extend({
+  api_key: z.string().describe("Shown once"),
+  signing_secret: z.string().describe("Shown once"),
+  webhook_signing_secret: z.string().describe("Shown once; signs webhook deliveries"),
+});
+
+export type RegisteredAnswer = z.infer<typeof registeredAnswer>;
+
+/** An agent as answers show it (specification §2). */
+export const agentAnswer = z.object({
+  agent_id: z.string(),
+  name: z.string(),
+  agent_type: z.string(),
+  custody_mode: z.enum(["custodial", "self_custody"]),
+  public_key_json: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
+  connection_id: z.string(),
+  created_at: isoTime,
+  disabled_at: isoTime.nullable().describe("Since when the agent is deleted"),
+});
+
+export type AgentAnswer = z.infer<typeof agentAnswer>;
+
+/** Shows a platform. */
+export function showPlatform(record: LivePlatform): PlatformAnswer {
+  return { ...showRegistered(record), declared_by: showDeclaredBy(record) };
+}
+
+/** Shows the object that declares a platform, or an agent of a platform in the same namespace. */
+export function showDeclaredBy(
+  record: Pick<LivePlatform, "external_id" | "object_namespace" | "object_name">,
+): z.infer<typeof declaredBy> {
+  const { external_id, object_namespace, object_name } = record;
+  if (external_id === null) return null;
+  return { cluster_id: clusterOf(external_id), namespace: object_namespace, name: object_name };
+}
+
+/** Shows a platform as its registration does. */
+export function showRegistered(record: LivePlatform): z.infer<typeof registeredFields> {
+  return {
+    platform_id: record.platform_id,
+    connection_id: record.connection_id,
+    name: record.name,
+    description: record.description,
+    surface_type: record.surface_type,
+    publish_state: record.publish_state,
+    published_domain: record.publish_state === "published" ? record.published_domain : null,
+    default_allowed_scopes: record.default_allowed_scopes,
+    callback_url: record.callback_url,
+    callback_state: record.callback_state,
+    verifier_id: record.verifier_id,
+    registry_answers: record.registry_answers,
+    api_key_prefix: record.api_key_prefix,
+    created_at: record.created_at.toISOString(),
+    expires_at: record.expires_at.toISOString(),
+  };
+}
+
+/** Shows an agent. */
+export function showAgent(row: AgentRow): AgentAnswer {
+  return {
+    agent_id: row.agent_id,
+    name: row.name,
+    agent_type: row.agent_type,
+    custody_mode: row.custody_mode,
+    public_key_json: row.public_key,
+    connection_id: row.connection_id,
+    created_at: row.created_at.toISOString(),
+    disabled_at: row.disabled_at === null ? null : row.disabled_at.toISOString(),
+  };
+}
