@@ -1,5 +1,6 @@
 import { type ZodType, z } from "zod";
 import { objectPlace } from "./input/cluster_fields.ts";
+import { declaredInput } from "./input/declared_fields.ts";
 import { constraintList, expiryFields, reasonBody } from "./input/delegation_fields.ts";
 import {
   acceptedPrincipalList,
@@ -12,7 +13,7 @@ import {
   rotationBody,
   scopeList,
 } from "./input/platform_fields.ts";
-import { isoTime, oneLine } from "./input/schemas.ts";
+import { isoTime } from "./input/schemas.ts";
 
 /** The id of a Kubernetes object: `<clusterId>.<metadata.uid>`. */
 export const externalId = z
@@ -188,9 +189,7 @@ export const operatorCalls = {
       object: objectPlace,
       platform_external_id: externalId,
       agent_external_id: externalId,
-      requested_by: oneLine(253)
-        .nullish()
-        .describe("The cluster's user who asks; shown to people, and nothing is decided by it"),
+      ...declaredInput,
       requested_scope: scopeList,
       constraints: constraintList.optional(),
       ...expiryFields,

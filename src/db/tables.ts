@@ -1,3 +1,4 @@
+import type { DeclaredColumns } from "../input/declared_fields.ts";
 import type { MemberRole } from "../route.ts";
 import type {
   AdoptionRow,
@@ -201,7 +202,7 @@ export type AgentRow = {
   vault_due_at: Date | null;
 };
 
-export type DelegationRequestRow = {
+export type DelegationRequestRow = DeclaredColumns & {
   request_id: string;
   account_id: string;
   connection_id: string;
@@ -214,8 +215,6 @@ export type DelegationRequestRow = {
   reason: string | null;
   /** The person who asked with a session. */
   requested_by: string | null;
-  /** The user of the cluster who asked, as the object that declares it says. */
-  requested_user: string | null;
   decided_by: string | null;
   decided_at: Date | null;
   /** Of a decision in a cluster: where, who, and the hash of the policies there. */

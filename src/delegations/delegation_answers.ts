@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { declaredAnswer, showDeclared } from "../input/declared_fields.ts";
 import { constraint, type constraintList } from "../input/delegation_fields.ts";
 import { isoTime } from "../input/schemas.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
@@ -15,7 +16,7 @@ const declaredBy = z
     cluster_id: z.string(),
     namespace: z.string().nullable(),
     name: z.string().nullable(),
-    requested_by: z.string().nullable().describe("The cluster's user who asked, as the object says"),
+    ...declaredAnswer,
   })
   .nullable()
   .describe("The Kubernetes object that declares it; null when a person asked with a session");
@@ -109,13 +110,13 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
 
 /** The object behind a request or a certificate; its id begins with its cluster's, which has no dot. */
 function showObject(record: RequestRecord | CertificateRecord) {
-  const { external_id, object_namespace, object_name, requested_user } = record;
+  const { external_id, object_namespace, object_name } = record;
   if (external_id === null) return null;
   return {
     cluster_id: external_id.split(".")[0] ?? "",
     namespace: object_namespace,
     name: object_name,
-    requested_by: requested_user,
+    ...showDeclared(record),
   };
 }
 

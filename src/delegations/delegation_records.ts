@@ -2,6 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { AgentRow, CertificateRow, DelegationRequestRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isCertificateId, isRequestId } from "../ids.ts";
+import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.ts";
 import type { AccountCaller } from "../route.ts";
 
 /** A delegation request with who asked and who decided, by e-mail, and the certificate that resulted. */
@@ -113,19 +114,19 @@ export function callerRows(
  * A certificate with who approved and who revoked it, by e-mail, whom it is about, and the object that
  * declares it.
  */
-export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> & {
-  approved_by: string;
-  revoked_by: string | null;
-  agent_name: string;
-  agent_key: AgentRow["public_key"];
-  custody_mode: AgentRow["custody_mode"];
-  platform_id: string;
-  platform_name: string;
-  external_id: string | null;
-  object_namespace: string | null;
-  object_name: string | null;
-  requested_user: string | null;
-};
+export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> &
+  DeclaredColumns & {
+    approved_by: string;
+    revoked_by: string | null;
+    agent_name: string;
+    agent_key: AgentRow["public_key"];
+    custody_mode: AgentRow["custody_mode"];
+    platform_id: string;
+    platform_name: string;
+    external_id: string | null;
+    object_namespace: string | null;
+    object_name: string | null;
+  };
 
 /**
  * All certificates; narrow it by `t.` (certificates), `g.` (agents), `p.` (platforms). An object that
@@ -151,7 +152,7 @@ export function selectCertificates(db: Database | Transaction) {
       "r.external_id",
       "p.object_namespace",
       "r.object_name",
-      "r.requested_user",
+      ...selectedColumns("r"),
     );
 }
 

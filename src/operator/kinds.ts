@@ -1,3 +1,4 @@
+import type { DeclaredSpec } from "../input/declared_fields.ts";
 import type { AgentType } from "../input/platform_fields.ts";
 import type { Constraint } from "../protocol/constraints/constraints.ts";
 
@@ -104,14 +105,13 @@ export type AgentStatus = CommonStatus & {
   publicKeyFingerprint?: string;
 };
 
-export type DelegationSpec = {
+export type DelegationSpec = DeclaredSpec & {
   platformRef: Reference;
   agentRef: Reference;
   scopes: string[];
   ttl?: string;
   expiresAt?: string;
   constraints?: Constraint[];
-  requestedBy?: string;
   revoked?: boolean;
   revokeReason?: string;
   suspend?: boolean;

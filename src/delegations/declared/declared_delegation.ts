@@ -3,6 +3,7 @@ import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import type { DeclaredFields } from "../../input/declared_fields.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { checkWithinBinding, requireBinding } from "../../platforms/declared/bound_owner.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
@@ -22,8 +23,7 @@ export type DelegationDeclaration = {
   object: ObjectPlace;
   platformExternalId: string;
   agentExternalId: string;
-  /** The cluster's user who asks. */
-  requestedUser: string | null;
+  declared: DeclaredFields;
   scope: readonly string[];
   expiry: ExpiryWish;
   constraints: readonly unknown[];
@@ -50,7 +50,7 @@ export async function putDelegation(
 
 async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Promise<void> {
   const { scope, expiry, constraints, externalId } = declaration;
-  const { clusterId, object, requestedUser } = declaration;
+  const { clusterId, object, declared } = declaration;
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
   requireSamePlace(platform, object);
   const place = { clusterId, namespace: object.namespace };
@@ -64,9 +64,8 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const owner = await findOwner(deps.db, platform.account_id);
   const { connection_id: connectionId } = platform;
   const agentId = agent.agent_id;
-  const objectName = object.name;
-  const declared = { externalId, objectName, requestedUser };
-  const wish = { connectionId, agentId, scope, expiry, constraints, ...declared, check };
+  const filed = { externalId, objectName: object.name, declared };
+  const wish = { connectionId, agentId, scope, expiry, constraints, ...filed, check };
   await requestDelegation(deps, owner, wish);
 }
 

@@ -1,4 +1,5 @@
 import { requireOwnObject } from "../../clusters/identify_operator.ts";
+import { readDeclared } from "../../input/declared_fields.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { type Route, route } from "../../route.ts";
 import { readExpiry } from "../expiry.ts";
@@ -44,7 +45,7 @@ function putDelegationRoute(deps: Deps): Route {
         object: body.object,
         platformExternalId: body.platform_external_id,
         agentExternalId: body.agent_external_id,
-        requestedUser: body.requested_by ?? null,
+        declared: readDeclared(body),
         scope: body.requested_scope,
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],

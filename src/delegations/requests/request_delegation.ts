@@ -4,6 +4,7 @@ import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { newCertificateId, newRequestId } from "../../ids.ts";
 import { checkCeiling, checkScopes } from "../../input/ceiling.ts";
+import { columnsOf, type DeclaredFields } from "../../input/declared_fields.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
@@ -27,8 +28,8 @@ export type DelegationWish = {
   requestedBy?: string;
   externalId: string | null;
   objectName?: string;
-  /** The user of the cluster who asks by that object. */
-  requestedUser?: string | null;
+  /** What that object declares besides. */
+  declared?: DeclaredFields;
   check?(tx: Transaction): Promise<void>;
 };
 
@@ -106,7 +107,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, requestedBy, requestedUser, externalId, objectName }: DelegationWish,
+  { expiry, constraints, requestedBy, declared, externalId, objectName }: DelegationWish,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -124,7 +125,7 @@ async function insertRequest(
       external_id: externalId,
       object_name: objectName ?? null,
       requested_by: requestedBy ?? null,
-      requested_user: requestedUser ?? null,
+      ...columnsOf(declared),
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),
     })

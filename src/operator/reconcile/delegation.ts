@@ -1,4 +1,5 @@
 import { unixSeconds } from "../../clock.ts";
+import { readSpec } from "../../input/declared_fields.ts";
 import { durationSeconds } from "../../input/durations.ts";
 import type { DelegationState, DelegationWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
@@ -88,7 +89,7 @@ function wishOf(object: Delegation, platformId: string, agentId: string): Delega
     object: placeOf(object),
     platform_external_id: platformId,
     agent_external_id: agentId,
-    ...(spec.requestedBy === undefined ? {} : { requested_by: spec.requestedBy }),
+    ...readSpec(spec),
     requested_scope: spec.scopes,
     ...(spec.expiresAt === undefined ? {} : { expires_at: new Date(spec.expiresAt).toISOString() }),
     ...(spec.ttl === undefined ? {} : { expires_in: durationSeconds(spec.ttl) }),

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CertificateAnswer, RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
+import type { DeclaredFields } from "../../../input/declared_fields.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
@@ -102,10 +103,7 @@ function asker(visit: Visit, request: RequestAnswer): Html {
       html`<span class="mono">${agent.key_fingerprint}</span> <span class="quiet">${words.custody[agent.custody_mode]}</span>`,
     ],
     [words.how, how(visit, request)],
-    declared_by !== null && [
-      words.user,
-      declared_by.requested_by ?? html`<span class="quiet">${words.userUnknown}</span>`,
-    ],
+    ...(declared_by === null ? [] : declaredRows(visit, declared_by)),
     [words.asked, time(request.created_at)],
     request.status === "pending" && [words.waitsUntil, time(request.expires_at)],
     [words.ends, askedEnd(visit, request)],
@@ -119,6 +117,17 @@ function asker(visit: Visit, request: RequestAnswer): Html {
       html`<a href=${at(`/delegations/${request.cert_id}`)}>${words.toDelegation}</a>`,
     ],
   ])}</section>`;
+}
+
+/** A row for each field that the object declares. */
+function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFields): [string, Piece][] {
+  const rows = {
+    requested_by: [
+      words.user,
+      declared.requested_by ?? html`<span class="quiet">${words.userUnknown}</span>`,
+    ],
+  } satisfies Record<keyof DeclaredFields, [string, Piece]>;
+  return Object.values(rows);
 }
 
 function how({ texts: { request: words } }: Visit, { declared_by, requested_by }: RequestAnswer): Piece {
