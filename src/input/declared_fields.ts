@@ -2,9 +2,10 @@ import { type ZodType, z } from "zod";
 import { oneLine } from "./schemas.ts";
 
 /**
- * Fields of a Delegation that pass unchanged from the Kubernetes object to the answers that people see. The key
- * is the name in calls and answers, `spec` the name in the object, and `column` the one in `delegation_requests`.
- * `input` is the form that the operator's call takes, and `answer` the form that answers show.
+ * Fields of a Delegation that pass unchanged from the Kubernetes object to the answers that people see. The
+ * key is the name in calls and answers, `spec` the name in the object, and `column` the one in the table
+ * `delegation_requests`. `input` is the form that the operator's call takes, and `answer` the form that
+ * answers show.
  */
 export const declaredFields = {
   requested_by: {
