@@ -44,7 +44,7 @@ describe("while the database does not answer", () => {
     expect(home.words).toContain("Nothing was changed by what you just opened.");
     expect(held.words).toContain("Nothing was done. What you entered is kept.");
     expect(code.words).toContain("It is not known whether this was done.");
-    expect(formIn(code.text, "send_code").fields.email).toBe(FRIEND);
+    expect(formIn(code, "send_code").fields.email).toBe(FRIEND);
     proxy.mend();
     const sent = await held.send("invite");
     expect(sent.words).toContain("The invitation was sent.");
@@ -59,9 +59,9 @@ describe("while the database is away", () => {
     const form = await browser.open("/console/organization/invite");
     proxy.cut();
     const held = await form.send("invite", { email: other, role: "auditor" });
-    expect([held.status, formIn(held.text, "invite").fields.email]).toEqual([503, other]);
+    expect([held.status, formIn(held, "invite").fields.email]).toEqual([503, other]);
     const again = await held.send("invite");
-    expect([again.status, formIn(again.text, "invite").fields.email]).toEqual([503, other]);
+    expect([again.status, formIn(again, "invite").fields.email]).toEqual([503, other]);
     proxy.mend();
     expect((await again.send("invite")).words).toContain("The invitation was sent.");
     expect(await invitations().where({ email: other })).toHaveLength(1);

@@ -56,16 +56,16 @@ describe("signing up", () => {
     const browser = browserOf(api);
     const email = newEmail();
     const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: "no address" });
-    expect([refused.status, formIn(refused.text, "send_code").fields.email]).toEqual([400, "no address"]);
+    expect([refused.status, formIn(refused, "send_code").fields.email]).toEqual([400, "no address"]);
     expect(refused.text).toMatch(/<p class="fault" id="send_code-email-fault">[^<]+<\/p>/);
     expect(refused.text).toMatch(/aria-invalid="true" aria-describedby="[^"]*send_code-email-fault"/);
     const asked = await refused.send("send_code", { email });
     const wrong = await asked.send("verify_code", { code: "000000" });
-    expect([wrong.status, formIn(wrong.text, "verify_code").fields.email]).toEqual([400, email]);
+    expect([wrong.status, formIn(wrong, "verify_code").fields.email]).toEqual([400, email]);
     expect(wrong.words).toContain("The code is wrong");
     const name = await wrong.send("verify_code", { code: await browser.client.codeFor(email) });
     const nameless = await name.send("profile", { first_name: "Ada", last_name: " " });
-    expect(formIn(nameless.text, "profile").fields).toMatchObject({ first_name: "Ada", last_name: " " });
+    expect(formIn(nameless, "profile").fields).toMatchObject({ first_name: "Ada", last_name: " " });
     expect(nameless.text).toContain('id="profile-last_name-fault"');
     expect(nameless.text).not.toContain('id="profile-first_name-fault"');
   });
@@ -74,7 +74,7 @@ describe("signing up", () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const page = await name.send("profile", { first_name: "Ada", last_name: "Lovelace" });
-    expect(formIn(page.text, "account").fields).not.toHaveProperty("account_type");
+    expect(formIn(page, "account").fields).not.toHaveProperty("account_type");
     const faultOf = ({ text }: Shown, field: string) =>
       new RegExp(`id="account-${field}-fault">([^<]*)<`).exec(text)?.[1];
     const unchosen = await page.send("account");
@@ -87,7 +87,7 @@ describe("signing up", () => {
     expect([asked.status, faultOf(asked, "account_type")]).toEqual([
       ...[400, expect.stringContaining("You named an organization.")],
     ]);
-    expect(formIn(asked.text, "account").fields).toMatchObject(unclear);
+    expect(formIn(asked, "account").fields).toMatchObject(unclear);
     const nameless = await asked.send("account", { account_type: "organization", organization_name: " " });
     expect([nameless.status, faultOf(nameless, "organization_name")]).toEqual([400, "Is missing."]);
     await asked.send("account", { account_type: "organization" });
@@ -129,7 +129,7 @@ describe("signing up", () => {
 
   test.each(XSS_CORPUS)("shows what was typed as text: %j", async (text) => {
     const shown = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: text });
-    expect(formIn(shown.text, "send_code").fields.email).toBe(new URLSearchParams({ text }).get("text"));
+    expect(formIn(shown, "send_code").fields.email).toBe(new URLSearchParams({ text }).get("text"));
     const plain = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: "text" });
     expect(markupOf(shown.text)).toEqual(markupOf(plain.text));
     const [code, plainCode] = await Promise.all(
@@ -174,7 +174,7 @@ describe("a form of the console", () => {
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
     expect(held.words).toContain("Send it again?");
     expect((await client.get("/v1/auth/session")).status).toBe(200);
-    expect(formIn(held.text, "sign_out").fields).toMatchObject({ where: "everywhere" });
+    expect(formIn(held, "sign_out").fields).toMatchObject({ where: "everywhere" });
     expect((await held.send("sign_out")).words).toContain("You are signed out.");
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
@@ -183,7 +183,7 @@ describe("a form of the console", () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
-    const { fields } = formIn(asked.text, "verify_code");
+    const { fields } = formIn(asked, "verify_code");
     const victim = browserOf(api);
     const page = await victim.open(ENTER_CODE);
     const code = await attacker.client.codeFor(email);
@@ -256,7 +256,7 @@ describe("a session", () => {
     const code = await ask.send("send_code", { email });
     const again = await code.send("verify_code", { code: await client.codeFor(email) });
     expect(again.words).toContain("Send it again?");
-    expect(formIn(again.text, "sign_out").fields.where).toBe("everywhere");
+    expect(formIn(again, "sign_out").fields.where).toBe("everywhere");
     expect((await again.send("sign_out")).words).toContain("You are signed out.");
   });
 

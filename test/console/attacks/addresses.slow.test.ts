@@ -54,7 +54,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
     const before = await stored(api.db);
     for (const name of formsOf(page)) {
       const isShown = opened.text.includes(`name="form" value="${name}"`);
-      const pairs = isShown ? formIn(opened.text, name).pairs : [["form", name]];
+      const pairs = isShown ? formIn(opened, name).pairs : [["form", name]];
       const body = new URLSearchParams([
         ...pairs.filter(([field]) => field !== "csrf" && field !== "person"),
         ["csrf", stranger.client.cookie("service_csrf") ?? ""],

@@ -44,7 +44,7 @@ function carries(page: Page, name: string): boolean {
 /** What a form sends as it is on its page; its name alone where the page does not show it now. */
 function fieldsIn(text: string, name: string): [string, string][] {
   const isShown = text.includes(`name="form" value="${name}"`);
-  return isShown ? formIn(text, name).pairs : [["form", name]];
+  return isShown ? formIn({ text }, name).pairs : [["form", name]];
 }
 
 function withToken(pairs: [string, string][], token: string | undefined): string {

@@ -5,7 +5,8 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Received } from "../../events/support/receiver.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
-import { browserOf, type Shown, startConsole, unescaped } from "../support/console.ts";
+import { browserOf, type Shown, startConsole } from "../support/console.ts";
+import { copied } from "../support/shell.ts";
 import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
 let api: PlatformApi;
@@ -128,7 +129,7 @@ describe("the page on which a webhook secret is replaced", () => {
     own = await realReceiver(api);
     const next = secretOn(await (await open()).send("rotate"));
     const { shown, received } = await tested();
-    const sample = unescaped(/<pre id="sample"[^>]*>([\s\S]*?)<\/pre>/.exec(shown.text)?.[1] ?? "");
+    const sample = copied(shown, "sample");
     const { headers, body } = received as Received;
     const isTaken = async (env: Record<string, string>, sent = body) => {
       const question = `isGenuine(${JSON.stringify(headers)}, Buffer.from(${JSON.stringify(sent)}))`;

@@ -44,8 +44,9 @@ describe("the list of deliveries", () => {
       Number(number),
     );
     expect(attempts).toEqual(Array.from({ length: 25 }, (_, place) => 26 - place));
-    const next = /rel="next" href="([^"]+)"/.exec(first.text)?.[1] ?? "";
-    const second = await own.browser.open(unescaped(next));
+    const second = await own.browser.open(
+      first.element("link to the next page", /rel="next" href="([^"]*)"/),
+    );
     expect(rowsOf(second.text)).toBe(2);
     expect(second.text).not.toContain('rel="next"');
   });
@@ -95,7 +96,7 @@ describe("a delivery", () => {
     await rotateKey();
     const list = await own.browser.open(own.at("deliveries"));
     expect(list.words).toMatch(/The API key was replaced .* Rejected .* 1 Rejected, HTTP 422/);
-    const path = unescaped(/<th scope="row"[^>]*><a href="([^"]+)"/.exec(list.text)?.[1] ?? "");
+    const path = list.element("link to a delivery", /<th scope="row"[^>]*><a href="([^"]+)"/);
     const shown = await own.browser.open(path);
     const [sent] = own.receiver.requests;
     expect(copied(shown, "body")).toBe(sent?.body);

@@ -62,14 +62,14 @@ describe("the page on which a range is sent again", () => {
     expect(await api.db("webhook_recoveries").where({ state: "running" }).count()).toEqual([{ count: 1 }]);
     const other = await look({ since: minute(3_600), failed: "on" });
     expect(other.words).toContain("One is under way.");
-    expect(() => formIn(other.text, "recover")).toThrow();
+    expect(() => formIn(other, "recover")).toThrow();
     await api.db("webhook_recoveries").delete();
   });
 
   test("says what is wrong with a range at its field, and offers nothing then", async () => {
     const faultOf = async (query: Record<string, string>) => {
       const shown = await look(query);
-      expect(() => formIn(shown.text, "recover")).toThrow();
+      expect(() => formIn(shown, "recover")).toThrow();
       return /class="fault"[^>]*>([^<]*)/.exec(shown.text)?.[1];
     };
     expect(await faultOf({ failed: "on" })).toBe("Say from when on");

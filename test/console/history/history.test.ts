@@ -67,7 +67,7 @@ describe("the history", () => {
     const seen = await historyViewer(api);
     for (let age = 500; age < 530; age += 1) await seen.decide(age);
     const first = await seen.open("/console/history?result=allow");
-    const next = unescaped(/rel="next" href="([^"]*)"/.exec(first.text)?.[1] ?? "");
+    const next = first.element("link to the next page", /rel="next" href="([^"]*)"/);
     const second = await seen.open(next);
     expect([listed(first.text).length, listed(second.text).length]).toEqual([25, 7]);
     expect(new Set([...listed(first.text), ...listed(second.text)]).size).toBe(32);
@@ -78,8 +78,8 @@ describe("the history", () => {
   test("says nothing to a list that is up to date, and all to one that is not", async () => {
     const seen = await historyViewer(api);
     const recent = await seen.decide(3);
-    const { text } = await seen.open("/console/history");
-    const poll = unescaped(/hx-get="([^"]*)"/.exec(text)?.[1] ?? "");
+    const shown = await seen.open("/console/history");
+    const poll = shown.element("part that is brought up to date", /hx-get="([^"]*)"/);
     const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
     expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
     // One that was written later for an earlier moment counts too.

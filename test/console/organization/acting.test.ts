@@ -172,10 +172,8 @@ describe("credit that is low", () => {
     expect(first.words).toContain("A decision costs 0.002 US dollars");
     expect(first.words).toContain("A decision −0.002");
     expect(first.words).not.toContain("Credit to begin with");
-    const next = /rel="next" href="([^"]+)"/.exec(first.text)?.[1] ?? "";
-    expect((await browser.open(next.replaceAll("&#38;", "&"))).words).toContain(
-      "Credit to begin with +10.00",
-    );
+    const next = first.element("link to the next page", /rel="next" href="([^"]*)"/);
+    expect((await browser.open(next)).words).toContain("Credit to begin with +10.00");
   });
 
   test("is asked for at a page, or of people who are not named", async () => {

@@ -4,7 +4,7 @@ import { createTxtLookup } from "../../../src/organizations/verify_domain.ts";
 import { type DnsServer, startDnsServer } from "../../support/dns_server.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { browserOf, markupOf, startConsole, unescaped } from "../support/console.ts";
+import { browserOf, markupOf, type Shown, startConsole } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
 let dns: DnsServer;
@@ -22,8 +22,8 @@ const organization = async () => {
   const person = await api.person({ organization_name: "Engines" });
   return { ...browserOf(api, person.client), person };
 };
-const textOf = (text: string, id: string) =>
-  unescaped(new RegExp(`id="${id}">([^<]*)<`).exec(text)?.[1] ?? "");
+const textOf = (shown: Shown, id: string) =>
+  shown.element(`text with the id ${id}`, new RegExp(`id="${id}">([^<]*)<`));
 
 describe("a domain", () => {
   test("is verified from its page by the record that the page shows", async () => {
@@ -37,7 +37,7 @@ describe("a domain", () => {
     expect(added.path).toBe(`/console/organization/domains/${domain}?notice=domain_added`);
     expect(added.words).toContain("Waits for its record");
     expect(added.words).toContain("Last check never");
-    const [name, value] = [textOf(added.text, "record-name"), textOf(added.text, "record-value")];
+    const [name, value] = [textOf(added, "record-name"), textOf(added, "record-value")];
     expect(name).toBe(`_service-challenge.${domain}`);
     const early = await added.send("check");
     expect([early.status, early.words]).toEqual([
@@ -63,7 +63,7 @@ describe("a domain", () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const added = await (await open("/console/organization/domains")).send("add", { domain });
-    dns.records.set(textOf(added.text, "record-name"), [[textOf(added.text, "record-value")]]);
+    dns.records.set(textOf(added, "record-name"), [[textOf(added, "record-value")]]);
     await added.send("check");
     const body = { name: "Shop & Co", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
     const platform = await person.client.post("/v1/service/platforms", body);

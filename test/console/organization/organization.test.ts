@@ -136,7 +136,7 @@ describe("an organization", () => {
     const words = "The name was changed.";
     expect((await open("/console/organization?notice=renamed")).words).not.toContain(words);
     const settings = await open("/console/organization/settings");
-    const { action, fields } = formIn(settings.text, "rename");
+    const { action, fields } = formIn(settings, "rename");
     const sent = await client.call("POST", action, {
       headers: { origin: "http://127.0.0.1", "content-type": "application/x-www-form-urlencoded" },
       csrf: false,

@@ -38,7 +38,7 @@ test("a namespace that asks is accepted with a bound, changed, and ended", async
   const wide = { status: "accepted", ceiling: ["data:read", "custom:a:b"], four_eyes: true };
   expect(await bindings("team-a")).toMatchObject(wide);
   const again = await seen.open("/console/clusters/c1/team-a");
-  expect(formIn(again.text, "accept").pairs).toEqual(
+  expect(formIn(again, "accept").pairs).toEqual(
     expect.arrayContaining([
       ["ceiling", "data:read"],
       ["ceiling", "custom:a:b"],
@@ -83,8 +83,7 @@ test("a user of a cluster is linked and unlinked", async () => {
   const linked = await list.send("link", { cluster: "c1", username: "ann" });
   expect(linked.words).toContain("Linked.");
   expect(await users()).toEqual(["ann", "jane@example.com"]);
-  const { text } = linked;
-  const ann = /<option value="([^"]+)"[^>]*>ann \(c1\)</.exec(text)?.[1] ?? "";
+  const ann = linked.element("option for ann", /<option value="([^"]+)"[^>]*>ann \(c1\)</);
   const unlinked = await linked.send("unlink", { approver_id: ann });
   expect(unlinked.words).toContain("Unlinked.");
   expect(await users()).toEqual(["jane@example.com"]);

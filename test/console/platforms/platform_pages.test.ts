@@ -40,7 +40,7 @@ describe("a platform", () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.platform}`;
     const opened = await seen.open(path);
-    const { domain } = formIn(opened.text, "publish").fields;
+    const { domain } = formIn(opened, "publish").fields;
     expect(domain).toMatch(/^shop-/);
     const published = await opened.send("publish");
     expect(published.words).toContain(`✓ published Published under ${domain}.`);

@@ -106,7 +106,7 @@ describe("registering a platform", () => {
     expect(unknown.text).toMatch(/id="register-default_allowed_scopes-fault">[^<]*data:reed/);
     expect(unknown.text).toContain('value="data:read" checked');
     expect(unknown.text).toContain(">\ndata:reed\ncustom:a:b</textarea>");
-    expect(formIn(unknown.text, "register").fields.name).toBe("Shop");
+    expect(formIn(unknown, "register").fields.name).toBe("Shop");
     const local = await refused({ callback_url: "https://10.0.0.1/" });
     expect(local.text).toContain('id="register-callback_url-fault"');
     expect((await refused({ name: " " })).text).toContain('id="register-name-fault"');

@@ -87,11 +87,11 @@ describe("what a role may not do is not offered", () => {
 test("a form that is sent all the same is refused, and changes nothing", async () => {
   const { client, open } = await memberOf("auditor");
   const { fields } = formIn(
-    (await owner.open(`/console/connections/${owner.ids.connection}/rotate-key`)).text,
+    await owner.open(`/console/connections/${owner.ids.connection}/rotate-key`),
     "rotate",
   );
   const path = `/console/for/${owner.ids.account}/connections/${owner.ids.connection}/rotate-key`;
-  const { csrf = "", person = "" } = formIn((await open("/platforms")).text, "sign_out").fields;
+  const { csrf = "", person = "" } = formIn(await open("/platforms"), "sign_out").fields;
   const answer = await client.call("POST", path, {
     body: new URLSearchParams({ ...fields, csrf, person }).toString(),
     headers: { "content-type": "application/x-www-form-urlencoded", origin: "http://127.0.0.1" },

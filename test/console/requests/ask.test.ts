@@ -16,7 +16,7 @@ test("a person asks for an agent, for less than its platform may be lent, and th
   const page = await open(`/console/agents/${ids.agent}/ask`);
   expect(page.words).toContain("Ask for a delegation to Clerk");
   expect(page.words).toContain("orders:refund, as Shop means it custom:orders:refund");
-  expect(formIn(page.text, "ask").fields).not.toHaveProperty("requested_scope");
+  expect(formIn(page, "ask").fields).not.toHaveProperty("requested_scope");
   const asked = await page.send("ask", {
     requested_scope: ["data:read", "custom:orders:refund"],
     end_number: "3",
@@ -42,7 +42,7 @@ test("what is wrong stands at its field, and what was ticked stays", async () =>
   const odd = await page.send("ask", { requested_scope: ["data:read"], end_number: "soon" });
   expect(odd.status).toBe(400);
   expect(odd.words).toContain("Write a whole number");
-  expect(formIn(odd.text, "ask").fields).toMatchObject({ requested_scope: "data:read", end_number: "soon" });
+  expect(formIn(odd, "ask").fields).toMatchObject({ requested_scope: "data:read", end_number: "soon" });
   const more = await page.send("ask", { requested_scope: ["identity:delegate"] });
   expect(more.status).toBe(400);
   expect(more.text).toMatch(/id="ask-requested_scope-fault"/);

@@ -150,7 +150,7 @@ describe("a request that waits", () => {
     expect(said).not.toContain("Read data");
     expect(said).toContain("the amount is at most 20 EUR");
     expect(said).toContain("Until somebody revokes it.");
-    expect(formIn(shown.text, "approve").fields).toMatchObject({
+    expect(formIn(shown, "approve").fields).toMatchObject({
       amount_max: "20",
       currency: "EUR",
       approved_scope: "payments:send",

@@ -26,10 +26,12 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 /** The text of a part's card. */
-function cardOf({ text }: Shown, part: string): string {
-  const [, card = ""] =
-    new RegExp(`<section [^>]*aria-labelledby="part-${part}">(.*?)</section>`, "s").exec(text) ?? [];
-  return card.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
+function cardOf(shown: Shown, part: string): string {
+  const card = new RegExp(`<section [^>]*aria-labelledby="part-${part}">(.*?)</section>`, "s");
+  return shown
+    .element(`card of ${part}`, card)
+    .replaceAll(/<[^>]*>/g, " ")
+    .replaceAll(/\s+/g, " ");
 }
 
 const look = () => administrator.open("/console/service");

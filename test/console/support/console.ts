@@ -75,6 +75,8 @@ export type Shown = HttpAnswer & {
   path: string;
   /** Its text without markup. */
   words: string;
+  /** The first group of `pattern` in the markup, unescaped. Throws an error that names page and `what`. */
+  element(what: string, pattern: RegExp): string;
   /**
    * Fills a form in, by the fields' names, and sends it; what is not named stays as it is on the page. A list
    * ticks these boxes and no others.
@@ -110,8 +112,13 @@ export function browserOf(api: PlatformApi, client = api.client()): Browser {
       ...answer,
       path: path.replace(/(notice=\w+)\.[\w.-]+/, "$1"),
       words,
+      element(what, pattern) {
+        const found = pattern.exec(answer.text)?.[1];
+        if (found === undefined) throw missing(`no ${what}`, { ...answer, path });
+        return unescaped(found);
+      },
       send(name, values = {}, headers = {}) {
-        const { action, pairs } = formIn(answer.text, name);
+        const { action, pairs } = formIn({ ...answer, path }, name);
         const kept = pairs.filter(([field]) => !Object.hasOwn(values, field));
         const filled = Object.entries(values).flatMap(([field, value]) =>
           [value].flat().map((each): [string, string] => [field, each]),
@@ -127,11 +134,22 @@ export function browserOf(api: PlatformApi, client = api.client()): Browser {
 
 type SentForm = { action: string; pairs: [string, string][]; fields: Record<string, string> };
 
+type Looked = Pick<HttpAnswer, "text"> & { status?: number; path?: string };
+
+/** An error that says what a test looked for, on which page, and what the page shows instead. */
+function missing(what: string, { path = "the page", status = 200, text }: Looked): Error {
+  const title = /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "no heading";
+  const forms = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, form]) => form);
+  const has = forms.length === 0 ? "no forms" : `the forms ${[...new Set(forms)].join(", ")}`;
+  return new Error(`There is ${what} on ${path} (${status}, "${unescaped(title)}"), which has ${has}`);
+}
+
 /** The last form of this name on a page: where it is sent, and what is in it. */
-export function formIn(text: string, name: string): SentForm {
+export function formIn(page: Looked, name: string): SentForm {
+  const { text } = page;
   const forms = [...text.matchAll(/<form [^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
   const found = forms.filter(([, , content = ""]) => content.includes(`name="form" value="${name}"`)).at(-1);
-  if (found === undefined) throw new Error(`There is no form ${name}`);
+  if (found === undefined) throw missing(`no form ${name}`, page);
   const [, action = "", content = ""] = found;
   const pairs = [...content.matchAll(CONTROL)].flatMap(([, kind, attributes = "", inside]) => {
     const field = attributeOf(attributes, "name");

@@ -39,7 +39,7 @@ describe("who tries", () => {
     expect(result.words).toContain("allow authorized");
     expect(result.words).not.toContain("What would have been needed");
     for (const call of ["challenge", "present", "verify"]) expect(result.text).toContain(`/${call}</code>`);
-    const receipt = /href="(\/console\/history\/[^"]+)"/.exec(result.text)?.[1] ?? "";
+    const receipt = result.element("link to its event", /href="(\/console\/history\/[^"]+)"/);
     const row = await api
       .db("audit_events")
       .where({ cert_id: viewer.ids.cert ?? "" })
