@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import type { Command, Options } from "./command.ts";
-import { UsageFailure } from "./failure.ts";
+import { UsageFailure } from "./kubectl.ts";
 
 /** Options of kubectl that are handed on as they are: those that say where, and as whom. */
 export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; short?: string }>> = {

@@ -1,5 +1,5 @@
 import type { Clock } from "./clock.ts";
-import type { Kubectl } from "./kubectl.ts";
+import { Failure, type Kubectl, UsageFailure } from "./kubectl.ts";
 
 /** Where the plugin reads and writes. */
 export type Terminal = {
@@ -29,7 +29,7 @@ export type Context = {
 };
 
 /** An option: what it takes, if anything, and what it does. */
-export type OptionHelp = { short?: string; takes?: string; help: string };
+type OptionHelp = { short?: string; takes?: string; help: string };
 
 /** Kinds of names that a command takes, for completion. */
 export type Named = "delegation" | "platform" | "any" | "none";
@@ -60,3 +60,27 @@ export const shared = {
   timeout: { takes: "seconds", help: "how long to wait; 60 when left out" },
   operatorNamespace: { takes: "name", help: "the operator's namespace; deputize-system when left out" },
 } as const satisfies Record<string, OptionHelp>;
+
+const SECONDS = 60;
+const LOOK_MS = 500;
+
+/** Looks until `done` has something to say, for as long as the options allow. Throws `Failure` after that. */
+export async function waitFor<T>(
+  { options, clock, wait }: Context,
+  what: string,
+  done: () => Promise<T | undefined>,
+): Promise<T> {
+  const seconds = Number(textOf(options, "timeout") ?? SECONDS);
+  if (!(seconds > 0)) throw new UsageFailure("--timeout is a number of seconds");
+  const end = clock.now().getTime() + seconds * 1000;
+  for (;;) {
+    const found = await done();
+    if (found !== undefined) return found;
+    if (clock.now().getTime() >= end) {
+      throw new Failure(
+        `${what} takes longer than ${seconds} s; kubectl deputize status shows how it goes on`,
+      );
+    }
+    await wait(LOOK_MS);
+  }
+}

@@ -1,13 +1,10 @@
 import type { Command } from "./command.ts";
 import { approve, deny } from "./commands/decide.ts";
 import { link } from "./commands/link.ts";
-import { orphans } from "./commands/orphans.ts";
 import { renew } from "./commands/renew.ts";
 import { revoke } from "./commands/revoke.ts";
 import { rotateKey } from "./commands/rotate_key.ts";
 import { status } from "./commands/status.ts";
-import { tenants } from "./commands/tenants_check.ts";
-import { uninstall } from "./commands/uninstall.ts";
 import { whoCanApprove } from "./commands/who_can_approve.ts";
 
 /** Every command by its name, in the order in which they are listed. */
@@ -20,7 +17,4 @@ export const commands: Readonly<Record<string, Command>> = {
   "rotate-key": rotateKey,
   "who-can-approve": whoCanApprove,
   link,
-  orphans,
-  tenants,
-  uninstall,
 };

@@ -33,7 +33,6 @@ async function candidates(
   if (typed.startsWith("-")) {
     return [...Object.keys(command.options), ...Object.keys(HANDED_ON)].map((option) => `--${option}`);
   }
-  if (name === "tenants") return ["check"];
   return namesOf(command.named, kubectl(commonOf(before)));
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
-import { labelled, wrapped } from "./output/paragraph.ts";
+import { labelled, wrapped } from "./text.ts";
 
 const NAME = "kubectl deputize";
 const INDENT = "  ";

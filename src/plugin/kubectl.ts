@@ -1,6 +1,11 @@
 import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
-import { Failure } from "./failure.ts";
+
+/** Something that a person can correct: the message says what. */
+export class Failure extends Error {}
+
+/** A command that cannot be understood. */
+export class UsageFailure extends Failure {}
 
 /** An object of the cluster as JSON. */
 export type KubernetesObject = {
@@ -86,4 +91,13 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
     list: async (args) => (await kubectl.json<{ items: never[] }>(["get", ...args])).items,
   };
   return kubectl;
+}
+
+/** A user as the cluster knows them. */
+type User = { username: string; uid?: string; groups?: string[] };
+
+/** Who makes the calls, also where somebody else is impersonated. */
+export async function whoAmI(kubectl: Kubectl): Promise<User> {
+  const { status } = await kubectl.json<{ status: { userInfo: User } }>(["auth", "whoami"]);
+  return status.userInfo;
 }

@@ -1,5 +1,4 @@
-import { Failure } from "./failure.ts";
-import type { Kubectl, KubernetesObject } from "./kubectl.ts";
+import { Failure, type Kubectl, type KubernetesObject } from "./kubectl.ts";
 
 /** Our kinds by what kubectl calls them. */
 export const resources = {

@@ -2,10 +2,9 @@ import { readArguments } from "./arguments.ts";
 import type { Clock } from "./clock.ts";
 import type { Context, Terminal } from "./command.ts";
 import { commands } from "./commands.ts";
-import { Failure, UsageFailure } from "./failure.ts";
 import { helpOf, overview } from "./help.ts";
-import { createKubectl } from "./kubectl.ts";
-import { visible } from "./output/text.ts";
+import { createKubectl, Failure, UsageFailure } from "./kubectl.ts";
+import { visible } from "./text.ts";
 
 type World = {
   terminal: Terminal;

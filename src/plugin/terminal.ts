@@ -1,7 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { text } from "node:stream/consumers";
 import type { Terminal } from "./command.ts";
-import { Failure } from "./failure.ts";
+import { Failure } from "./kubectl.ts";
 
 const NARROW = 80;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Delegation } from "../../src/plugin/objects.ts";
-import { fakeKubectl, NOW } from "./fake_kubectl.ts";
+import { fakeKubectl } from "./fake_kubectl.ts";
 
 const delegation: Delegation = {
   apiVersion: "deputize.io/v1alpha1",
@@ -84,51 +84,5 @@ describe("a decision", () => {
     const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
     expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);
-  });
-});
-
-describe("uninstall", () => {
-  const ALL = "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io";
-  const LEASE = "get leases.coordination.k8s.io";
-  const held = {
-    ...delegation,
-    metadata: { ...delegation.metadata, finalizers: ["deputize.io/revoke", "theirs"] },
-  };
-  const lease = (secondsAgo: number) => ({
-    metadata: { name: "deputize-operator" },
-    spec: {
-      holderIdentity: "pod-1",
-      renewTime: new Date(NOW.getTime() - secondsAgo * 1000).toISOString(),
-      leaseDurationSeconds: 15,
-    },
-  });
-  const answers = (leased: object) => ({
-    [ALL]: { items: [held] },
-    [LEASE]: leased,
-    [PATCH]: {},
-    "delete delegations.deputize.io": {},
-    [GET]: { items: [] },
-  });
-
-  test("--orphan waits until no operator runs: one that renewed its Lease half a minute ago does", async () => {
-    expect(await run(["uninstall", "--orphan", "-y"], answers(lease(30)))).toBe(1);
-    expect(kubectl.notes).toContain("The operator runs (pod-1)");
-    expect((await calls()).some(([verb]) => verb === "delete" || verb === "patch")).toBe(false);
-    expect(await run(["uninstall", "--orphan", "-y"], answers(lease(31)))).toBe(0);
-  });
-
-  test("--orphan takes our finalizer from the very object that was listed, and no other's", async () => {
-    expect(await run(["uninstall", "--orphan", "-y"], answers({ fails: "Error (NotFound)" }))).toBe(0);
-    const [patch] = await patches();
-    expect(written(patch)).toEqual({
-      metadata: { uid: "1", annotations: { "deputize.io/force-delete": "1" }, finalizers: ["theirs"] },
-    });
-  });
-
-  test("--revoke needs an operator that runs", async () => {
-    expect(await run(["uninstall", "--revoke", "-y"], answers(lease(31)))).toBe(1);
-    expect(kubectl.notes).toContain("No operator runs");
-    expect(await run(["uninstall", "--revoke", "-y"], answers(lease(0)))).toBe(0);
-    expect(await patches()).toEqual([]);
   });
 });

@@ -7,7 +7,6 @@ import { agent, delegation, platform } from "../operator/operator_folder.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { startKubernetes } from "../support/kubernetes/server.ts";
 import type { Person } from "../support/platform_world.ts";
-import { until } from "../support/process.ts";
 import { type PluginWorld, pluginWorld, type Ran } from "./plugin_world.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
@@ -237,46 +236,6 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
   });
 
-  test("checks the bindings of the cluster and of a file", async () => {
-    const system = world.systemNamespace;
-    const good = await as("ann", "tenants", "check", "--operator-namespace", system);
-    expect(good).toMatchObject({ status: 0, err: "" });
-    expect(good.out).toMatch(new RegExp(`${world.namespace} +deputize-tenants +ok`));
-    const manifest = {
-      apiVersion: "v1",
-      kind: "ConfigMap",
-      metadata: { name: "more", labels: { "deputize.io/tenants": "true" } },
-      data: {
-        nowhere: "accountEmail: a@example.test",
-        bad: "accountEmail: [",
-        worse: "ceiling: [data:raed]",
-      },
-    };
-    await call("POST", `/api/v1/namespaces/${system}/configmaps`, manifest);
-    const bad = await as("ann", "tenants", "check", "--operator-namespace", system);
-    expect(bad).toMatchObject({ status: 1, err: "3 of 4 entries bind nothing\n" });
-    expect(bad.out).toMatch(/worse +more +faulty/);
-    const faults = bad.out.slice(bad.out.indexOf("\n\n")).trim().split("\n");
-    expect(faults).toEqual([
-      "bad: the entry is not YAML",
-      "bad: there is no such namespace in the cluster",
-      "nowhere: there is no such namespace in the cluster",
-      "worse: accountEmail: is required, an e-mail address",
-      'worse: ceiling: "data:raed" is neither in the vocabulary nor',
-      "custom:<area>:<action> of two to four parts",
-      "worse: there is no such namespace in the cluster",
-    ]);
-    const file = await plugin.kubectl(
-      "ann",
-      ["deputize", "tenants", "check", "-f", "-"],
-      JSON.stringify({ ...manifest, metadata: { name: "unlabelled" } }),
-    );
-    expect(file).toMatchObject({
-      status: 1,
-      err: expect.stringContaining("has no label deputize.io/tenants"),
-    });
-  });
-
   test("lists what has lost its object, and lets it be confirmed", async () => {
     const record = {
       checkedAt: new Date().toISOString(),
@@ -295,7 +254,7 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
       ],
     };
     const configMaps = `/api/v1/namespaces/${world.systemNamespace}/configmaps`;
-    const args = ["orphans", "--operator-namespace", world.systemNamespace];
+    const args = ["status", "--orphans", "--operator-namespace", world.systemNamespace];
     const nothing = await as("ann", ...args);
     expect(nothing).toMatchObject({ status: 1, err: expect.stringContaining("recorded nothing yet") });
     await call("POST", configMaps, {
@@ -320,42 +279,5 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(await complete("rotate-key", "s")).toEqual(["shop", ":4", ""]);
     expect(await complete("approve", "--sc")).toEqual(["--scopes", ":4", ""]);
     expect(await complete("status", "platform/")).toEqual(["platform/shop", ":4", ""]);
-  });
-
-  describe("uninstall", () => {
-    const uninstall = (...args: string[]) =>
-      as("ann", "uninstall", "--operator-namespace", world.systemNamespace, ...args);
-    const nothingLeft = async () =>
-      (await as("ann", "status", "-A")).out === "There is nothing of ours in the cluster.\n";
-
-    test("--revoke deletes everything in order, and what it declared ends", async () => {
-      await declare();
-      expect(await uninstall("--yes")).toMatchObject({ status: 2 });
-      expect(await uninstall("--orphan", "--yes")).toMatchObject({
-        status: 1,
-        err: expect.stringContaining("The operator runs"),
-      });
-      const dry = await uninstall("--revoke", "--dry-run");
-      expect(dry).toMatchObject({ status: 0, out: "Nothing was changed (dry run).\n" });
-      const done = await uninstall("--revoke", "--yes");
-      expect(done).toMatchObject({ status: 0, out: expect.stringContaining("what they declared has ended") });
-      await until("nothing is left", nothingLeft);
-      const requests = await real.api.db("delegation_requests").where({ account_id: person.accountId });
-      expect(requests.map(({ status }) => status)).toEqual(["withdrawn"]);
-    });
-
-    test("--orphan leaves in force what was declared, once the operator is stopped", async () => {
-      await declare();
-      await world.operators()[0]?.stop();
-      expect(await uninstall("--revoke", "--yes")).toMatchObject({
-        status: 1,
-        err: expect.stringContaining("No operator runs"),
-      });
-      const done = await uninstall("--orphan", "--yes");
-      expect(done).toMatchObject({ status: 0, out: expect.stringContaining("is in force") });
-      await until("nothing is left", nothingLeft);
-      const requests = await real.api.db("delegation_requests").where({ account_id: person.accountId });
-      expect(requests.map(({ status }) => status)).toEqual(["pending"]);
-    });
   });
 });

@@ -1,7 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { labelled, wrapped } from "../../src/plugin/output/paragraph.ts";
-import { table } from "../../src/plugin/output/table.ts";
-import { duration, relative, visible } from "../../src/plugin/output/text.ts";
+import { duration, labelled, relative, table, visible, wrapped } from "../../src/plugin/text.ts";
 
 const NOW = new Date("2026-06-01T12:00:00Z");
 

@@ -1,12 +1,9 @@
 import { onlyName } from "../arguments.ts";
-import { type Command, type Context, shared, textOf } from "../command.ts";
-import { Failure, UsageFailure } from "../failure.ts";
-import { type Kubectl, KubectlFailure } from "../kubectl.ts";
+import { type Command, type Context, shared, textOf, waitFor } from "../command.ts";
+import { Failure, type Kubectl, KubectlFailure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Approval, conditionOf, type Delegation, objectOf, reasonOf, resources } from "../objects.ts";
-import { visible } from "../output/text.ts";
-import { waitFor } from "../waiting.ts";
+import { visible } from "../text.ts";
 import { askedLines, linesText, nextOf } from "./describe.ts";
-import { whoAmI } from "./who_am_i.ts";
 
 const options = {
   message: { short: "m", takes: "text", help: "why, for people" },

@@ -1,7 +1,6 @@
 import type { AnyObject, Delegation } from "../objects.ts";
 import { conditionOf, reasonOf } from "../objects.ts";
-import { labelled } from "../output/paragraph.ts";
-import { relative, visible } from "../output/text.ts";
+import { labelled, relative, visible } from "../text.ts";
 
 /** A line of a description. */
 export type Line = readonly [label: string, text: string];

@@ -1,8 +1,6 @@
 import { type Command, shared, textOf } from "../command.ts";
-import type { KubernetesObject } from "../kubectl.ts";
-import { wrapped } from "../output/paragraph.ts";
-import { visible } from "../output/text.ts";
-import { whoAmI } from "./who_am_i.ts";
+import { type KubernetesObject, whoAmI } from "../kubectl.ts";
+import { visible, wrapped } from "../text.ts";
 
 /** `link`: says as whom one approves here, and what the account's owner confirms for it to count. */
 export const link: Command = {

@@ -1,9 +1,6 @@
-import { type Command, type Context, shared, textOf } from "../command.ts";
-import { Failure } from "../failure.ts";
-import { KubectlFailure, type KubernetesObject } from "../kubectl.ts";
-import { wrapped } from "../output/paragraph.ts";
-import { table } from "../output/table.ts";
-import { relative, visible } from "../output/text.ts";
+import { type Context, textOf } from "../command.ts";
+import { Failure, KubectlFailure, type KubernetesObject } from "../kubectl.ts";
+import { relative, table, visible, wrapped } from "../text.ts";
 
 type Orphan = {
   externalID: string;
@@ -25,30 +22,19 @@ type SweepRecord = {
 
 const NAME = "deputize-orphans";
 const CONFIRMED = "deputize.io/confirmed";
-export const OPERATOR_NAMESPACE = "deputize-system";
+const OPERATOR_NAMESPACE = "deputize-system";
 
-/** `orphans`: what is in force although its object is gone. */
-export const orphans: Command = {
-  summary: "List what is in force although its object is gone",
-  usage: "",
-  named: "none",
-  options: {
-    confirm: { help: "let those that are held be revoked after the operator's grace" },
-    "operator-namespace": shared.operatorNamespace,
-    yes: shared.yes,
-    output: shared.output,
-  },
-  async run(context) {
-    const { terminal, clock, options } = context;
-    const record = await read(context);
-    if (options.output === "json") {
-      terminal.out(`${JSON.stringify(record, undefined, 2)}\n`);
-    } else {
-      show(context, record, clock.now());
-    }
-    if (options.confirm === true) await confirm(context, record);
-  },
-};
+/** Shows what is in force although its object is gone, and confirms with `--confirm` that it is revoked. */
+export async function showOrphans(context: Context): Promise<void> {
+  const { terminal, clock, options } = context;
+  const record = await read(context);
+  if (options.output === "json") {
+    terminal.out(`${JSON.stringify(record, undefined, 2)}\n`);
+  } else {
+    show(context, record, clock.now());
+  }
+  if (options.confirm === true) await confirm(context, record);
+}
 
 function namespaceOf({ options }: Context): string {
   return textOf(options, "operator-namespace") ?? OPERATOR_NAMESPACE;

@@ -1,8 +1,7 @@
 import { onlyName } from "../arguments.ts";
 import { type Command, shared, textOf } from "../command.ts";
-import { Failure, UsageFailure } from "../failure.ts";
+import { Failure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Delegation, objectOf, resources } from "../objects.ts";
-import { whoAmI } from "./who_am_i.ts";
 
 /** Marks of who else declares an object: a copy has another owner. */
 const NOT_COPIED =

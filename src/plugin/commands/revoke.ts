@@ -1,9 +1,8 @@
 import { onlyName } from "../arguments.ts";
-import { type Command, shared, textOf } from "../command.ts";
-import { Failure } from "../failure.ts";
+import { type Command, shared, textOf, waitFor } from "../command.ts";
+import { Failure } from "../kubectl.ts";
 import { conditionOf, type Delegation, objectOf, reasonOf, resources } from "../objects.ts";
-import { visible } from "../output/text.ts";
-import { waitFor } from "../waiting.ts";
+import { visible } from "../text.ts";
 import { linesText, stateLines } from "./describe.ts";
 
 /** `revoke`: ends a delegation for good. */

@@ -1,8 +1,7 @@
 import { onlyName } from "../arguments.ts";
-import { type Command, shared } from "../command.ts";
-import { Failure } from "../failure.ts";
+import { type Command, shared, waitFor } from "../command.ts";
+import { Failure } from "../kubectl.ts";
 import { objectOf, type Platform, resources } from "../objects.ts";
-import { waitFor } from "../waiting.ts";
 
 const ASKED = "deputize.io/rotate-key";
 

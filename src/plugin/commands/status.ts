@@ -1,5 +1,5 @@
 import { type Command, type Context, shared } from "../command.ts";
-import { Failure, UsageFailure } from "../failure.ts";
+import { Failure, UsageFailure } from "../kubectl.ts";
 import {
   type AnyObject,
   conditionOf,
@@ -9,10 +9,9 @@ import {
   reasonOf,
   resources,
 } from "../objects.ts";
-import { wrapped } from "../output/paragraph.ts";
-import { type Column, table } from "../output/table.ts";
-import { duration, relative, visible } from "../output/text.ts";
+import { type Column, duration, relative, table, visible, wrapped } from "../text.ts";
 import { askedLines, type Line, linesText, nextOf, stateLines } from "./describe.ts";
+import { showOrphans } from "./orphans.ts";
 
 /** `status`: all objects in a table, or one of them in words. */
 export const status: Command = {
@@ -21,9 +20,21 @@ export const status: Command = {
   named: "any",
   options: {
     "all-namespaces": { short: "A", help: "of all namespaces" },
+    orphans: { help: "what is in force although its object is gone" },
+    confirm: { help: "with --orphans: let those that are held be revoked after the operator's grace" },
+    "operator-namespace": shared.operatorNamespace,
+    yes: shared.yes,
     output: shared.output,
   },
-  run: (context) => (context.names.length === 0 ? showAll(context) : showOne(context)),
+  run(context) {
+    const { names, options } = context;
+    if (options.orphans !== true && options.confirm === true) {
+      throw new UsageFailure("--confirm goes with --orphans");
+    }
+    if (options.orphans !== true) return names.length === 0 ? showAll(context) : showOne(context);
+    if (names.length > 0) throw new UsageFailure("Name nothing with --orphans");
+    return showOrphans(context);
+  },
 };
 
 async function showAll({ kubectl, terminal, clock, options }: Context): Promise<void> {

@@ -1,8 +1,6 @@
 import { onlyName } from "../arguments.ts";
 import { type Command, type Context, shared } from "../command.ts";
 import { type Delegation, objectOf, type Platform } from "../objects.ts";
-import { wrapped } from "../output/paragraph.ts";
-import { table } from "../output/table.ts";
 import {
   type Allowed,
   type Rbac,
@@ -12,6 +10,7 @@ import {
   subjectText,
   whoMay,
 } from "../rbac.ts";
+import { table, wrapped } from "../text.ts";
 
 /** Who may approve, or nearly: with what is in the way. */
 type Approver = Allowed & { note: string };

@@ -1,4 +1,4 @@
-import { type Column, table } from "../../../src/plugin/output/table.ts";
+import { type Column, table } from "../../../src/plugin/text.ts";
 import {
   type Aim,
   type Figure,

@@ -1,6 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { Failure } from "../../../plugin/failure.ts";
-import { createKubectl, type Kubectl } from "../../../plugin/kubectl.ts";
+import { Failure, createKubectl, type Kubectl } from "../../../plugin/kubectl.ts";
 import { readDevConfig } from "../../config.ts";
 import { runStack } from "../../run_stack.ts";
 import { createTerminal, type Terminal } from "../../terminal.ts";
