@@ -2,8 +2,8 @@ import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts"
 import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { JsonObject } from "../../src/protocol/encoding/json.ts";
-import { decodeSessionToken } from "../../src/protocol/extensions/session_token.ts";
 import { verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { decodeSessionToken } from "./extensions/session_token.ts";
 import type { VectorResult } from "./run.ts";
 
 /**

@@ -2,18 +2,6 @@ import { z } from "zod";
 import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
-import {
-  decodeTransactionReceipt,
-  receiptReasonOf,
-  type TransactionReceipt,
-  transactionReceiptSignBytes,
-  verifyTransactionReceipt,
-} from "../../src/protocol/extensions/transaction_receipt.ts";
-import {
-  decodeWitnessEntry,
-  verifyWitnessEntry,
-  witnessEntrySignBytes,
-} from "../../src/protocol/extensions/witness_entry.ts";
 import { type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
 import {
   decodeKeyRotation,
@@ -28,15 +16,23 @@ import {
   verifyRevocationList,
 } from "../../src/protocol/statements/revocation_list.ts";
 import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/statements/revocation_push.ts";
-import {
   decodeVerificationReceipt,
   verificationReceiptSignBytes,
   verifyVerificationReceipt,
 } from "../../src/protocol/statements/verification_receipt.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "./extensions/revocation_push.ts";
+import {
+  decodeTransactionReceipt,
+  receiptReasonOf,
+  type TransactionReceipt,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "./extensions/transaction_receipt.ts";
+import { decodeWitnessEntry, verifyWitnessEntry, witnessEntrySignBytes } from "./extensions/witness_entry.ts";
 import { type Expectations, keyOf, type Vector } from "./vector.ts";
 
 /** Faults that verification has published words for and strict decoding sees first (wire format §5). */

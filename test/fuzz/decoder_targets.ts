@@ -1,19 +1,4 @@
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
-import {
-  decodeSessionToken,
-  sessionTokenSignBytes,
-  sessionTokenViolation,
-} from "../../src/protocol/extensions/session_token.ts";
-import {
-  decodeTransactionReceipt,
-  transactionReceiptSignBytes,
-  verifyTransactionReceipt,
-} from "../../src/protocol/extensions/transaction_receipt.ts";
-import {
-  decodeWitnessEntry,
-  verifyWitnessEntry,
-  witnessEntrySignBytes,
-} from "../../src/protocol/extensions/witness_entry.ts";
 import { verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
 import {
   decodeKeyRotation,
@@ -26,15 +11,30 @@ import {
   verifyRevocationList,
 } from "../../src/protocol/statements/revocation_list.ts";
 import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/statements/revocation_push.ts";
-import {
   decodeVerificationReceipt,
   verificationReceiptSignBytes,
   verifyVerificationReceipt,
 } from "../../src/protocol/statements/verification_receipt.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../conformance/extensions/revocation_push.ts";
+import {
+  decodeSessionToken,
+  sessionTokenSignBytes,
+  sessionTokenViolation,
+} from "../conformance/extensions/session_token.ts";
+import {
+  decodeTransactionReceipt,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "../conformance/extensions/transaction_receipt.ts";
+import {
+  decodeWitnessEntry,
+  verifyWitnessEntry,
+  witnessEntrySignBytes,
+} from "../conformance/extensions/witness_entry.ts";
 import { NOW, ROOT } from "../support/chains.ts";
 import type { Target } from "./loop.ts";
 import { decode, demand, parse, signatureTexts } from "./oracles.ts";

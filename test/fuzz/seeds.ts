@@ -1,15 +1,15 @@
 import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
-import { issueSessionToken } from "../../src/protocol/extensions/session_token.ts";
-import type { StreamedTurn } from "../../src/protocol/extensions/streamed_turn.ts";
-import { signTransaction } from "../../src/protocol/extensions/transaction_receipt.ts";
-import { issueWitnessEntry } from "../../src/protocol/extensions/witness_entry.ts";
 import { publicKeyOf, signHybrid } from "../../src/protocol/keys/hybrid.ts";
 import { issueKeyRotation } from "../../src/protocol/statements/key_rotation.ts";
 import { issueRevocationList } from "../../src/protocol/statements/revocation_list.ts";
-import { issueRevocationPush } from "../../src/protocol/statements/revocation_push.ts";
 import { issueVerificationReceipt } from "../../src/protocol/statements/verification_receipt.ts";
+import { issueRevocationPush } from "../conformance/extensions/revocation_push.ts";
+import { issueSessionToken } from "../conformance/extensions/session_token.ts";
+import type { StreamedTurn } from "../conformance/extensions/streamed_turn.ts";
+import { signTransaction } from "../conformance/extensions/transaction_receipt.ts";
+import { issueWitnessEntry } from "../conformance/extensions/witness_entry.ts";
 import { AGENT, binding, bytes32, certify, encode, NOW, prove, ROOT, testKey } from "../support/chains.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
-import { decodeSessionToken, type SessionToken } from "../../src/protocol/extensions/session_token.ts";
+import type { Verification } from "../../src/protocol/verification/verify.ts";
+import { decodeSessionToken, type SessionToken } from "../conformance/extensions/session_token.ts";
 import {
   decodeStreamedTurn,
   type StreamedTurn,
   verifyStreamedTurn,
-} from "../../src/protocol/extensions/streamed_turn.ts";
-import type { Verification } from "../../src/protocol/verification/verify.ts";
+} from "../conformance/extensions/streamed_turn.ts";
 import { listed } from "../support/answers.ts";
 import { NOW } from "../support/chains.ts";
 import type { Target } from "./loop.ts";

@@ -8,7 +8,7 @@ import {
   decodeRevocationPush,
   issueRevocationPush,
   verifyRevocationPush,
-} from "../../src/protocol/statements/revocation_push.ts";
+} from "../conformance/extensions/revocation_push.ts";
 import { AGENT, encode, NOW, ROOT, tamper } from "../support/chains.ts";
 
 const refuses = (code: string) => expect.objectContaining({ code });

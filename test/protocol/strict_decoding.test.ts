@@ -1,14 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { decodeDelegationCert } from "../../src/protocol/documents/certificate.ts";
 import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
-import { decodeSessionToken } from "../../src/protocol/extensions/session_token.ts";
-import { decodeStreamedTurn } from "../../src/protocol/extensions/streamed_turn.ts";
-import { decodeTransactionReceipt } from "../../src/protocol/extensions/transaction_receipt.ts";
-import { decodeWitnessEntry } from "../../src/protocol/extensions/witness_entry.ts";
 import { decodeKeyRotation } from "../../src/protocol/statements/key_rotation.ts";
 import { decodeRevocationList } from "../../src/protocol/statements/revocation_list.ts";
-import { decodeRevocationPush } from "../../src/protocol/statements/revocation_push.ts";
 import { decodeVerificationReceipt } from "../../src/protocol/statements/verification_receipt.ts";
+import { decodeRevocationPush } from "../conformance/extensions/revocation_push.ts";
+import { decodeSessionToken } from "../conformance/extensions/session_token.ts";
+import { decodeStreamedTurn } from "../conformance/extensions/streamed_turn.ts";
+import { decodeTransactionReceipt } from "../conformance/extensions/transaction_receipt.ts";
+import { decodeWitnessEntry } from "../conformance/extensions/witness_entry.ts";
 import { type Genuine, genuineDocuments } from "../fuzz/seeds.ts";
 import { encode } from "../support/chains.ts";
 

@@ -4,22 +4,6 @@ import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { bundleHash, decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
-import {
-  decodeSessionToken,
-  sessionTokenSignBytes,
-  sessionTokenViolation,
-} from "../../src/protocol/extensions/session_token.ts";
-import {
-  decodeTransactionReceipt,
-  receiptReasonOf,
-  transactionReceiptSignBytes,
-  verifyTransactionReceipt,
-} from "../../src/protocol/extensions/transaction_receipt.ts";
-import {
-  decodeWitnessEntry,
-  verifyWitnessEntry,
-  witnessEntrySignBytes,
-} from "../../src/protocol/extensions/witness_entry.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 import {
   decodeKeyRotation,
@@ -32,11 +16,6 @@ import {
   revocationListSignBytes,
   verifyRevocationList,
 } from "../../src/protocol/statements/revocation_list.ts";
-import {
-  decodeRevocationPush,
-  revocationPushSignBytes,
-  verifyRevocationPush,
-} from "../../src/protocol/statements/revocation_push.ts";
 import { chainLink } from "../../src/protocol/statements/statement.ts";
 import {
   decodeVerificationReceipt,
@@ -44,6 +23,27 @@ import {
   verifyVerificationReceipt,
 } from "../../src/protocol/statements/verification_receipt.ts";
 import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import {
+  decodeRevocationPush,
+  revocationPushSignBytes,
+  verifyRevocationPush,
+} from "../conformance/extensions/revocation_push.ts";
+import {
+  decodeSessionToken,
+  sessionTokenSignBytes,
+  sessionTokenViolation,
+} from "../conformance/extensions/session_token.ts";
+import {
+  decodeTransactionReceipt,
+  receiptReasonOf,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "../conformance/extensions/transaction_receipt.ts";
+import {
+  decodeWitnessEntry,
+  verifyWitnessEntry,
+  witnessEntrySignBytes,
+} from "../conformance/extensions/witness_entry.ts";
 
 /**
  * What both implementations are asked about one bundle. A count is the verifier's counter, a list its

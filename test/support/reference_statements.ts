@@ -1,8 +1,4 @@
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
-import {
-  signTransaction,
-  type TransactionReceipt,
-} from "../../src/protocol/extensions/transaction_receipt.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
 import {
   issueKeyRotation,
@@ -13,6 +9,7 @@ import {
   issueVerificationReceipt,
   type VerificationReceiptFields,
 } from "../../src/protocol/statements/verification_receipt.ts";
+import { signTransaction, type TransactionReceipt } from "../conformance/extensions/transaction_receipt.ts";
 import { genuineDocuments, SESSION_SECRET } from "../fuzz/seeds.ts";
 import { AGENT, binding, bytes32, certify, NOW, ROOT, tamper, testKey } from "./chains.ts";
 import type { Question } from "./reference_answers.ts";

@@ -3,11 +3,11 @@ import {
   type ChallengeBinding,
   OPTIONAL_ANSWER_FIELDS,
   requireStreamPair,
-} from "../documents/challenge.ts";
-import { ProtocolError } from "../encoding/errors.ts";
-import { type Decoder, object } from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
-import type { HybridSignature } from "../keys/hybrid.ts";
+} from "../../../src/protocol/documents/challenge.ts";
+import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
+import { type Decoder, object } from "../../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
+import type { HybridSignature } from "../../../src/protocol/keys/hybrid.ts";
 import {
   CHALLENGE_KNOWN_RULE,
   CHALLENGE_SIGNATURE_RULE,
@@ -15,12 +15,17 @@ import {
   FRESHNESS_RULE,
   SESSION_CONTEXT_RULE,
   STREAM_RULE,
-} from "../verification/challenge_rules.ts";
-import type { Evidence, Verification, VerifyOptions } from "../verification/evidence.ts";
-import { askStore, checkSignatures, spendChallenge } from "../verification/lookups.ts";
-import { evaluateRules, type Findings, type Step, violation } from "../verification/rules.ts";
-import { bundleSteps } from "../verification/steps.ts";
-import { reasonOf, statusOf } from "../violations.ts";
+} from "../../../src/protocol/verification/challenge_rules.ts";
+import type { Evidence, Verification, VerifyOptions } from "../../../src/protocol/verification/evidence.ts";
+import { askStore, checkSignatures, spendChallenge } from "../../../src/protocol/verification/lookups.ts";
+import {
+  evaluateRules,
+  type Findings,
+  type Step,
+  violation,
+} from "../../../src/protocol/verification/rules.ts";
+import { bundleSteps } from "../../../src/protocol/verification/steps.ts";
+import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 
 /**

@@ -1,9 +1,13 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { chainHash, type DelegationFields } from "../documents/certificate.ts";
-import { decodeBase64, encodeBase64 } from "../encoding/base64.ts";
-import { canonicalBytes, compareUtf8 } from "../encoding/canonical.ts";
-import { BINDING_BYTES, MAX_SCOPE_LENGTH_BYTES, PROTOCOL_VERSION } from "../encoding/constants.ts";
-import { ProtocolError } from "../encoding/errors.ts";
+import { chainHash, type DelegationFields } from "../../../src/protocol/documents/certificate.ts";
+import { decodeBase64, encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
+import { canonicalBytes, compareUtf8 } from "../../../src/protocol/encoding/canonical.ts";
+import {
+  BINDING_BYTES,
+  MAX_SCOPE_LENGTH_BYTES,
+  PROTOCOL_VERSION,
+} from "../../../src/protocol/encoding/constants.ts";
+import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 import {
   base64,
   type Decoder,
@@ -13,9 +17,9 @@ import {
   object,
   text,
   timestamp,
-} from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
-import { type HybridPublicKey, publicKey } from "../keys/hybrid.ts";
+} from "../../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
+import { type HybridPublicKey, publicKey } from "../../../src/protocol/keys/hybrid.ts";
 
 /**
  * A verifier's note to itself that it has verified a chain, so that the turns of a session need a challenge

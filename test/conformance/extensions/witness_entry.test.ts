@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
+import { AGENT, bytes32, encode, NOW, ROOT } from "../../support/chains.ts";
 import {
   decodeWitnessEntry,
   issueWitnessEntry,
   verifyWitnessEntry,
   verifyWitnessLog,
-} from "../../../src/protocol/extensions/witness_entry.ts";
-import { AGENT, bytes32, encode, NOW, ROOT } from "../../support/chains.ts";
+} from "./witness_entry.ts";
 
 describe("a witness's log", () => {
   const log = async () => {

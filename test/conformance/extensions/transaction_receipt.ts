@@ -1,6 +1,6 @@
-import { type ProofBundle, proofBundle } from "../documents/proof_bundle.ts";
-import { canonicalBytes, compareUtf8 } from "../encoding/canonical.ts";
-import { PROTOCOL_VERSION } from "../encoding/constants.ts";
+import { type ProofBundle, proofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import { canonicalBytes, compareUtf8 } from "../../../src/protocol/encoding/canonical.ts";
+import { PROTOCOL_VERSION } from "../../../src/protocol/encoding/constants.ts";
 import {
   base64,
   type Decoder,
@@ -10,8 +10,8 @@ import {
   object,
   text,
   timestamp,
-} from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
+} from "../../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import {
   equalPublicKeys,
   type HybridPrivateKey,
@@ -21,8 +21,8 @@ import {
   signature,
   signatureViolation,
   signHybrid,
-} from "../keys/hybrid.ts";
-import { type VerifyOptions, verifyBundle } from "../verification/verify.ts";
+} from "../../../src/protocol/keys/hybrid.ts";
+import { type VerifyOptions, verifyBundle } from "../../../src/protocol/verification/verify.ts";
 
 /** Who takes part in a transaction. These four fields are signed. */
 export type Party = {

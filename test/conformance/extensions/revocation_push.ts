@@ -1,13 +1,25 @@
-import { canonicalBytes } from "../encoding/canonical.ts";
-import { type Decoder, identifier, integer, list, object, timestamp } from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import {
+  type Decoder,
+  identifier,
+  integer,
+  list,
+  object,
+  timestamp,
+} from "../../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import {
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
   signature,
-} from "../keys/hybrid.ts";
-import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
+} from "../../../src/protocol/keys/hybrid.ts";
+import {
+  issuerViolation,
+  type StatementViolation,
+  sign,
+  statementSignatureViolation,
+} from "../../../src/protocol/statements/statement.ts";
 
 /** Certificates an issuer has revoked since its last push: wire format §4, field for field. */
 export type RevocationPush = {

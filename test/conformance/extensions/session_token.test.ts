@@ -1,12 +1,12 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { DelegationCert } from "../../../src/protocol/documents/certificate.ts";
+import { AGENT, bytes32, chain, encode, NOW, ROOT } from "../../support/chains.ts";
 import {
   decodeSessionToken,
   issueSessionToken,
   type SessionGrant,
   type SessionToken,
-} from "../../../src/protocol/extensions/session_token.ts";
-import { AGENT, bytes32, chain, encode, NOW, ROOT } from "../../support/chains.ts";
+} from "./session_token.ts";
 
 const SECRET = Buffer.alloc(32, 3);
 let certificates: DelegationCert[];

@@ -2,21 +2,16 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { DelegationCert } from "../../../src/protocol/documents/certificate.ts";
 import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
-import {
-  issueSessionToken,
-  type SessionGrant,
-  type SessionToken,
-  sessionTokenMac,
-} from "../../../src/protocol/extensions/session_token.ts";
+import { signHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import { AGENT, binding, bytes32, chain, encode, NOW, ROOT, tamper } from "../../support/chains.ts";
+import { memoryStore } from "../../support/challenge_store.ts";
+import { issueSessionToken, type SessionGrant, type SessionToken, sessionTokenMac } from "./session_token.ts";
 import {
   decodeStreamedTurn,
   type StreamedTurn,
   type TurnOptions,
   verifyStreamedTurn,
-} from "../../../src/protocol/extensions/streamed_turn.ts";
-import { signHybrid } from "../../../src/protocol/keys/hybrid.ts";
-import { AGENT, binding, bytes32, chain, encode, NOW, ROOT, tamper } from "../../support/chains.ts";
-import { memoryStore } from "../../support/challenge_store.ts";
+} from "./streamed_turn.ts";
 
 const SECRET = Buffer.alloc(32, 3);
 let certificates: DelegationCert[];

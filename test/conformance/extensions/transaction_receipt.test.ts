@@ -1,13 +1,4 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import {
-  decodeTransactionReceipt,
-  type ProvenParty,
-  receiptReasonOf,
-  signTransaction,
-  type TransactionReceipt,
-  transactionReceiptSignBytes,
-  verifyTransactionReceipt,
-} from "../../../src/protocol/extensions/transaction_receipt.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";
 import {
   AGENT,
@@ -20,6 +11,15 @@ import {
   tamper,
   testKey,
 } from "../../support/chains.ts";
+import {
+  decodeTransactionReceipt,
+  type ProvenParty,
+  receiptReasonOf,
+  signTransaction,
+  type TransactionReceipt,
+  transactionReceiptSignBytes,
+  verifyTransactionReceipt,
+} from "./transaction_receipt.ts";
 
 const SELLER = testKey(3);
 let receipt: TransactionReceipt;

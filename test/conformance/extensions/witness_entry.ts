@@ -1,13 +1,19 @@
-import { canonicalBytes } from "../encoding/canonical.ts";
-import { BINDING_BYTES } from "../encoding/constants.ts";
-import { base64, type Decoder, identifier, object, timestamp } from "../encoding/fields.ts";
-import { parseJson } from "../encoding/json.ts";
+import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
+import { BINDING_BYTES } from "../../../src/protocol/encoding/constants.ts";
+import {
+  base64,
+  type Decoder,
+  identifier,
+  object,
+  timestamp,
+} from "../../../src/protocol/encoding/fields.ts";
+import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import {
   type HybridPrivateKey,
   type HybridPublicKey,
   type HybridSignature,
   signature,
-} from "../keys/hybrid.ts";
+} from "../../../src/protocol/keys/hybrid.ts";
 import {
   CHAIN_START,
   chainLink,
@@ -15,7 +21,7 @@ import {
   type StatementViolation,
   sign,
   statementSignatureViolation,
-} from "../statements/statement.ts";
+} from "../../../src/protocol/statements/statement.ts";
 
 /** One entry of a witness's append-only log: wire format §4, field for field. */
 export type WitnessEntry = {
