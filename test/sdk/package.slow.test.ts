@@ -93,7 +93,7 @@ describe("the package that npm pack makes", () => {
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
-        ...["documents/allowed_scopes", "documents/context_binding", "documents/scope_vocabulary"],
+        ...["documents/context_binding", "documents/scope_vocabulary"],
         ...["documents/scopes", "encoding/canonical", "encoding/constants", "encoding/errors"],
         ...["encoding/json", "encoding/json_reader", "encoding/json_values"],
       ].map((name) => `dist/protocol/${name}.js`),
