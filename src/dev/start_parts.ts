@@ -3,14 +3,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
-import { eventsEnvironment, prepareEvents } from "./kafka/events_way.ts";
-import { kafkaPart } from "./kafka/part.ts";
+import { eventsEnvironment, kafkaPart, prepareEvents } from "./kafka/part.ts";
 import type { Stack } from "./open_stack.ts";
-import { databaseUrl, prepareDatabases } from "./postgres/databases.ts";
-import { postgresPart } from "./postgres/postgres.ts";
+import { databaseUrl, postgresPart, prepareDatabases } from "./postgres/postgres.ts";
 import { rotateLog } from "./process/logs.ts";
 import { checkFree, freePort } from "./process/ports.ts";
-import { openSecrets } from "./secrets.ts";
+import { initialiseVault, openSecrets } from "./secrets.ts";
 import {
   API_PORT_SETTING,
   type StackPaths,
@@ -23,7 +21,6 @@ import type { Terminal } from "./terminal.ts";
 import { openManifests } from "./tour/manifests.ts";
 import { openQuickstart, type QuickstartFolder } from "./tour/quickstart_folder.ts";
 import { topUp } from "./tour/top_up.ts";
-import { initialiseVault } from "./vault_init.ts";
 
 /** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };

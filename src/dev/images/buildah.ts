@@ -1,8 +1,11 @@
 import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync } from "node:fs";
+import { copyFile, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { LOCKED_NODE, NODE_HASHES, NODE_PACKAGE } from "../setup/node.mjs";
 import { UserError } from "../user_error.ts";
 
 /** Where images and what they are built from are kept. */
@@ -12,7 +15,7 @@ const LAST_LINES = 15;
 /**
  * Runs a program to its end with its output in a log. Throws `UserError` with the log's end when it fails.
  */
-export async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
+async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
   const file = openSync(log, "a", 0o600);
   const child = spawn(command, args, { stdio: ["ignore", file, file] });
@@ -28,7 +31,7 @@ export async function runLogged(log: string, command: string, args: readonly str
 }
 
 /** The arguments that every call of buildah begins with: storage of our own, beside nobody else's images. */
-export const STORAGE = ["--root", join(IMAGES_FOLDER, "storage"), "--runroot", join(IMAGES_FOLDER, "run")];
+const STORAGE = ["--root", join(IMAGES_FOLDER, "storage"), "--runroot", join(IMAGES_FOLDER, "run")];
 
 /** Runs buildah, see {@link runLogged}. */
 export async function buildah(log: string, ...args: string[]): Promise<void> {
@@ -36,8 +39,56 @@ export async function buildah(log: string, ...args: string[]): Promise<void> {
 }
 
 /** Whether buildah's storage has an image of that name. */
-export async function hasImage(name: string): Promise<boolean> {
+async function hasImage(name: string): Promise<boolean> {
   const child = spawn("buildah", [...STORAGE, "inspect", "--type", "image", name], { stdio: "ignore" });
   const [code] = await once(child, "exit");
   return code === 0;
+}
+
+const SUITE = "bookworm";
+const MIRROR = "http://deb.debian.org/debian";
+const NPM = "11.19.1";
+
+/** Debian, the libraries that Node loads, and for what is compiled the headers of Debian's own Node. */
+const DEBIAN = [
+  "--variant=apt",
+  "--include=libatomic1,libstdc++6",
+  "--dpkgopt=path-exclude=/usr/share/man/*",
+  "--dpkgopt=path-exclude=/usr/share/locale/*",
+  '--customize-hook=chroot "$1" sh -c "cd /tmp && apt-get download libnode-dev && dpkg -x libnode-dev*.deb headers"',
+  '--customize-hook=mkdir -p "$1/usr/local/include" && mv "$1/tmp/headers/usr/include/node" "$1/usr/local/include/"',
+  '--customize-hook=rm -rf "$1"/tmp/*',
+];
+
+const NOTHING = "scratch";
+const RECIPE = `FROM ${NOTHING}
+ADD debian.tar /
+COPY node /usr/local/bin/node
+ADD npm-${NPM}.tgz /usr/local/lib/node_modules
+RUN cd /usr/local/lib/node_modules && mv package npm \\
+  && chmod 755 /usr/local/bin/node npm/bin/npm-cli.js \\
+  && ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm
+`;
+
+/**
+ * The name of a base image made on this machine, for where no registry is: Debian's packages, and the Node
+ * that the project locks. It is made once for each Node and recipe.
+ */
+export async function localBase(root: string, log: string): Promise<string> {
+  const parts = [SUITE, MIRROR, NPM, DEBIAN, RECIPE, NODE_HASHES[NODE_PACKAGE]];
+  const tag = createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 16);
+  const name = `localhost/deputize-base:${tag}`;
+  if (await hasImage(name)) return name;
+  await mkdir(IMAGES_FOLDER, { recursive: true });
+  const folder = await mkdtemp(join(IMAGES_FOLDER, "base-"));
+  try {
+    await runLogged(log, "mmdebstrap", [...DEBIAN, SUITE, join(folder, "debian.tar"), MIRROR]);
+    await copyFile(join(root, LOCKED_NODE), join(folder, "node"));
+    await runLogged(log, "npm", ["pack", "--pack-destination", folder, `npm@${NPM}`]);
+    await writeFile(join(folder, "Dockerfile"), RECIPE);
+    await buildah(log, "build", "--isolation", "chroot", "--tag", name, folder);
+    return name;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 }

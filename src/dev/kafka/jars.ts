@@ -3,6 +3,8 @@ import { access, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises"
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { Step, Terminal } from "../terminal.ts";
+import { UserError } from "../user_error.ts";
 
 const run = promisify(execFile);
 
@@ -12,7 +14,7 @@ const LEAST_JAVA = 17;
 const FETCH_MS = 10 * 60_000;
 
 /** A folder of Kafka's jars, or what is missing to have it. */
-export type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
+type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
 
 /**
  * Kafka's jars and what they need, fetched by Maven the first time and kept under `~/.cache/deputize`. Where
@@ -93,4 +95,25 @@ async function exists(path: string): Promise<boolean> {
     () => true,
     () => false,
   );
+}
+
+/**
+ * The folder of Kafka's jars for `--kafka`; fetching them the first time is a step of its own. Throws
+ * `UserError` with what is missing.
+ */
+export async function fetchKafka(terminal: Terminal): Promise<string> {
+  let step: Step | undefined;
+  const { jars, missing } = await kafkaJars(() => {
+    step = terminal.step("kafka_jars", `Kafka ${KAFKA_VERSION}, fetched by Maven once`);
+  });
+  if (jars !== undefined) {
+    step?.done(jars);
+    return jars;
+  }
+  const error = new UserError(
+    `--kafka needs ${missing}`,
+    "Or start without --kafka: the worker then carries events by itself",
+  );
+  step?.fail(error);
+  throw error;
 }

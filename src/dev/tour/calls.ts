@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Inbox } from "./inbox.ts";
+import type { Inbox } from "./receiver.ts";
 
 /** A step found something else than it must. */
 export class Surprise extends Error {}

@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { createInterface } from "node:readline/promises";
+
 /**
  * A person at the API, as a browser would be: keeps cookies, sends the CSRF value, reads codes from the
  * mailbox.
@@ -9,7 +12,7 @@ export type Person = {
 };
 
 /** The API answered otherwise than the next step needs. */
-export class UnexpectedAnswer extends Error {
+class UnexpectedAnswer extends Error {
   constructor(what: string, status: number, body: string) {
     super(`${what} answered ${status}: ${body.slice(0, 300)}`);
   }
@@ -88,4 +91,25 @@ export async function signIn(
   }
   const session = await call<{ human_id: string }>("GET", "/v1/auth/session");
   return { person, code, humanId: session.human_id, isNew };
+}
+
+/** Asks at the terminal for the code that was mailed. */
+export function askForCode(
+  { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
+  interrupted: AbortSignal,
+  begin: () => void,
+): CodeReader {
+  return async ({ email }) => {
+    begin();
+    // Not as a terminal: Ctrl-C is to reach this process.
+    const lines = createInterface({ input, output, terminal: false });
+    try {
+      const answer = lines.question(`The code that was mailed to ${email}: `, { signal: interrupted });
+      const code = await Promise.race([answer, once(lines, "close").then(() => "")]);
+      if (code.trim() === "") throw new Error("No code was given");
+      return code.trim();
+    } finally {
+      lines.close();
+    }
+  };
 }

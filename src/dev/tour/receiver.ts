@@ -1,7 +1,7 @@
 import { appendFile } from "node:fs/promises";
 import { type Clock, unixSeconds } from "../../clock.ts";
-import { createInbox, type Inbox } from "./inbox.ts";
-import { startWebhookServer, WEBHOOK_PATH } from "./webhook_server.ts";
+import { verifyWebhook } from "../../sdk/webhook.ts";
+import { startWebhookServer, WEBHOOK_PATH, type WebhookDelivery } from "./webhook_server.ts";
 
 /** Where webhooks arrive, and what has arrived. */
 export type Receiver = Pick<Inbox, "useSecret" | "waitFor"> & { url: string; close(): Promise<void> };
@@ -30,4 +30,83 @@ export async function startReceiver({
     take: (delivery) => inbox.take(delivery, unixSeconds(clock.now())),
   });
   return { ...inbox, url: `http://${host}:${server.port}${WEBHOOK_PATH}`, close: server.close };
+}
+
+/** A delivery that was received, checked and written down. */
+type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, unknown> };
+
+/** Deliveries by the receiver rules of the specification: checked, each once. */
+export type Inbox = {
+  /** The key deliveries are checked with; until it is set, deliveries are put off with 500. */
+  useSecret(secret: string): void;
+  /** Takes a delivery that arrived at `now` (Unix seconds), and gives the status to answer it with. */
+  take(delivery: WebhookDelivery, now: number): Promise<number>;
+  /**
+   * The next event (received already or to come) that fits; rejects after `timeoutMs`, and when interrupted.
+   */
+  waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
+};
+
+/** An empty inbox. `keep` has to be done before an event is acknowledged. */
+export function createInbox({
+  interrupted,
+  keep = async () => undefined,
+}: {
+  interrupted: AbortSignal;
+  keep?: (received: ReceivedEvent) => Promise<void>;
+}): Inbox {
+  const received: ReceivedEvent[] = [];
+  const seen = new Set<string>();
+  const waiting = new Set<() => void>();
+  let refused = 0;
+  let secret: string | undefined;
+
+  return {
+    useSecret(given) {
+      secret = given;
+    },
+    async take({ headers, rawBody }, now) {
+      if (secret === undefined) return 500;
+      const checked = verifyWebhook({ headers, rawBody, secret, now });
+      if (!checked.ok) {
+        refused += 1;
+        return 401;
+      }
+      if (seen.has(checked.deliveryId)) return 204;
+      const body = JSON.parse(rawBody.toString("utf8")) as Record<string, unknown>;
+      const entry = { event: String(body.event), delivery_id: checked.deliveryId, body };
+      await keep(entry);
+      seen.add(checked.deliveryId);
+      received.push(entry);
+      for (const look of waiting) look();
+      return 204;
+    },
+    waitFor(fits, timeoutMs) {
+      return new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          forget();
+          const others = refused === 0 ? "" : `; ${refused} deliveries had a wrong signature`;
+          reject(new Error(`no such event was delivered within ${timeoutMs / 1000} s${others}`));
+        }, timeoutMs);
+        function forget(): void {
+          clearTimeout(timer);
+          waiting.delete(look);
+          interrupted.removeEventListener("abort", look);
+        }
+        function look(): void {
+          const found = received.find(fits);
+          if (!found && !interrupted.aborted) return;
+          forget();
+          if (found) {
+            resolve(found);
+          } else {
+            reject(interrupted.reason);
+          }
+        }
+        waiting.add(look);
+        interrupted.addEventListener("abort", look);
+        look();
+      });
+    },
+  };
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { Client } from "pg";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { databaseUrl, type OwnDatabase, prepareDatabases } from "../../../src/dev/postgres/databases.ts";
+import { databaseUrl, type OwnDatabase, prepareDatabases } from "../../../src/dev/postgres/postgres.ts";
 import { runPart } from "../../support/run_parts.ts";
 
 const superuserUrl = runPart("postgresUrl");

@@ -1,5 +1,10 @@
-import { rows } from "./panels.ts";
+import { events, kafka } from "./event_rows.ts";
+import { operator } from "./operator_row.ts";
 import type { Panel, Query, Row } from "./queries.ts";
+import { api, overview, processes, vault } from "./service_rows.ts";
+
+/** The dashboard from top to bottom. */
+const rows: readonly Row[] = [overview, api, vault, events, kafka, operator, processes];
 
 const TITLE = "Deputize";
 const UID = "deputize";

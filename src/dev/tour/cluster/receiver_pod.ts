@@ -3,10 +3,9 @@ import { isIPv6 } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Kubectl, KubernetesObject } from "../../../plugin/kubectl.ts";
 import { Surprise } from "../calls.ts";
-import { createInbox } from "../inbox.ts";
-import type { Receiver } from "../receiver.ts";
+import { createInbox, type Receiver } from "../receiver.ts";
 import { DELIVERIES_PATH, type KeptDelivery, WEBHOOK_PATH } from "../webhook_server.ts";
-import { type Manifest, TOUR_LABELS } from "./apply.ts";
+import { type Manifest, TOUR_LABELS } from "./objects.ts";
 import type { Release } from "./release.ts";
 
 /** Name of the pod that receives webhooks, and of what belongs to it. */

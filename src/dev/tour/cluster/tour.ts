@@ -1,17 +1,15 @@
 import { fileURLToPath } from "node:url";
-import { Failure, createKubectl, type Kubectl } from "../../../plugin/kubectl.ts";
+import { createKubectl, Failure, type Kubectl } from "../../../plugin/kubectl.ts";
 import { readDevConfig } from "../../config.ts";
-import { runStack } from "../../run_stack.ts";
+import { runStack } from "../../open_stack.ts";
 import { createTerminal, type Terminal } from "../../terminal.ts";
 import { messageOf, UserError } from "../../user_error.ts";
-import { codeInMailbox } from "../person.ts";
+import { askForCode, codeInMailbox } from "../person.ts";
 import type { Receiver } from "../receiver.ts";
 import { runTour } from "../run_tour.ts";
 import { NAMESPACE_BINDINGS, type TourState, type TourWorld, tourSteps } from "../steps.ts";
-import { apply } from "./apply.ts";
-import { askForCode } from "./ask_code.ts";
 import { bindNamespace, choosePlace, makeNamespace, type Place, receiverObjects } from "./namespace.ts";
-import { openClusterQuickstart, tourObjects } from "./objects.ts";
+import { apply, openClusterQuickstart, tourObjects } from "./objects.ts";
 import { type ClusterTourOptions, type ClusterTourSettings, readClusterTour } from "./options.ts";
 import { type Forward, type ForwardTarget, forwardPort } from "./port_forward.ts";
 import {

@@ -1,8 +1,7 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { askForCode } from "../../../../src/dev/tour/cluster/ask_code.ts";
-import type { Person } from "../../../../src/dev/tour/person.ts";
+import { askForCode, type Person } from "../../../../src/dev/tour/person.ts";
 
 const jane = { email: "jane@example.test" } as Person;
 
