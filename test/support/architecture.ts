@@ -79,9 +79,6 @@ const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[
   },
 ];
 
-/** Cycles of type imports that remain to be broken. Nothing may join them. */
-const REMAINING_CYCLES = new Set<string>([]);
-
 const LONGEST = 300;
 /** Files that may be side by side in a folder of sources. */
 const MOST_FILES = 17;
@@ -123,9 +120,7 @@ export function violations(files: readonly SourceFile[]): string[] {
   const folders = [...siblingImports(imports).values()].flatMap((between) => shortestCycles(between));
   return [
     ...found,
-    ...shortestCycles(imports)
-      .filter((way) => !REMAINING_CYCLES.has(way))
-      .map((way) => `import cycle of files: ${way}`),
+    ...shortestCycles(imports).map((way) => `import cycle of files: ${way}`),
     ...folders.map((way) => `import cycle of folders: ${way}`),
     ...crowded([...imports.keys()]),
   ];
