@@ -40,7 +40,11 @@ export async function openWindow(
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
   });
   page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("requestfailed", (request) => complaints.push(`${request.url()} ${request.failure()?.errorText}`));
+  page.on("requestfailed", (request) => {
+    const complaint = `${request.url()} ${request.failure()?.errorText}`;
+    // Chromium cancels the icon itself when the next page is asked for before it has arrived.
+    if (!/\/assets\/icon-\S+ net::ERR_ABORTED$/.test(complaint)) complaints.push(complaint);
+  });
   page.on("request", (request) => {
     if (!request.url().startsWith(`${api.url}/`)) complaints.push(`asks ${request.url()}`);
   });
