@@ -46,7 +46,7 @@ import { operatorPlatformRoutes } from "./platforms/declared/operator_routes.ts"
 import { type PlatformDeps, platformRoutes } from "./platforms/routes.ts";
 import { keepVaultSynced } from "./platforms/sync_vault.ts";
 import { createDecisionQueue } from "./proofs/admission/admission.ts";
-import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/slow_accounts.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/batch.ts";
 import { type ProofDeps, proofRoutes } from "./proofs/routes.ts";
 import { createApiKeyRates } from "./rates/api_key_rates.ts";
 import { createClientRates } from "./rates/client_rates.ts";

@@ -17,9 +17,8 @@ import { createProofRefResolver } from "./present/proof_ref.ts";
 import type { TryDeps } from "./try/try_proof.ts";
 import { tryRoute } from "./try/try_route.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
-import { createRootFinder } from "./verify/trusted_roots.ts";
-import type { VerifyDeps } from "./verify/verify.ts";
-import { verifyRoute } from "./verify/verify_route.ts";
+import { createRootFinder } from "./verify/verdict.ts";
+import { type VerifyDeps, verifyRoute } from "./verify/verify.ts";
 
 const REMEMBERED_CERTIFICATES = 20_000;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type DecisionFacts, neededFor, ruleTables } from "../../src/console/elements/decisions.ts";
 import { texts } from "../../src/console/texts/texts.ts";
-import { decisionReasons, decisionRules, explainDecision } from "../../src/proofs/verify/reasons.ts";
+import { decisionReasons, decisionRules, explainDecision } from "../../src/proofs/decide/reasons.ts";
 import { unescaped } from "./support/console.ts";
 
 const CERTIFICATE = {

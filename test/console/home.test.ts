@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { texts } from "../../src/console/texts/texts.ts";
-import { decisionReasons } from "../../src/proofs/verify/reasons.ts";
+import { decisionReasons } from "../../src/proofs/decide/reasons.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
 import { startConsole } from "./support/console.ts";
 import { viewerOf } from "./support/visits.ts";

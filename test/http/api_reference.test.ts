@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
-import { decisionReasons } from "../../src/proofs/verify/reasons.ts";
+import { decisionReasons } from "../../src/proofs/decide/reasons.ts";
 import { contract } from "./walk/documented.ts";
 
 const PROOFS = new URL("../../src/proofs/", import.meta.url);

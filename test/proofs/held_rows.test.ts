@@ -1,7 +1,6 @@
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
-import { createBatcher } from "../../src/proofs/admission/batch.ts";
-import { separateSlowAccounts } from "../../src/proofs/admission/slow_accounts.ts";
+import { createBatcher, separateSlowAccounts } from "../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { decisionWorld } from "./decision_world.ts";

@@ -10,7 +10,7 @@ import type { Decided } from "../../src/proofs/decide/decision.ts";
 import { createChallengeKeys } from "../../src/proofs/present/challenge.ts";
 import { createProofRefResolver } from "../../src/proofs/present/proof_ref.ts";
 import { readVerifyCall } from "../../src/proofs/verify/call.ts";
-import { createRootFinder } from "../../src/proofs/verify/trusted_roots.ts";
+import { createRootFinder } from "../../src/proofs/verify/verdict.ts";
 import { type VerifyDeps, verifyProof } from "../../src/proofs/verify/verify.ts";
 import { createCertificateMemory } from "../../src/protocol/documents/certificate_memory.ts";
 import type { ApiKeyCaller } from "../../src/route.ts";

@@ -1,8 +1,8 @@
 import type { Pool } from "pg";
 import { openPool } from "../../src/db/database.ts";
 import { createDecisionQueue } from "../../src/proofs/admission/admission.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/admission/batch.ts";
 import type { FairQueue } from "../../src/proofs/admission/fair_queue.ts";
-import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../src/proofs/admission/slow_accounts.ts";
 import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 

@@ -2,8 +2,9 @@ import type { DailyCounts } from "../../audit/daily_counts.ts";
 import type { NamedEntry } from "../../audit/history_entry.ts";
 import type { CertificateAnswer } from "../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../html/html.ts";
-import { decisionRules, explainDecision } from "../../proofs/verify/reasons.ts";
+import { decisionRules, explainDecision } from "../../proofs/decide/reasons.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";
+import type { Explained } from "../texts/decisions.ts";
 import type { Texts } from "../texts/texts.ts";
 import { limitList } from "./limits.ts";
 import { table } from "./listing.ts";
@@ -137,14 +138,19 @@ export function ruleTables({ explain: words }: Texts, reason: string | undefined
  */
 export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
   const words = texts.explain;
-  const needed = Object.hasOwn(words.neededFor, reason) ? words.neededFor[reason] : undefined;
+  if (!isExplained(texts, reason)) return html`<p>${words.other}</p>`;
   const values = valuesFor(texts, reason, known).filter((entry) => entry !== false);
-  return html`<p>${needed ?? words.other}</p>${values.length > 0 && facts(values)}`;
+  return html`<p>${words.neededFor[reason]}</p>${values.length > 0 && facts(values)}`;
+}
+
+function isExplained({ explain }: Texts, reason: string): reason is Explained {
+  return Object.hasOwn(explain.neededFor, reason);
 }
 
 type Values = Parameters<typeof facts>[0];
 
-function valuesFor(texts: Texts, reason: string, known: DecisionFacts): Values {
+/** Has no `default`, so a new reason without its values does not compile. */
+function valuesFor(texts: Texts, reason: Explained, known: DecisionFacts): Values {
   const words = texts.explain;
   const { requiredScope, certificate, ceiling, detail } = known;
   const asked: Values[number] = requiredScope !== undefined && [
@@ -175,7 +181,11 @@ function valuesFor(texts: Texts, reason: string, known: DecisionFacts): Values {
         certificate !== undefined && [words.constraints, limitList(texts, constraintsOf(certificate))],
         typeof detail === "string" && [words.detail, html`<span class="mono">${detail}</span>`],
       ];
-    default:
+    case "untrusted_root":
+    case "principal_not_accepted":
+    case "delegation_not_authorized":
+    case "revocation_state_unavailable":
+    case "credits_exhausted":
       return [];
   }
 }

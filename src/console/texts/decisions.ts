@@ -1,4 +1,4 @@
-import type { RefusingReason } from "../../proofs/verify/reasons.ts";
+import type { RefusingReason } from "../../proofs/decide/reasons.ts";
 
 const REFUSING = {
   delegation_revoked: "The delegation was revoked",
@@ -57,7 +57,10 @@ const RULES: Record<string, string | undefined> = {
   within_ceiling: "The scope is within what the platform may be lent today.",
 };
 
-/** What would have been needed, by the reason of a decision or the code of why there is none. */
+/** A reason of a decision, or the code of why there is none, that pages explain. */
+export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
+
+/** What would have been needed. */
 const NEEDED = {
   untrusted_root:
     "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",
@@ -79,13 +82,13 @@ const NEEDED = {
     "A platform that may be lent this scope. It was made narrower after the delegation was approved.",
   no_active_delegation: "A delegation that is active. Without one there is nothing to prove.",
   credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
-} satisfies Record<RefusingReason | "no_active_delegation" | "credits_exhausted", string>;
+} satisfies Record<Explained, string>;
 
 /** How decisions are explained. */
 export const EXPLAIN = {
   needed: "What would have been needed",
   rules: RULES,
-  neededFor: NEEDED as Record<string, string | undefined>,
+  neededFor: NEEDED,
   other: "The reason is not one that these pages know.",
   rule: "Rule",
   result: "Result",

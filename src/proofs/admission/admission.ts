@@ -10,7 +10,7 @@
  *     1  key rate ............ too many presents from one connection ......... 429 rate_limited
  *              |               rates/api_key_rates.ts
  *     2  fair queue .......... no place within a second ...................... 503 unavailable
- *              |               fair_queue.ts, recent_accounts.ts
+ *              |               fair_queue.ts
  *        read the call                                 verify/call.ts
  *              |
  *     3  repeats ............. too many operations that were decided before .. 429 rate_limited
@@ -22,7 +22,7 @@
  *     5  certificate rate .... too many calls wait for one certificate ....... 429 rate_limited
  *              |               certificate_rate.ts    (certificates with `max_rate` only)
  *     6  slow accounts ....... a row stays locked for two seconds ............ 503 unavailable
- *              |               slow_accounts.ts
+ *              |               batch.ts
  *     7  batch ............... no statement took the item within 5 seconds ... 503 unavailable
  *              |               batch.ts
  *        one statement that spends, charges and records      decide/decision_statement.ts
@@ -47,12 +47,11 @@ import { Counter, Gauge } from "prom-client";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { Metrics } from "../../metrics.ts";
-import { createBatcher } from "./batch.ts";
+import { createBatcher, separateSlowAccounts } from "./batch.ts";
 import { type CountingDeps, createAcceptanceFinder, createTurns } from "./certificate_rate.ts";
 import { createFairQueue, type FairQueue, type FairQueueBounds, type QueueRefusal } from "./fair_queue.ts";
 import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
-import { separateSlowAccounts } from "./slow_accounts.ts";
 
 /**
  * 64 are one batch of decisions; more at a time did not raise the rate when it was measured. A caller hears

@@ -6,6 +6,9 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { Decided } from "../decide/decision.ts";
+import type { Receipt } from "../decide/decision_receipt.ts";
+import type { Decision, Reason } from "../decide/reasons.ts";
+import { type Operation, operationHash } from "../operation.ts";
 
 /** A decision on an operation that was made before, as it was recorded. */
 export type RecordedDecision = Pick<InvocationRow, "operation_hash" | "error_reason"> &
@@ -38,6 +41,31 @@ export function createRecordedFinder(db: Database): FindRecorded {
       );
 }
 
+/**
+ * A recorded decision as it is answered again. Throws `invocation_conflict` when it is of another operation.
+ */
+export function replay(
+  recorded: RecordedDecision,
+  { operation, required_scope: requiredScope, context }: AskedAgain,
+): Decided {
+  if (!recorded.operation_hash.equals(operationHash({ operation, requiredScope, context }))) {
+    throw new ApiError("invocation_conflict");
+  }
+  return {
+    decision: recorded.decision as Decision,
+    reason: recorded.decision_reason as Reason,
+    errorReason: recorded.error_reason,
+    receipt: JSON.parse(recorded.receipt) as Receipt,
+    receiptHash: recorded.receipt_hash,
+    replayed: true,
+  };
+}
+
+type AskedAgain = {
+  operation: Operation;
+  required_scope: string;
+  context?: Readonly<Record<string, string | number | undefined>> | undefined;
+};
 type Asked = { caller: ApiKeyCaller; invocationId: string };
 
 /** Bounds the work that decisions cost which are given again, since nobody is charged for them. */

@@ -4,8 +4,8 @@ import type { Database } from "../../db/database.ts";
 import { type ConstraintContext, evaluateConstraints } from "../../protocol/constraints/evaluation.ts";
 import { decodeDelegationCert } from "../../protocol/documents/certificate.ts";
 import { countAllowsBefore } from "../admission/certificate_rate.ts";
+import type { DenyReason } from "../decide/reasons.ts";
 import { findActiveCertificates, readCertificate } from "../present/active_certificate.ts";
-import type { DenyReason } from "../verify/reasons.ts";
 
 /** What is asked of the registry: may this agent of this connection do that, as the registry knows it. */
 export type RegistryQuestion = {

@@ -1,19 +1,17 @@
 import type { Pool, PoolClient } from "pg";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/credits.ts";
-import { parametersOf } from "./decision_columns.ts";
-import type { DecisionItem } from "./decision_item.ts";
+import { ApiError } from "../../errors.ts";
+import { type DecisionItem, parametersOf } from "./decision_item.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import { decisionStatement } from "./decision_statement.ts";
-
-/** A decision's value (specification §2). */
-export type Decision = "allow" | "deny" | "indeterminate";
+import type { Decision, Reason } from "./reasons.ts";
 
 /** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */
 export type DecisionOutcome =
   | {
       kind: "decided";
       decision: Decision;
-      reason: string;
+      reason: Reason;
       /** The whole receipt in canonical JSON, as its hash was taken. */
       receipt: string;
       receiptHash: Buffer;
@@ -25,7 +23,7 @@ export type DecisionOutcome =
 /** A decision that is recorded, charged and final, as it is answered. */
 export type Decided = {
   decision: Decision;
-  reason: string;
+  reason: Reason;
   /** Why not, in the protocol's words when its rules decided; null when allowed. */
   errorReason: string | null;
   receipt: Receipt;
@@ -39,7 +37,7 @@ type AnswerRow = {
   fresh: boolean;
   payable: boolean;
   decision: Decision | null;
-  reason: string | null;
+  reason: Reason | null;
   receipt: string | null;
   receipt_hash: Buffer | null;
 };
@@ -92,4 +90,23 @@ function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
     return { kind: "challenge_spent" };
   }
   return { kind: "decided", decision, reason, receipt, receiptHash };
+}
+
+/**
+ * The decision, once it is committed; nothing when the operation has one already. Throws the error that says
+ * why there is none.
+ */
+export function decidedOf(item: DecisionItem, outcome: DecisionOutcome): Decided | undefined {
+  if (outcome.kind === "invocation_taken") return undefined;
+  if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
+  if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
+  const { decision, reason, receipt, receiptHash } = outcome;
+  return {
+    decision,
+    reason,
+    errorReason: reason === item.reason ? item.errorReason : reason,
+    receipt: JSON.parse(receipt) as Receipt,
+    receiptHash,
+    replayed: false,
+  };
 }

@@ -1,4 +1,5 @@
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
+import type { Decision, Reason } from "./reasons.ts";
 
 /** What a verification receipt says besides the decision itself. */
 export type ReceiptFields = {
@@ -25,8 +26,8 @@ export type Receipt = {
   bundle_hash: string;
   cert_id: string;
   connection_id: string;
-  decision: string;
-  decision_reason: string;
+  decision: Decision;
+  decision_reason: Reason;
   granted_scope: string[];
   human_id: string;
   invocation_id?: string;

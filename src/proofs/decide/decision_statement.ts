@@ -1,5 +1,4 @@
-import { ITEMS, LINKS, PRICE } from "./decision_columns.ts";
-import type { DecisionItem } from "./decision_item.ts";
+import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit.ts";
 
 /** Fresh where no item has an operation. */

@@ -7,9 +7,9 @@ import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection } from "../../platforms/platform_record.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { type Route, route } from "../../route.ts";
+import { explainDecision } from "../decide/reasons.ts";
 import { verifyContext, verifyOptions } from "../verify/call.ts";
-import { explainDecision } from "../verify/reasons.ts";
-import { checkAnswer, verifyAnswer } from "../verify/verify_route.ts";
+import { checkAnswer, verifyAnswer } from "../verify/verify.ts";
 import { curlLines } from "./curl_lines.ts";
 import { type TryDeps, tryProof } from "./try_proof.ts";
 

@@ -1,103 +1,72 @@
+import { LRUCache } from "lru-cache";
+import type { Database } from "../../db/database.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";
 import type { CertificateMemory } from "../../protocol/documents/certificate_memory.ts";
 import { bundleHash, type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
+import { equalPublicKeys, type HybridPublicKey } from "../../protocol/keys/hybrid.ts";
 import type { Verification } from "../../protocol/verification/evidence.ts";
+import type { ViolationCode } from "../../protocol/violations.ts";
 import { traceparent } from "../../trace_context.ts";
-import type { Decided, DecisionOutcome } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
-import { type Receipt, receiptParts } from "../decide/decision_receipt.ts";
+import { receiptParts } from "../decide/decision_receipt.ts";
+import { DENIALS, type DenyReason } from "../decide/reasons.ts";
 import { operationHash, writtenRequestHash } from "../operation.ts";
 import type { OpenChallenge } from "../present/challenge.ts";
 import type { VerifyCall } from "./call.ts";
-import { DENIALS, type DenyReason } from "./reasons.ts";
-import type { Root } from "./trusted_roots.ts";
 
-/** A genuine proof that the rules have judged. */
-type Judged = {
-  bundle: ProofBundle;
-  challenge: OpenChallenge;
-  now: Date;
-  verdict: Exclude<Verdict, { kind: "refuse" }>;
-  /** Why it is not allowed, in the protocol's words where its rules decided; null when it is. */
-  errorReason: string | null;
-  grantedScope: string[];
-  /** The account whose root key begins the chain; null when that is no account's. */
-  rootAccountId: string | null;
-  /** Certificates whose stored state has a say before the verdict does. */
-  consulted: { accountId: string; certId: string }[];
-};
+/** A root identity that this service trusts: the root key of one of its accounts. */
+type Root = { accountId: string; publicKey: HybridPublicKey };
+
+/** Finds the root whose very key begins the chain of a bundle; nothing when no account has that key. */
+export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
+
+/** What every key id looks like; other text is nobody's, and is not asked for. */
+const KEY_ID = /^[0-9a-f]{32}$/;
+const REMEMBERED_ROOTS = 10_000;
 
 /**
- * Judges what was found of a proof. A root that nobody here vouches for, or that is not accepted, is the
- * answer before all else; then the state of no certificate is read. Throws for a proof that is not genuine.
+ * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment.
+ * Concurrent questions about one root ask the database once.
  */
-export function judge(proof: {
+export function createRootFinder(db: Database): FindRoot {
+  const roots = new LRUCache<string, Root>({
+    max: REMEMBERED_ROOTS,
+    fetchMethod: async (humanId) => {
+      const row = await db("accounts")
+        .select("account_id", "root_public_key")
+        .where({ human_id: humanId })
+        .first();
+      return row?.root_public_key ? { accountId: row.account_id, publicKey: row.root_public_key } : undefined;
+    },
+  });
+  return async (bundle) => {
+    const { issuer_id: humanId, issuer_pub_key: key } = rootCertificate(bundle);
+    const found = KEY_ID.test(humanId) ? await roots.fetch(humanId) : undefined;
+    return found !== undefined && equalPublicKeys(key, found.publicKey) ? found : undefined;
+  };
+}
+
+/** What was found of a proof. */
+type Examined = {
   bundle: ProofBundle;
   challenge: OpenChallenge;
   now: Date;
   root: Root | undefined;
   verification: Verification;
   isAccepted: boolean;
-}): Judged {
-  const { bundle, challenge, now, root, verification, isAccepted } = proof;
-  const found = verdictOf(verification);
-  if (found.kind === "refuse") throw new ApiError(found.code, verification.error_reason);
-  const common = {
-    bundle,
-    challenge,
-    now,
-    grantedScope: verification.granted_scope ?? [],
-    rootAccountId: root?.accountId ?? null,
-  };
-  if (root === undefined || !isAccepted) {
-    const reason = root === undefined ? "untrusted_root" : "principal_not_accepted";
-    return { ...common, verdict: { kind: "deny", reason }, errorReason: reason, consulted: [] };
-  }
-  return {
-    ...common,
-    verdict: found,
-    errorReason: verification.error_reason ?? null,
-    consulted: verification.consulted.map((certId) => ({ accountId: root.accountId, certId })),
-  };
-}
-
-/** What the protocol's first violation means to a verify call. */
-type Verdict =
-  | { kind: "allow"; reason: "authorized" }
-  | { kind: "deny"; reason: DenyReason }
-  | {
-      kind: "refuse";
-      code: Extract<ErrorCode, "invalid_proof" | "invalid_challenge" | "session_context_mismatch">;
-    };
-
-const contextFaults = new Set([
-  "session_context_mismatch",
-  "missing_session_context",
-  "session_context_unverifiable",
-]);
+};
 
 /**
- * Maps the protocol's outcome: a genuine proof that violates a rule is a denial, and spends its challenge; a
- * forged, malformed or stale one is a refused call, and spends nothing.
+ * Judges what was found of a proof: the item that the statement is to decide about. Throws for a proof that
+ * is not genuine.
  */
-function verdictOf(outcome: { violation?: { code: string } | undefined; genuine: boolean }): Verdict {
-  const { violation, genuine } = outcome;
-  if (violation === undefined) return { kind: "allow", reason: "authorized" };
-  const reason: DenyReason | undefined = DENIALS[violation.code as keyof typeof DENIALS];
-  if (genuine && reason !== undefined) return { kind: "deny", reason };
-  if (violation.code === "unknown_challenge") return { kind: "refuse", code: "invalid_challenge" };
-  if (contextFaults.has(violation.code)) return { kind: "refuse", code: "session_context_mismatch" };
-  return { kind: "refuse", code: "invalid_proof" };
-}
-
-/** What the statement is to decide about a judged proof. */
-export function itemOf(
+export function judge(
   { caller, options }: VerifyCall,
-  judged: Judged,
+  examined: Examined,
   memory: CertificateMemory,
 ): DecisionItem {
-  const { bundle, challenge, now, rootAccountId, consulted, verdict, errorReason, grantedScope } = judged;
+  const { bundle, challenge, now, root, verification } = examined;
   const { operation, required_scope: requiredScope, context } = options;
   const subject = {
     agentId: bundle.agent_id,
@@ -105,6 +74,7 @@ export function itemOf(
     certId: bundle.delegations[0]?.cert_id ?? "",
     requiredScope,
   };
+  const verdict = verdictOf(examined);
   const eventId = newIdAt(now);
   const { head, tail } = receiptParts({
     ...subject,
@@ -121,45 +91,62 @@ export function itemOf(
   });
   return {
     ...subject,
+    ...verdict,
     accountId: caller.accountId,
     connectionId: caller.connectionId,
     challenge: challenge.bytes,
     challengeExpiresAt: challenge.expiresAt,
-    decision: verdict.kind,
-    reason: verdict.reason,
-    errorReason,
     invocation: operation
       ? {
           id: operation.invocation_id,
           operationHash: operationHash({ operation, requiredScope, context }),
         }
       : null,
-    rootAccountId,
-    certificates: consulted,
+    rootAccountId: root?.accountId ?? null,
     eventId,
     decidedAt: now,
-    grantedScope,
+    grantedScope: verification.granted_scope ?? [],
     receiptHead: head,
     receiptTail: tail,
     traceparent: traceparent() ?? null,
   };
 }
 
+type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
+
 /**
- * The decision, once it is committed; nothing when the operation has one already. Throws the error that says
- * why there is none.
+ * A genuine proof that violates a rule is a denial, and spends its challenge. A root that nobody here vouches
+ * for, or that is not accepted, is the answer before all else; then the state of no certificate is read.
+ * Throws for a forged, malformed or stale proof, which spends nothing.
  */
-export function decidedOf(item: DecisionItem, outcome: DecisionOutcome): Decided | undefined {
-  if (outcome.kind === "invocation_taken") return undefined;
-  if (outcome.kind === "credits_exhausted") throw new ApiError("credits_exhausted");
-  if (outcome.kind === "challenge_spent") throw new ApiError("invalid_challenge");
-  const { decision, reason, receipt, receiptHash } = outcome;
-  return {
-    decision,
-    reason,
-    errorReason: reason === item.reason ? item.errorReason : reason,
-    receipt: JSON.parse(receipt) as Receipt,
-    receiptHash,
-    replayed: false,
-  };
+function verdictOf({ root, verification, isAccepted }: Examined): Verdict {
+  const { violation, genuine, error_reason: errorReason = null, consulted } = verification;
+  const denial = violation && denialOf(violation.code);
+  if (violation !== undefined && (!genuine || denial === undefined)) {
+    throw new ApiError(refusalOf(violation.code), verification.error_reason);
+  }
+  if (root === undefined || !isAccepted) {
+    const reason = root === undefined ? "untrusted_root" : "principal_not_accepted";
+    return { decision: "deny", reason, errorReason: reason, certificates: [] };
+  }
+  const certificates = consulted.map((certId) => ({ accountId: root.accountId, certId }));
+  return denial === undefined
+    ? { decision: "allow", reason: "authorized", errorReason, certificates }
+    : { decision: "deny", reason: denial, errorReason, certificates };
+}
+
+function denialOf(code: ViolationCode): DenyReason | undefined {
+  return Object.hasOwn(DENIALS, code) ? DENIALS[code as keyof typeof DENIALS] : undefined;
+}
+
+const CONTEXT_FAULTS: readonly ViolationCode[] = [
+  "session_context_mismatch",
+  "missing_session_context",
+  "session_context_unverifiable",
+];
+
+/** The code of a call whose proof is not genuine. */
+function refusalOf(code: ViolationCode): ErrorCode {
+  if (code === "unknown_challenge") return "invalid_challenge";
+  return CONTEXT_FAULTS.includes(code) ? "session_context_mismatch" : "invalid_proof";
 }

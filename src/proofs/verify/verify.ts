@@ -1,23 +1,25 @@
+import { z } from "zod";
 import { type Clock, unixSeconds } from "../../clock.ts";
 import { sqlState, UNIQUE_VIOLATION } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import type { Metrics } from "../../metrics.ts";
 import type { CertificateMemory } from "../../protocol/documents/certificate_memory.ts";
-import { bundleHash, type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
+import { bundleHash, type ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { verifyBundle } from "../../protocol/verification/verify.ts";
+import { type Route, route } from "../../route.ts";
 import type { Guards } from "../admission/admission.ts";
 import { createRateTurn } from "../admission/certificate_rate.ts";
-import type { RecordedDecision } from "../admission/repeats.ts";
-import type { Decided, Decision } from "../decide/decision.ts";
-import type { Receipt } from "../decide/decision_receipt.ts";
-import { checkVerifier, contextOf, type Operation, operationHash } from "../operation.ts";
+import type { FairQueue } from "../admission/fair_queue.ts";
+import { replay } from "../admission/repeats.ts";
+import { type Decided, decidedOf } from "../decide/decision.ts";
+import { explainDecision, identityStatusOf, protocolWords, REASONS, type Reason } from "../decide/reasons.ts";
+import { checkVerifier, contextOf, type Operation } from "../operation.ts";
 import { type ChallengeKeys, checkChallenge, isSignedHere } from "../present/challenge.ts";
 import type { ResolveProofRef } from "../present/proof_ref.ts";
-import type { VerifyCall } from "./call.ts";
-import { type FindRoot, trustedRoot } from "./trusted_roots.ts";
-import { decidedOf, itemOf, judge } from "./verdict.ts";
+import { PROOF_HEADER, readVerifyCall, type VerifyCall, verifyBody } from "./call.ts";
+import { type FindRoot, judge } from "./verdict.ts";
 
 /** What verifying needs. */
 export type VerifyDeps = Guards & {
@@ -29,6 +31,64 @@ export type VerifyDeps = Guards & {
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
 };
+
+/** A rule and what became of it. */
+export const checkAnswer = z.object({
+  name: z.string(),
+  outcome: z.enum(["passed", "failed", "not_reached"]),
+});
+
+/** A decision as verify answers it. */
+export const verifyAnswer = z.object({
+  decision: z.enum(["allow", "deny", "indeterminate"]),
+  decision_reason: z.enum(Object.keys(REASONS) as Reason[]).describe("Stable reason"),
+  valid: z.boolean(),
+  identity_status: z.string(),
+  error_reason: z.string().nullable().describe("Why not, in the protocol's words"),
+  agent_id: z.string(),
+  human_id: z.string(),
+  cert_id: z.string(),
+  granted_scope: z.array(z.string()).describe("What the chain grants; empty unless allowed"),
+  verified_at: z.iso.datetime(),
+  receipt: z.record(z.string(), z.unknown()).describe("The record of this decision, as its hash was taken"),
+  receipt_hash: z.string().describe("sha256:<hex> of the receipt's canonical JSON"),
+  replayed: z
+    .boolean()
+    .describe("Whether this operation was decided by an earlier call; nothing was charged"),
+  checks: z.array(checkAnswer).optional().describe("With explain: every rule, in order"),
+});
+
+/** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
+export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
+  return route({
+    id: "verify_proof",
+    method: "POST",
+    path: "/v1/service/verify",
+    summary: "Decide on a proof; act only on allow",
+    access: "api_key",
+    headers: { "X-Service-Proof": "The proof, where it is not in the body" },
+    body: verifyBody as unknown as z.ZodType<Buffer>,
+    bodyForm: "raw",
+    answer: { status: 200, schema: verifyAnswer, description: "A decision, recorded and final" },
+    errors: [
+      "invalid_challenge",
+      "invalid_proof",
+      "invalid_scope",
+      "session_context_mismatch",
+      "credits_exhausted",
+      "verifier_mismatch",
+      "invocation_conflict",
+      "rate_limited",
+      "unavailable",
+    ],
+    handle: ({ caller, body, header }) =>
+      deps.queue.run(caller.accountId, async (stepAside) => {
+        const call = readVerifyCall(caller, body, header(PROOF_HEADER), deps.memory.recent);
+        const decided = await verifyProof(deps, { ...call, stepAside });
+        return { body: showDecision(decided, call.options.explain === true) };
+      }),
+  });
+}
 
 /**
  * Decides on a proof. This file is the whole path, from top to bottom: admit, read, check the challenge, find
@@ -49,6 +109,93 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
   const decided = await decideProof(deps, call, await readBundle(deps, call));
   if (decided === undefined) throw new ApiError("invalid_challenge");
   return decided;
+}
+
+/**
+ * The bundle of a call's proof. Throws `invalid_proof` also when the proof belongs to another agent than the
+ * call names.
+ */
+async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
+  const proof = call.readProof();
+  const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
+  if (bundle === undefined) throw new ApiError("invalid_proof", "proof_ref: names no certificate");
+  if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
+    throw new ApiError("invalid_proof", "agent_id: names another agent");
+  }
+  return bundle;
+}
+
+/**
+ * Decides on a proof, unless too many were refused here before. With a `sessionContext`, base64 of 32 bytes,
+ * the proof must be bound to it. Returns nothing when the operation already has its decision. Throws when
+ * there is no decision.
+ */
+function decideProof(
+  deps: VerifyDeps,
+  call: VerifyCall,
+  bundle: ProofBundle,
+  sessionContext?: string,
+): Promise<Decided | undefined> {
+  return deps.refusals.guard(call.caller, {
+    agentId: bundle.agent_id,
+    isSigned: () => isSignedHere(deps, bundle, call.caller.connectionId),
+    async work() {
+      const result = await decideUnguarded(deps, call, bundle, sessionContext);
+      return { result, allowed: result?.decision === "allow" };
+    },
+  });
+}
+
+async function decideUnguarded(
+  deps: VerifyDeps,
+  call: VerifyCall,
+  bundle: ProofBundle,
+  sessionContext: string | undefined,
+): Promise<Decided | undefined> {
+  const { caller, options } = call;
+  const now = deps.clock.now();
+  const challenge = await checkChallenge(deps.keys, bundle, caller.connectionId, now);
+  const root = await deps.findRoot(bundle);
+  const counting = createRateTurn(deps, { call, bundle, root, now });
+  try {
+    const verification = await verifyBundle(bundle, {
+      now: unixSeconds(now),
+      required_scope: options.required_scope,
+      session_context: sessionContext,
+      context: { ...options.context, invocations: counting.countAllows },
+      challengeStore: "deferred",
+      revocation: "deferred",
+      certificateMemory: deps.memory,
+    });
+    const isAccepted = verification.genuine && (await counting.isAccepted());
+    const item = judge(call, { bundle, challenge, now, root, verification, isAccepted }, deps.memory);
+    const decided = decidedOf(item, await counting.decide(item));
+    if (decided !== undefined) deps.metrics.proofDecisions.inc({ decision: decided.decision });
+    return decided;
+  } finally {
+    await counting.end();
+  }
+}
+
+/** Shows a decision, explained rule by rule if that is asked for. */
+export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
+  const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
+  return {
+    decision,
+    decision_reason: reason,
+    valid: decision === "allow",
+    identity_status: identityStatusOf(reason),
+    error_reason: decision === "allow" || errorReason === null ? null : protocolWords(errorReason),
+    agent_id: receipt.agent_id,
+    human_id: receipt.human_id,
+    cert_id: receipt.cert_id,
+    granted_scope: receipt.granted_scope,
+    verified_at: receipt.verified_at,
+    receipt,
+    receipt_hash: `sha256:${receiptHash.toString("hex")}`,
+    replayed,
+    ...(explain ? { checks: explainDecision(reason) } : {}),
+  };
 }
 
 /**
@@ -86,23 +233,9 @@ async function decideOnce(
     if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
   }
   const recorded = await deps.findRecorded(call.caller, operation.invocation_id);
-  if (recorded !== undefined) return replay(recorded, call, operation);
+  if (recorded !== undefined) return replay(recorded, { ...call.options, operation });
   if (attempt === MOST_ATTEMPTS) throw new ApiError("unavailable", "The operation is being decided on");
   return decideOnce(deps, call, operation, attempt + 1);
-}
-
-/**
- * The bundle of a call's proof. Throws `invalid_proof` also when the proof belongs to another agent than the
- * call names.
- */
-async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
-  const proof = call.readProof();
-  const bundle = "bundle" in proof ? proof.bundle : await resolveProofRef(proof.ref);
-  if (bundle === undefined) throw new ApiError("invalid_proof", "proof_ref: names no certificate");
-  if (call.agentId !== undefined && call.agentId !== bundle.agent_id) {
-    throw new ApiError("invalid_proof", "agent_id: names another agent");
-  }
-  return bundle;
 }
 
 /** What the proof must be bound to, in base64. Throws `session_context_mismatch` when it cannot be. */
@@ -111,59 +244,6 @@ function boundContext({ options }: VerifyCall, operation: Operation, bundle: Pro
     throw new ApiError("session_context_mismatch", "operation.agent_id: names another agent");
   }
   return encodeBase64(contextOf(operation, options.required_scope));
-}
-
-/**
- * Decides on a proof, unless too many were refused here before. With a `sessionContext`, base64 of 32 bytes,
- * the proof must be bound to it. Returns nothing when the operation already has its decision. Throws when
- * there is no decision.
- */
-function decideProof(
-  deps: VerifyDeps,
-  call: VerifyCall,
-  bundle: ProofBundle,
-  sessionContext?: string,
-): Promise<Decided | undefined> {
-  return deps.refusals.guard(call.caller, {
-    agentId: bundle.agent_id,
-    isSigned: () => isSignedHere(deps, bundle, call.caller.connectionId),
-    async work() {
-      const result = await decideUnguarded(deps, call, bundle, sessionContext);
-      return { result, allowed: result?.decision === "allow" };
-    },
-  });
-}
-
-async function decideUnguarded(
-  deps: VerifyDeps,
-  call: VerifyCall,
-  bundle: ProofBundle,
-  sessionContext: string | undefined,
-): Promise<Decided | undefined> {
-  const { caller, options } = call;
-  const now = deps.clock.now();
-  const challenge = await checkChallenge(deps.keys, bundle, caller.connectionId, now);
-  const root = trustedRoot(await deps.findRoot(rootCertificate(bundle).issuer_id), bundle);
-  const counting = createRateTurn(deps, { call, bundle, root, now });
-  try {
-    const verification = await verifyBundle(bundle, {
-      now: unixSeconds(now),
-      required_scope: options.required_scope,
-      session_context: sessionContext,
-      context: { ...options.context, invocations: counting.countAllows },
-      challengeStore: "deferred",
-      revocation: "deferred",
-      certificateMemory: deps.memory,
-    });
-    const isAccepted = verification.genuine && (await counting.isAccepted());
-    const judged = judge({ bundle, challenge, now, root, verification, isAccepted });
-    const item = itemOf(call, judged, deps.memory);
-    const decided = decidedOf(item, await counting.decide(item));
-    if (decided !== undefined) deps.metrics.proofDecisions.inc({ decision: decided.decision });
-    return decided;
-  } finally {
-    await counting.end();
-  }
 }
 
 /**
@@ -177,7 +257,7 @@ async function answerRefused(
 ): Promise<Decided> {
   const recorded = await findRecorded(call.caller, operation.invocation_id);
   if (recorded === undefined) throw refusal;
-  const again = replay(recorded, call, operation);
+  const again = replay(recorded, { ...call.options, operation });
   const isSame = bundle !== undefined && hashOf(bundle) === again.receipt.bundle_hash;
   if (!isSame || !ENDED.includes(refusal.code)) throw refusal;
   return again;
@@ -185,22 +265,4 @@ async function answerRefused(
 
 function hashOf(bundle: ProofBundle): string {
   return Buffer.from(bundleHash(bundle)).toString("hex");
-}
-
-/**
- * A recorded decision as it is answered again. Throws `invocation_conflict` when it is of another operation.
- */
-function replay(recorded: RecordedDecision, { options }: VerifyCall, operation: Operation): Decided {
-  const { required_scope: requiredScope, context } = options;
-  if (!recorded.operation_hash.equals(operationHash({ operation, requiredScope, context }))) {
-    throw new ApiError("invocation_conflict");
-  }
-  return {
-    decision: recorded.decision as Decision,
-    reason: recorded.decision_reason ?? "",
-    errorReason: recorded.error_reason,
-    receipt: JSON.parse(recorded.receipt) as Receipt,
-    receiptHash: recorded.receipt_hash,
-    replayed: true,
-  };
 }

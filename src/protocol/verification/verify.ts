@@ -1,10 +1,15 @@
+import { evaluateConstraints } from "../constraints/evaluation.ts";
+import { type DelegationCert, delegationSignBytes } from "../documents/certificate.ts";
+import { memoryKey } from "../documents/certificate_memory.ts";
+import { challengeSignBytes } from "../documents/challenge.ts";
 import type { ProofBundle } from "../documents/proof_bundle.ts";
 import { ProtocolError } from "../encoding/errors.ts";
-import { reasonOf, statusOf } from "../violations.ts";
-import { NOT_REVOKED_RULE } from "./certificate_rules.ts";
+import { isIdOf, signatureViolation, verifyHybrid } from "../keys/hybrid.ts";
+import { reasonOf, statusOf, type Violation } from "../violations.ts";
+import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
+import { CHALLENGE_KNOWN_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE } from "./challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "./evidence.ts";
-import { askStore, checkConstraints, checkSignatures, lookUpRevocation, spendChallenge } from "./lookups.ts";
-import { evaluateRules, type Findings } from "./rules.ts";
+import { evaluateRules, type Findings, violation } from "./rules.ts";
 import { effectiveScope, orderSteps } from "./steps.ts";
 
 export { type CertificateMemory, createCertificateMemory } from "../documents/certificate_memory.ts";
@@ -62,4 +67,150 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
     ...common,
     checks: findings.checks,
   };
+}
+
+/** Step 3 of §8: asks the store whether the challenge is open, unless something is wrong already. */
+export async function askStore(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+  const store = options.challengeStore;
+  const [step] = findings.reached(CHALLENGE_KNOWN_RULE);
+  if (store === undefined || store === "deferred" || step === undefined) return;
+  findings.add(step, (await store.isKnown(bundle.challenge)) ? undefined : unknownChallenge());
+}
+
+/**
+ * Checks all signatures of a bundle that may be genuine; of any other, those that the answer depends on. What
+ * is wrong with evidence stays wrong, so a bundle that is still sound at the end had all of its signatures
+ * checked.
+ */
+export async function checkSignatures(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+  const all = findings.isSound();
+  const wanted = all ? findings.of(SIGNATURE_RULE) : findings.reached(SIGNATURE_RULE);
+  const certificates = wanted.map(async (step) => {
+    const { certificate: index = 0 } = step;
+    const certificate = bundle.delegations[index];
+    const fault = certificate && (await faultOf(() => checkOnce(certificate, options)));
+    if (fault !== undefined) findings.add(step, violation("bad_signature", `cert ${index}: ${fault}`, index));
+  });
+  await Promise.all([...certificates, all ? checkChallengeSignature() : undefined]);
+
+  async function checkChallengeSignature(): Promise<void> {
+    const { agent_pub_key, challenge_sig } = bundle;
+    const fault = await faultOf(() =>
+      signatureViolation(agent_pub_key, challengeSignBytes(bundle), challenge_sig, options.backend),
+    );
+    if (fault === undefined) return;
+    const [step] = findings.of(CHALLENGE_SIGNATURE_RULE);
+    findings.add(step, violation("bad_challenge_sig", `challenge signature verification failed: ${fault}`));
+  }
+}
+
+/**
+ * As {@link signatureViolation} of a certificate's own signature, which is taken from memory when it was
+ * found good before.
+ */
+async function checkOnce(
+  certificate: DelegationCert,
+  { certificateMemory: memory, backend }: VerifyOptions,
+): Promise<string | undefined> {
+  if (memory?.recent?.bytesOf(certificate) !== undefined) return undefined;
+  const signed = delegationSignBytes(certificate);
+  const key = memory && memoryKey(signed, certificate.signature);
+  if (key !== undefined && memory?.has(key)) {
+    memory.recent?.add(certificate);
+    return undefined;
+  }
+  const fault = await signatureViolation(certificate.issuer_pub_key, signed, certificate.signature, backend);
+  if (fault !== undefined || key === undefined) return fault;
+  memory?.add(key);
+  // Whoever holds the certificate may have changed it meanwhile.
+  const isUnchanged = key === memoryKey(delegationSignBytes(certificate), certificate.signature);
+  if (isUnchanged) memory?.recent?.add(certificate);
+  return undefined;
+}
+
+/**
+ * A bundle that was not decoded strictly may hold what has no signed bytes; that is a bad signature and no
+ * broken call.
+ */
+async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
+  try {
+    return await check();
+  } catch (error) {
+    if (error instanceof ProtocolError) return error.message;
+    throw error;
+  }
+}
+
+/**
+ * Step 6 of §8: looks revocation up, leaf to root, up to the first certificate that is not good or not
+ * reached.
+ */
+export async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+  const lookup = options.revocation;
+  if (lookup === undefined || lookup === "deferred") return;
+  for (const step of findings.reached(NOT_REVOKED_RULE)) {
+    const { certificate: index = 0 } = step;
+    const certificate = bundle.delegations[index];
+    if (certificate === undefined) return;
+    const found = await revocationOf(async () => lookup(certificate), index);
+    findings.add(step, found);
+    if (found !== undefined) return;
+  }
+}
+
+async function revocationOf(
+  isRevoked: () => Promise<boolean>,
+  index: number,
+): Promise<Violation | undefined> {
+  try {
+    if (!(await isRevoked())) return undefined;
+  } catch {
+    return violation("revocation_error", `cert ${index}: revocation state is not available`, index);
+  }
+  return violation("revoked", "delegation certificate has been revoked", index);
+}
+
+/**
+ * Step 8 of §8: spends the challenge of a proof whose evidence is good as a whole, whether it is allowed or
+ * not.
+ */
+export async function spendChallenge(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+  const store = options.challengeStore;
+  if (store === undefined || store === "deferred" || !findings.isSound()) return;
+  const [step] = findings.of(CHALLENGE_SPENT_RULE);
+  findings.add(step, (await store.spend(bundle.challenge)) ? undefined : unknownChallenge());
+}
+
+/** Evaluates the constraints of each certificate that is reached, up to the first that do not hold. */
+export async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+  if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
+  for (const step of findings.reached(CONSTRAINTS_RULE)) {
+    const { certificate: index = 0 } = step;
+    const certificate = bundle.delegations[index];
+    if (certificate === undefined) return;
+    const input = { certId: certificate.cert_id, now: options.now, context: options.context ?? {} };
+    const refusal = await evaluateConstraints(certificate.constraints, input);
+    if (refusal === undefined) continue;
+    return findings.add(step, violation(refusal.code, `cert ${index}: ${refusal.detail}`, index));
+  }
+}
+
+function unknownChallenge(): Violation {
+  return violation("unknown_challenge", "challenge is not open");
+}
+
+type Signed = Omit<ProofBundle, "delegations">;
+
+/**
+ * Whether the agent that a proof names signed it. Says nothing of its certificates, its time or its
+ * challenge.
+ */
+export async function isSignedByItsAgent(proof: Signed): Promise<boolean> {
+  if (!isIdOf(proof.agent_id, proof.agent_pub_key)) return false;
+  try {
+    return await verifyHybrid(proof.agent_pub_key, challengeSignBytes(proof), proof.challenge_sig);
+  } catch (error) {
+    if (error instanceof ProtocolError) return false;
+    throw error;
+  }
 }

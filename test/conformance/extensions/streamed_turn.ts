@@ -17,7 +17,6 @@ import {
   STREAM_RULE,
 } from "../../../src/protocol/verification/challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "../../../src/protocol/verification/evidence.ts";
-import { askStore, checkSignatures, spendChallenge } from "../../../src/protocol/verification/lookups.ts";
 import {
   evaluateRules,
   type Findings,
@@ -25,6 +24,7 @@ import {
   violation,
 } from "../../../src/protocol/verification/rules.ts";
 import { bundleSteps } from "../../../src/protocol/verification/steps.ts";
+import { askStore, checkSignatures, spendChallenge } from "../../../src/protocol/verification/verify.ts";
 import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 

@@ -22,7 +22,7 @@ import type { OrganizationRates } from "../../../src/organizations/rates.ts";
 import type { TxtLookup } from "../../../src/organizations/verify_domain.ts";
 import { createApiKeyFinder } from "../../../src/platforms/api_keys/api_key_finder.ts";
 import { createDecisionQueue } from "../../../src/proofs/admission/admission.ts";
-import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/admission/slow_accounts.ts";
+import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "../../../src/proofs/admission/batch.ts";
 import { createApiKeyRates } from "../../../src/rates/api_key_rates.ts";
 import { createClientRates } from "../../../src/rates/client_rates.ts";
 import type { Route } from "../../../src/route.ts";

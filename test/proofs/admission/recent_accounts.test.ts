@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRecentAccounts } from "../../../src/proofs/admission/recent_accounts.ts";
+import { createRecentAccounts } from "../../../src/proofs/admission/fair_queue.ts";
 
 const ROUND_MS = 1_000;
 

@@ -1,11 +1,15 @@
 import { randomBytes } from "node:crypto";
 import { beforeAll, beforeEach, expect, test } from "vitest";
-import { createRootFinder, type FindRoot } from "../../../src/proofs/verify/trusted_roots.ts";
+import { createRootFinder, type FindRoot } from "../../../src/proofs/verify/verdict.ts";
+import type { ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
+import type { HybridPublicKey } from "../../../src/protocol/keys/hybrid.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords } from "../records.ts";
 
 const world = decisionWorld();
-let findRoot: FindRoot;
+/** That of the rows of `insertRecords`. */
+const ROOT_KEY = { ed25519: "", ml_dsa_65: "" };
+let findRoot: (humanId: string, key?: HybridPublicKey) => ReturnType<FindRoot>;
 let asked: number;
 
 beforeAll(() => {
@@ -15,7 +19,9 @@ beforeAll(() => {
 });
 
 beforeEach(() => {
-  findRoot = createRootFinder(world.db);
+  const find = createRootFinder(world.db);
+  findRoot = (issuer_id, issuer_pub_key = ROOT_KEY) =>
+    find({ delegations: [{ issuer_id, issuer_pub_key }] } as ProofBundle);
   asked = 0;
 });
 
@@ -26,6 +32,11 @@ test("a found root is asked for once, however many ask at once and later", async
   found.push(await findRoot(humanId));
   expect(found.map((root) => root?.accountId)).toEqual(Array(9).fill(accountId));
   expect(asked).toBe(1);
+});
+
+test("a chain that carries another key under a root's id has no root", async () => {
+  const { humanId } = await insertRecords(world.db, 0);
+  expect(await findRoot(humanId, { ...ROOT_KEY, ml_dsa_65: "another" })).toBeUndefined();
 });
 
 test("an unknown root is found as soon as an account has it", async () => {

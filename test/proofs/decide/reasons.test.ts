@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../src/clock.ts";
+import { decisionReasons, decisionRules, explainDecision } from "../../../src/proofs/decide/reasons.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
-import { decisionReasons, decisionRules, explainDecision } from "../../../src/proofs/verify/reasons.ts";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";

@@ -2,7 +2,9 @@ import type { Check } from "../../protocol/verification/evidence.ts";
 import type { RuleKind } from "../../protocol/verification/rules.ts";
 import { EVIDENCE_RULES } from "../../protocol/verification/steps.ts";
 import type { IdentityStatus, PermissionCode } from "../../protocol/violations.ts";
-import type { Decision } from "../decide/decision.ts";
+
+/** A decision's value (specification §2). */
+export type Decision = "allow" | "deny" | "indeterminate";
 
 type Meaning = {
   decision: Decision;
@@ -37,8 +39,8 @@ type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**
  * Every reason of a decision, of the pure rules and of stored state. Closed. Whoever adds a reason adds its
- * row here. The compiler then asks for its two texts in `console/texts/decisions.ts`, and a test for its
- * place in `docs/api.md`.
+ * row here. The compiler then asks for its two texts in `console/texts/decisions.ts` and for the values that
+ * `console/elements/decisions.ts` shows with it, and a test for its place in `docs/api.md`.
  */
 export const REASONS = {
   authorized: {
@@ -155,19 +157,19 @@ export const decisionReasons = {
   indeterminate: reasonsOf("indeterminate"),
 } as const satisfies Record<Decision, readonly Reason[]>;
 
-/** The reason of a decision as the database gave it back; nothing for another text. */
-function meaningOf(reason: string): Meaning | undefined {
-  return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
-}
-
 /** Why a proof was not allowed, in the protocol's words where it has some; else the reason itself. */
-export function protocolWords(reason: string): string {
-  return meaningOf(reason)?.words ?? reason;
+export function protocolWords(errorReason: string): string {
+  return meaningOf(errorReason)?.words ?? errorReason;
 }
 
 /** The protocol's word for the state of a decided proof. */
-export function identityStatusOf(reason: string): IdentityStatus {
+export function identityStatusOf(reason: Reason): IdentityStatus {
   return meaningOf(reason)?.status ?? "invalid";
+}
+
+/** Nothing for a text that is no reason of this release: the database may keep one of another release. */
+function meaningOf(reason: string): Meaning | undefined {
+  return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
 }
 
 type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
