@@ -1,9 +1,12 @@
-import { readFile } from "node:fs/promises";
-import { resolve } from "node:path";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { verifyBundle } from "../../src/protocol/verification/verify.ts";
-import { vectorFiles, withExample } from "../vectors/make.ts";
+import digestsKept from "../vectors/digests.json" with { type: "json" };
+import { digests, KEPT_FILES, VECTOR_FILES, vectorOf, withExample, writeVectors } from "../vectors/make.ts";
+import { negativeCases } from "../vectors/make_negative.ts";
 import { VERIFY_CASES } from "../vectors/verify_cases.ts";
 import { runConformance } from "./run.ts";
 import type { Vector } from "./vector.ts";
@@ -13,15 +16,25 @@ const FOLDER = resolve(import.meta.dirname, "../vectors");
 
 describe("the project's own vectors", () => {
   test("all pass the conformance run", async () => {
-    const outcomes = await runConformance(resolve(FOLDER, "conformance"));
-    expect(outcomes.filter(({ mismatches }) => mismatches.length > 0)).toEqual([]);
-    expect(outcomes.length).toBeGreaterThan(VERIFY_CASES.length + 20);
+    const folder = await mkdtemp(join(tmpdir(), "own-vectors-"));
+    try {
+      writeVectors(folder);
+      const outcomes = await runConformance(join(folder, "conformance"));
+      expect(outcomes.filter(({ mismatches }) => mismatches.length > 0)).toEqual([]);
+      expect(outcomes.length).toBeGreaterThan(VERIFY_CASES.length + 20);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 
-  test("are what their program makes, to the byte", async () => {
-    for (const [name, content] of vectorFiles()) {
+  test("never change by a byte", () => {
+    expect(digests()).toEqual(digestsKept);
+  });
+
+  test("are in the repository as they are made, where the documentation points to them", async () => {
+    for (const name of KEPT_FILES) {
       const kept: unknown = JSON.parse(await readFile(resolve(FOLDER, name), "utf8"));
-      expect(kept, name).toEqual(JSON.parse(JSON.stringify(content)));
+      expect(kept, name).toEqual(JSON.parse(JSON.stringify(VECTOR_FILES.get(name)?.())));
     }
   });
 
@@ -34,24 +47,17 @@ describe("the project's own vectors", () => {
   test.each(VERIFY_CASES.filter(({ code }) => code !== undefined))(
     "$name is refused with $code",
     async ({ name, code }) => {
-      const vector = (await read(`conformance/v1/${name}.json`)) as Vector & { bundle: ProofBundle };
+      const vector = vectorOf(name) as Vector & { bundle: ProofBundle };
       const bundle = decodeProofBundle(Buffer.from(JSON.stringify(vector.bundle)));
       expect((await verifyBundle(bundle, optionsOf(vector, bundle.delegations))).violation?.code).toBe(code);
     },
   );
 
-  test("of malformed documents are refused for what is wrong with them", async () => {
-    const { cases } = (await read("conformance/wire-negative/cases.json")) as {
-      cases: Record<"name" | "code" | "doc_b64", string>[];
-    };
-    for (const { name, code, doc_b64 } of cases) {
+  test("of malformed documents are refused for what is wrong with them", () => {
+    for (const { name, code, doc_b64 } of negativeCases().cases) {
       expect(() => decodeProofBundle(Buffer.from(doc_b64, "base64")), name).toThrow(
         expect.objectContaining({ code }),
       );
     }
   });
 });
-
-async function read(name: string): Promise<unknown> {
-  return JSON.parse(await readFile(resolve(FOLDER, name), "utf8"));
-}

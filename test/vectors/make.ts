@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { hash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { crossVectors } from "./make_cross.ts";
@@ -6,28 +7,68 @@ import { ed25519Cases } from "./make_ed25519.ts";
 import { mlDsa65Cases } from "./make_ml_dsa_65.ts";
 import { negativeCases } from "./make_negative.ts";
 import { receiptVector } from "./make_receipt.ts";
-import { scopeVectors, statementVectors } from "./make_statements.ts";
-import { transactionVectors } from "./make_transactions.ts";
+import { SCOPE_VECTORS, STATEMENT_VECTORS } from "./make_statements.ts";
+import { TRANSACTION_VECTORS } from "./make_transactions.ts";
 import { verifyVector } from "./make_verify.ts";
 import { VERIFY_CASES } from "./verify_cases.ts";
 import { workedExample } from "./worked_example.ts";
 
-/** Everything in this folder that is data, by file name. The same at every run. */
-export function vectorFiles(): Map<string, unknown> {
-  return new Map<string, unknown>([
-    ["signatures/ed25519.json", ed25519Cases()],
-    ["signatures/ml_dsa_65.json", mlDsa65Cases()],
-    ["receipt.json", receiptVector()],
-    ["conformance/v1/own_cross_vectors.json", crossVectors()],
-    ["conformance/wire-negative/cases.json", negativeCases()],
-    ...VERIFY_CASES.map((each): [string, unknown] => [
-      `conformance/v1/${each.name}.json`,
-      verifyVector(each),
-    ]),
-    ...[...statementVectors(), ...transactionVectors(), ...scopeVectors()].map(
-      ([name, vector]): [string, unknown] => [`conformance/v1/${name}.json`, vector],
-    ),
-  ]);
+/** A file of vectors: its name, and its content when it is asked for. */
+type VectorFile = [name: string, make: () => object];
+
+const FILES: VectorFile[] = [
+  ["signatures/ed25519.json", ed25519Cases],
+  ["signatures/ml_dsa_65.json", mlDsa65Cases],
+  ["receipt.json", receiptVector],
+  ["conformance/v1/own_cross_vectors.json", crossVectors],
+  ["conformance/wire-negative/cases.json", negativeCases],
+  ...VERIFY_CASES.map((each): VectorFile => [`conformance/v1/${each.name}.json`, () => verifyVector(each)]),
+  ...[...STATEMENT_VECTORS, ...TRANSACTION_VECTORS, ...SCOPE_VECTORS].map(
+    ([name, make]): VectorFile => [`conformance/v1/${name}.json`, make],
+  ),
+];
+
+/**
+ * All vectors, each made once. Their content is the same at every run: `digests.json` has the SHA-256 of
+ * each.
+ */
+export const VECTOR_FILES: ReadonlyMap<string, () => object> = new Map(
+  FILES.map(([name, make]) => {
+    let made: object | undefined;
+    return [
+      name,
+      () => {
+        made ??= make();
+        return made;
+      },
+    ];
+  }),
+);
+
+/** Those that the documentation points to. The others are made where they are needed. */
+export const KEPT_FILES = ["receipt.json", "conformance/v1/own_worked_example.json"];
+
+/** A conformance vector by its name, as it is read from its file. */
+export function vectorOf(name: string): Record<string, unknown> {
+  const make = VECTOR_FILES.get(`conformance/v1/${name}.json`);
+  if (make === undefined) throw new Error(`there is no vector ${name}`);
+  return JSON.parse(JSON.stringify(make()));
+}
+
+/** Writes vectors into a folder. */
+export function writeVectors(folder: string, names: Iterable<string> = VECTOR_FILES.keys()): void {
+  for (const name of names) {
+    const file = resolve(folder, name);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${JSON.stringify(VECTOR_FILES.get(name)?.(), null, 2)}\n`);
+  }
+}
+
+/** SHA-256 of each vector's JSON without white space, by file name. */
+export function digests(): Record<string, string> {
+  return Object.fromEntries(
+    [...VECTOR_FILES].map(([name, make]) => [name, hash("sha256", JSON.stringify(make()))]),
+  );
 }
 
 /** The page with the example between its two marks made anew. */
@@ -41,13 +82,18 @@ export function withExample(page: string): string {
   return `${before}${start}\n\n${workedExample()}\n\n${end}${after}`;
 }
 
+/** `node test/vectors/make.ts [folder]`: writes all into a folder, or what the repository keeps of them. */
 if (import.meta.main) {
-  for (const [name, content] of vectorFiles()) {
-    const file = resolve(import.meta.dirname, name);
-    mkdirSync(dirname(file), { recursive: true });
-    writeFileSync(file, `${JSON.stringify(content, null, 2)}\n`);
-  }
-  const page = resolve(import.meta.dirname, "../../docs/wire_format.md");
+  const [folder] = process.argv.slice(2);
+  if (folder === undefined) keep();
+  else writeVectors(folder);
+}
+
+function keep(): void {
+  const here = import.meta.dirname;
+  writeVectors(here, KEPT_FILES);
+  writeFileSync(resolve(here, "digests.json"), `${JSON.stringify(digests(), null, 2)}\n`);
+  const page = resolve(here, "../../docs/wire_format.md");
   writeFileSync(page, withExample(readFileSync(page, "utf8")));
-  execFileSync("biome", ["format", "--write", import.meta.dirname], { stdio: "inherit" });
+  execFileSync("biome", ["format", "--write", here], { stdio: "inherit" });
 }

@@ -154,7 +154,7 @@ const EDITS: [string, ProtocolErrorCode, string, Edit][] = [
  * Malformed documents beyond the published ones, each made from one good bundle by one edit, with the code
  * that refuses it.
  */
-export function negativeCases(): object {
+export function negativeCases() {
   const text = JSON.stringify(prove({}) satisfies ProofBundle);
   const cases = EDITS.map(([name, code, description, edit]) => {
     const document = Buffer.from(edit(text) as string);

@@ -82,16 +82,12 @@ const STATEMENTS: Statement[] = [
  * Two vectors of each kind of statement, one that verifies and one with a bit of its last post-quantum half
  * changed, by name.
  */
-export function statementVectors(): Map<string, object> {
-  return new Map(
-    STATEMENTS.flatMap((statement) =>
-      [true, false].map((verifies): [string, object] => {
-        const name = `own_${statement.kind}_${verifies ? "awkward" : "bad_signature"}`;
-        return [name, statementVector(name, statement, verifies)];
-      }),
-    ),
-  );
-}
+export const STATEMENT_VECTORS = STATEMENTS.flatMap((statement) =>
+  [true, false].map((verifies): [string, () => object] => {
+    const name = `own_${statement.kind}_${verifies ? "awkward" : "bad_signature"}`;
+    return [name, () => statementVector(name, statement, verifies)];
+  }),
+);
 
 function statementVector(
   name: string,
@@ -137,16 +133,6 @@ function hexOf(base64: string): string {
   return Buffer.from(base64, "base64").toString("hex");
 }
 
-/** Vectors of scopes that are expanded, by name. */
-export function scopeVectors(): Map<string, object> {
-  return new Map(
-    SCOPES.map(([name, description, scope_input, expanded_scopes]) => [
-      name,
-      { name, description, protocol_version: 1, kind: "scope", scope_input, expected: { expanded_scopes } },
-    ]),
-  );
-}
-
 const SCOPES: [string, string, string[], string[]][] = [
   [
     "own_scope_sensitive_by_name",
@@ -174,3 +160,18 @@ const SCOPES: [string, string, string[], string[]][] = [
     ["custom:*", "custom:a", "custom:\ue000", "custom:😀"],
   ],
 ];
+
+/** Vectors of scopes that are expanded, by name. */
+export const SCOPE_VECTORS = SCOPES.map(
+  ([name, description, scope_input, expanded_scopes]): [string, () => object] => [
+    name,
+    () => ({
+      name,
+      description,
+      protocol_version: 1,
+      kind: "scope",
+      scope_input,
+      expected: { expanded_scopes },
+    }),
+  ],
+);

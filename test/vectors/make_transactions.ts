@@ -30,9 +30,10 @@ const CASES: ReceiptCase[] = [
 ];
 
 /** Receipts of two parties, by name. */
-export function transactionVectors(): Map<string, object> {
-  return new Map(CASES.map((each) => [each.name, transactionVector(each)]));
-}
+export const TRANSACTION_VECTORS = CASES.map((each): [string, () => object] => [
+  each.name,
+  () => transactionVector(each),
+]);
 
 function transactionVector({ name, description, terms = "e30=", staleAt, reason }: ReceiptCase): object {
   const ids = ["😀", "\ue000"];
