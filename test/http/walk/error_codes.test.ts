@@ -1,24 +1,20 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { type ErrorCode, errorCodes } from "../../../src/errors.ts";
 import { routeErrors } from "../../../src/http/openapi/route_errors.ts";
 import { contract, declaredRoutes } from "./documented.ts";
-import { scenarios } from "./error_codes.ts";
-import { setScene } from "./scene.ts";
-import { startWholeApi, type WholeApi } from "./world.ts";
+import { scenarios, spending } from "./error_codes.ts";
+import { shareScenes } from "./scene.ts";
+import { wholeApi } from "./world.ts";
 
-let api: WholeApi;
-
-beforeAll(async () => {
-  api = await startWholeApi();
-});
-afterAll(() => api.stop());
+const api = wholeApi();
+const takeScene = shareScenes(api);
 
 const codes = Object.keys(errorCodes) as ErrorCode[];
 const isError = contract.document.components as { schemas: { Error: Record<string, unknown> } };
 
 describe("an error code", () => {
   test.each(codes)("%s comes out of the service, in the one form of errors", async (code) => {
-    const scene = await setScene(api, { organization: true });
+    const scene = await takeScene({ isSpent: spending.has(code) });
     const answer = await scenarios[code](api, scene);
     const [status] = errorCodes[code];
     expect([answer.status, answer.body]).toEqual([

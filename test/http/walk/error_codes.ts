@@ -422,6 +422,15 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
 };
 
+/** Codes whose scenarios use things of their scene up. */
+export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  ...(["principal_limit", "namespace_limit", "approver_limit", "agent_required", "auth_required"] as const),
+  ...(["invalid_api_key", "no_active_delegation", "member_limit", "domain_limit", "domain_taken"] as const),
+  ...(["no_callback", "callback_inactive", "delivery_under_way", "delivery_body_erased"] as const),
+  ...(["delivery_limit", "recovery_open", "agent_disabled", "request_not_pending"] as const),
+  ...(["answer_not_kept", "outcome_conflict"] as const),
+]);
+
 /** An account whose credit is for one decision asks for two. */
 async function verifyOnceTooOften(api: WholeApi): Promise<HttpAnswer> {
   const scene = await setScene(api);

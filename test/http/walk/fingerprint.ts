@@ -22,14 +22,32 @@ export async function fingerprintOf(db: Database): Promise<Fingerprint> {
 }
 
 /** The tables that differ between two fingerprints. */
-export function changedTables(before: Fingerprint, after: Fingerprint): string[] {
+function changedTables(before: Fingerprint, after: Fingerprint): string[] {
   return Object.keys(after).filter((name) => before[name] !== after[name]);
 }
 
 /** Grows with every transaction that writes anything, in any database of the server, kept or not. */
-export async function writesSoFar(db: Database): Promise<string> {
+async function writesSoFar(db: Database): Promise<string> {
   const { rows } = await db.raw<{ rows: { next: string }[] }>(
     "select pg_snapshot_xmax(pg_current_snapshot())::text as next",
   );
   return rows[0]?.next ?? "";
+}
+
+/** Reports the tables that have changed since the last question. */
+export type DatabaseWatch = { changes(): Promise<string[]> };
+
+/** Watches a database from now on. */
+export async function watchDatabase(db: Database): Promise<DatabaseWatch> {
+  let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
+  return {
+    async changes() {
+      const now = await writesSoFar(db);
+      if (now === written) return [];
+      const after = await fingerprintOf(db);
+      const tables = changedTables(before, after);
+      [before, written] = [after, now];
+      return tables;
+    },
+  };
 }

@@ -3,7 +3,7 @@ import { errorCodes } from "../../../src/errors.ts";
 import { leaderOf } from "../../support/platform_world.ts";
 import { credentialsOf, type Draft, draftOf, send } from "./call.ts";
 import { contract } from "./documented.ts";
-import { changedTables, fingerprintOf, writesSoFar } from "./fingerprint.ts";
+import { watchDatabase } from "./fingerprint.ts";
 import { spoil, type Wish, wishes } from "./fuzz.ts";
 import type { Operation } from "./openapi_document.ts";
 import { type Scene, setScene } from "./scene.ts";
@@ -31,7 +31,8 @@ export async function fuzz(
     count,
     seed,
     operations = contract.operations,
-  }: { count: number; seed: number; operations?: Operation[] },
+    most = 10,
+  }: { count: number; seed: number; operations?: Operation[]; most?: number },
 ): Promise<FuzzReport> {
   const report: FuzzReport = { seed, calls: 0, statuses: {}, faults: [] };
   const watch = await watchDatabase(api.db);
@@ -47,28 +48,13 @@ export async function fuzz(
       const seen = { told, changed, answer: answer.text.slice(0, 300), wish: shown(wish), headers };
       report.faults.push(JSON.stringify(seen).slice(0, 3_000));
     }
-    if (report.faults.length === 10) break;
+    if (report.faults.length === most) break;
     if (tables.length > 0 && !(await isWhole(api, scene))) {
       scene = await setSafely(api);
       await watch.changes();
     }
   }
   return report;
-}
-
-/** Tells which tables have changed since it was last asked. */
-async function watchDatabase(db: WholeApi["db"]): Promise<{ changes(): Promise<string[]> }> {
-  let [before, written] = [await fingerprintOf(db), await writesSoFar(db)];
-  return {
-    async changes() {
-      const now = await writesSoFar(db);
-      if (now === written) return [];
-      const after = await fingerprintOf(db);
-      const tables = changedTables(before, after);
-      [before, written] = [after, now];
-      return tables;
-    },
-  };
 }
 
 /** A scene, for which the vault works whatever is planted there. */

@@ -1,13 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { credentialsOf, type Draft, draftOf, errorOf, idsOf, send } from "./call.ts";
 import { contract } from "./documented.ts";
-import { changedTables, fingerprintOf } from "./fingerprint.ts";
+import { type DatabaseWatch, watchDatabase } from "./fingerprint.ts";
 import { type IdPlace, idPlacesOf, otherwise } from "./isolation.ts";
 import type { Operation, SeenAnswer } from "./openapi_document.ts";
-import { SCOPE, type Scene, setScene } from "./scene.ts";
-import { startWholeApi, type WholeApi } from "./world.ts";
+import { SCOPE, type Scene, setScene, shareScenes, spends } from "./scene.ts";
+import { wholeApi } from "./world.ts";
 
-let api: WholeApi;
+const api = wholeApi();
+const takeScene = shareScenes(api);
+let watch: DatabaseWatch;
 /** Whose things are reached for. */
 let victim: Scene;
 /** Another account. */
@@ -16,12 +18,11 @@ let stranger: Scene;
 let sibling: Scene;
 
 beforeAll(async () => {
-  api = await startWholeApi();
   victim = await setScene(api, { organization: true });
   sibling = await setScene(api, { organization: true, person: victim.person });
   stranger = await setScene(api, { organization: true });
+  watch = await watchDatabase(api.db);
 });
-afterAll(() => api.stop());
 
 const places = contract.operations.flatMap((operation) =>
   idPlacesOf(operation).map((id) => [`${operation.operationId} ${id.place}`, operation, id] as const),
@@ -127,10 +128,10 @@ const attemptsAt = (operation: Operation, { name }: IdPlace) =>
 /** Reaches for the victim's thing with everything else the attacker's own. */
 async function attempt({ operation, id, attacker, expected }: Attempt, credentials: Draft["headers"]) {
   const draft = await wellFounded(operation, attacker, id.place);
-  const before = await fingerprintOf(api.db);
+  await watch.changes();
   const answer = await send(api.url, withId(draft, id, idAt(id, victim)), credentials);
   expect([contract.violations(operation, answer), toldBy(answer)]).toEqual([[], expected]);
-  if (answer.status >= 400) expect(changedTables(before, await fingerprintOf(api.db))).toEqual([]);
+  if (answer.status >= 400) expect(await watch.changes()).toEqual([]);
   return { draft, answer };
 }
 
@@ -159,7 +160,7 @@ describe("what belongs to somebody else", () => {
 
   test.each(places)("%s: one's own does not", async (key, operation, id) => {
     const { answers: expected = "404", own: expectedOfOwn } = otherwise[key] ?? {};
-    const own = await setScene(api, { organization: true });
+    const own = await takeScene({ isSpent: spends(operation) });
     const draft = await wellFounded(operation, own, id.place);
     const isNamed = /\.(session_id|resource_id|operation\.invocation_id)$/.test(id.place);
     const asked = isNamed ? draft : withId(draft, id, idAt(id, own));

@@ -1,19 +1,25 @@
 import type { Schema } from "./openapi_document.ts";
 
+/** What no refusal may repeat, as text and as a number. */
+export const MARKER = "zqsecretqz";
+export const MARKED_NUMBER = "4815162342";
+
 /** Values of every kind that JSON has, and some that are hard on readers. */
 export const STRANGE: readonly unknown[] = [
   null,
   true,
-  -1,
-  1.5,
+  -1.5,
   1e308,
   "",
   "\u0000",
-  "x".repeat(10_000),
+  MARKER,
+  MARKER.repeat(1_000),
+  Number(MARKED_NUMBER),
   [],
-  [[]],
+  [[MARKER]],
+  [{ type: MARKER, [MARKER]: MARKER }],
   {},
-  { constructor: { prototype: { polluted: true } } },
+  { constructor: { prototype: { polluted: MARKER } } },
 ];
 
 /** A change of a body: what was done, and the body as it then is. */

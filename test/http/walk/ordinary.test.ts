@@ -1,17 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { credentialsOf, draftOf, errorOf, send } from "./call.ts";
 import { contract } from "./documented.ts";
 import type { Operation } from "./openapi_document.ts";
 import { ordinaryCalls } from "./ordinary.ts";
-import { setScene } from "./scene.ts";
-import { startWholeApi, type WholeApi } from "./world.ts";
+import { shareScenes, spends } from "./scene.ts";
+import { wholeApi } from "./world.ts";
 
-let api: WholeApi;
-
-beforeAll(async () => {
-  api = await startWholeApi();
-});
-afterAll(() => api.stop());
+const api = wholeApi();
+const takeScene = shareScenes(api);
 
 const all = contract.operations.map((operation) => [operation.operationId, operation] as const);
 
@@ -35,7 +31,7 @@ describe("the document", () => {
   test.each(all)(
     "%s gives each of its own answers, and each is as the document says",
     async (id, operation) => {
-      const answers = (await ordinaryCalls[id]?.(api, await setScene(api))) ?? [];
+      const answers = (await ordinaryCalls[id]?.(api, await takeScene({ isSpent: spends(operation) }))) ?? [];
       for (const answer of answers) {
         expect([answer.status, contract.violations(operation, answer)]).toEqual([answer.status, []]);
       }
@@ -61,7 +57,7 @@ describe("the document", () => {
   test.each(all)(
     "the example request of %s, about things that exist, is no malformed call",
     async (_, operation) => {
-      const scene = await setScene(api);
+      const scene = await takeScene({ isSpent: spends(operation) });
       const answer = await send(api.url, draftOf(operation, scene), credentialsOf(operation, scene));
       expect(contract.violations(operation, answer)).toEqual([]);
       expect(errorOf(answer)).not.toBe("400 invalid_request");

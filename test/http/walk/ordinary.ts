@@ -3,7 +3,7 @@ import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import { organizationCalls } from "./organization_calls.ts";
-import { SCOPE, type Scene } from "./scene.ts";
+import { SCOPE, type Scene, setScene } from "./scene.ts";
 import type { WholeApi } from "./world.ts";
 
 type Calls = (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>;
@@ -102,7 +102,8 @@ export const ordinaryCalls: Record<string, Calls> = {
     const headers = { "if-none-match": first.headers.get("etag") ?? "" };
     return [first, await api.client().get(path, { headers }), await api.client().get(`${path}0`)];
   },
-  get_revocation_list: async (api, { person, certId }) => {
+  get_revocation_list: async (api) => {
+    const { person, certId } = await setScene(api);
     await person.client.post(`/v1/service/delegations/${certId}/revoke`);
     const path = `/v1/service/revocations/${person.humanId}`;
     const first = await api.client().get(path);
@@ -159,7 +160,9 @@ export const ordinaryCalls: Record<string, Calls> = {
   confirm_platform_adoption: async (_, scene) => [await adoption(scene, "PUT", platformPath(scene))],
   get_platform_adoption: async (_, scene) => {
     const read = () => scene.person.client.get(`${platformPath(scene)}/adoption`);
-    return [await read(), await adoption(scene, "PUT", platformPath(scene)).then(read)];
+    const answers = [await read(), await adoption(scene, "PUT", platformPath(scene)).then(read)];
+    await adoption(scene, "DELETE", platformPath(scene));
+    return answers;
   },
   get_agent_adoption: async (_, scene) => [await scene.person.client.get(`${agentPath(scene)}/adoption`)],
   withdraw_platform_adoption: async (_, scene) => {

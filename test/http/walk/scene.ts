@@ -13,6 +13,7 @@ import {
   selfRequest,
   type TestPlatform,
 } from "../../support/platform_world.ts";
+import type { Operation } from "./openapi_document.ts";
 import type { WholeApi } from "./world.ts";
 
 /** The scope that scenes lend. */
@@ -94,6 +95,43 @@ export async function setScene(
     invocationId,
     epoch: await leaderOf(api, "c1"),
   };
+}
+
+/** Takes a scene for a test. `isSpent`: the test may use things of the scene up. */
+export type TakeScene = (use: { isSpent: boolean }) => Promise<Scene>;
+
+/** Lets tests share an organization's scene until one of them spends it. The next test gets a fresh scene. */
+export function shareScenes(api: WholeApi): TakeScene {
+  let shared: Promise<Scene> | undefined;
+  return ({ isSpent }) => {
+    const scene = shared ?? setScene(api, { organization: true });
+    shared = isSpent ? undefined : scene;
+    return scene;
+  };
+}
+
+/** Operations that change something, but use nothing of a scene up. */
+const HARMLESS = new Set([
+  ...["send_code", "verify_code", "set_profile", "set_account_type", "refresh_session", "read_invitation"],
+  ...["accept_invitation", "invite_organization_member", "add_organization_domain", "register_platform"],
+  ...["register_personal_platform", "change_platform", "accept_principal", "end_accepted_principal"],
+  ...["replace_accepted_principals", "confirm_platform_adoption", "withdraw_platform_adoption"],
+  ...["confirm_agent_adoption", "withdraw_agent_adoption", "resume_callback", "rotate_webhook_secret"],
+  ...["promote_webhook_secret", "test_callback", "accept_namespace_binding", "link_cluster_approver"],
+  ...[
+    "request_delegation",
+    "create_challenge",
+    "present_proof",
+    "verify_proof",
+    "try_proof",
+    "check_receipt",
+  ],
+  ...["access_evaluation", "access_evaluations"],
+]);
+
+/** Whether a successful call of an operation may use things of its scene up. */
+export function spends({ method, operationId }: Operation): boolean {
+  return method !== "GET" && !operationId.startsWith("ext_auth_") && !HARMLESS.has(operationId);
 }
 
 /** An organization's auditor, an invitation, and a domain. */
