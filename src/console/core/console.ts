@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Clock } from "../../clock.ts";
+import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { ApiError, rateLimited } from "../../errors.ts";
 import type { Exchange } from "../../http/http_call.ts";
 import type { Reply } from "../../http/replies.ts";
@@ -189,19 +190,16 @@ type TakeFile = (requested: Requested, person: string | undefined) => void;
 
 /** Counts in this process. Throws `rate_limited` when a person has as many files under way as they may. */
 function createFilesUnderWay(): TakeFile {
-  const counts = new Map<string, number>();
+  const counts = createKeyCounts();
   return ({ page, exchange: { response } }, person) => {
     if (!("file" in page) || person === undefined) return;
-    const count = counts.get(person) ?? 0;
-    if (count >= FILES_AT_ONCE) {
-      throw rateLimited(`You are being sent ${count} files already: wait until one is whole`, AGAIN_MS);
+    if (!counts.enter(person, FILES_AT_ONCE)) {
+      throw rateLimited(
+        `You are being sent ${FILES_AT_ONCE} files already: wait until one is whole`,
+        AGAIN_MS,
+      );
     }
-    if (response.destroyed) return;
-    counts.set(person, count + 1);
-    response.once("close", () => {
-      const left = (counts.get(person) ?? 1) - 1;
-      if (left > 0) counts.set(person, left);
-      else counts.delete(person);
-    });
+    if (response.destroyed) counts.leave(person);
+    else response.once("close", () => counts.leave(person));
   };
 }

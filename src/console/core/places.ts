@@ -1,3 +1,4 @@
+import Router from "@koa/router";
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { Powers } from "../../http/authenticate.ts";
 import type { Acting, Page, Visit } from "./page.ts";
@@ -48,30 +49,17 @@ export function isConsolePath(path: string): boolean {
   return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
 }
 
-/** Finds the page of a path, with the path's parameters. */
+/** Finds the page of a path with Koa's router, and the path's parameters. */
 export function createFindPage(pages: readonly Page[]) {
-  const known = pages.map((page) => ({ page, form: formOf(page.path) }));
+  const router = new Router({ sensitive: true });
+  const known = new Map(pages.map((page) => [page.id, page]));
+  for (const { id, path } of pages) router.get(id, path.replaceAll(/\{(\w+)\}/g, ":$1"), () => {});
   return (path: string): { page: Page; params: Record<string, string> } | undefined => {
-    for (const { page, form } of known) {
-      const found = form.exec(path);
-      if (found === null) continue;
-      const params = Object.entries(found.groups ?? {}).map(([name, value]) => [name, decode(value)]);
-      return { page, params: Object.fromEntries(params) };
-    }
-    return undefined;
+    const [layer] = router.match(path, "GET").path;
+    const page = known.get(layer?.name ?? "");
+    if (layer === undefined || page === undefined) return undefined;
+    return { page, params: layer.params(path, layer.captures(path)) };
   };
-}
-
-function formOf(path: string): RegExp {
-  return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, "(?<$1>[^/]+)")}/?$`);
-}
-
-function decode(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 /** For whom who is signed in acts: the named account, else their own. None where they are no member. */
