@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
 import { delegated, type PlatformApi, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
-import { ofConnection, sendingViewer } from "../deliveries/sending_viewer.ts";
 import { historyViewer } from "../history/viewer.ts";
 import { organizationOf } from "../organization/organization.ts";
 import { platformViewer } from "../platforms/platform_viewer.ts";
 import { administratorViewer } from "../service/viewer.ts";
 import { triedViewer } from "../try_it/viewer.ts";
+import { ofConnection, sendingViewer } from "../webhooks/sending_viewer.ts";
 import { type Browser, browserOf, signIn } from "./console.ts";
 
 /** Who looks at a page in a test. */

@@ -5,9 +5,9 @@ import { eventKinds } from "../../../src/events/kinds.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
-import { type RealReceiver, realReceiver } from "../callbacks/real_receiver.ts";
 import { markupOf, startConsole, unescaped } from "../support/console.ts";
 import { copied } from "../support/shell.ts";
+import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 import { ofConnection, sendingViewer } from "./sending_viewer.ts";
 
 let api: PlatformApi;

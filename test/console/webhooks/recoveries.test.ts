@@ -3,8 +3,8 @@ import { addSeconds } from "../../../src/clock.ts";
 import { stepRecovery } from "../../../src/webhooks/resend_and_recover.ts";
 import { insertDelivery } from "../../support/deliveries.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
-import { type RealReceiver, realReceiver } from "../callbacks/real_receiver.ts";
 import { formIn, startConsole } from "../support/console.ts";
+import { type RealReceiver, realReceiver } from "./real_receiver.ts";
 
 let api: PlatformApi;
 let own: RealReceiver;
