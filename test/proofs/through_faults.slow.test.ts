@@ -16,11 +16,11 @@ import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 
 /**
- * Two API processes decide over one Postgres while that is stopped the hard way ten times, and each process
- * is killed five times. `FAULT_DECISIONS` sets the number of proofs.
+ * Two API processes decide over one Postgres while that is stopped the hard way six times, and each process
+ * is killed three times. `FAULT_DECISIONS` sets the number of proofs.
  */
-const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 6_000);
-const FAULTS = 10;
+const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
+const FAULTS = 6;
 const LANES = 32;
 const WORLDS = 8;
 /** One proof of so many is shown to both processes at the same moment. */
