@@ -5,23 +5,32 @@ import { basename, dirname, join } from "node:path";
 import pg from "pg";
 import type { Caller } from "../../keyvault/audit/record.ts";
 import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify.ts";
-import type { Clock } from "../../keyvault/clock.ts";
+import { type Clock, unixSeconds } from "../../keyvault/clock.ts";
 import { type Config, loadConfig } from "../../keyvault/config.ts";
 import { isRefusal } from "../../keyvault/errors.ts";
 import { initialise } from "../../keyvault/init.ts";
+import { createCeilingShrinking, createKeyDisabling } from "../../keyvault/keys/change.ts";
 import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import type { KeyRequest } from "../../keyvault/keys/new_key.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type Serving, serve } from "../../keyvault/serve.ts";
+import { createChallengeSigning } from "../../keyvault/sign/challenge.ts";
 import { type Identity, issueCertificate, type Subject } from "../../keyvault/tls/authority.ts";
 import type { Vault } from "../../keyvault/vault.ts";
 import { testDatabase } from "../support/postgres.ts";
 import { runPart } from "../support/run_parts.ts";
+import { type Answer, type Client, call } from "./http/caller_support.ts";
 import { copyVault, OWNER_AND_RUNNING } from "./template.ts";
 
 export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
 export const ADMIN: Caller = { role: "admin", name: "admin" };
+/** Two admins, who can grant each other's wishes. */
+export const ADMINS: readonly Caller[] = ["alice", "bob"].map((name) => ({
+  role: "admin",
+  name,
+  certificate: name,
+}));
 
 /** A clock that is stopped until it is moved, at first at the machine's time. */
 export type TestClock = Clock & { at: Date; move(seconds: number): void };
@@ -68,20 +77,16 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
   };
   const config = loadConfig(environment);
   if (made === "by init") await initialise(config, { now: () => new Date() }, SILENT);
+  const pool = new pg.Pool({ connectionString: database.url, max: 2 });
+  pool.on("error", () => {});
   return {
     dir,
     environment,
     config,
-    async sql<Row extends pg.QueryResultRow>(text: string, values: unknown[] = []) {
-      const client = new pg.Client({ connectionString: database.url });
-      await client.connect();
-      try {
-        return (await client.query<Row>(text, values)).rows;
-      } finally {
-        await client.end();
-      }
-    },
+    sql: async <Row extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
+      (await pool.query<Row>(text, values)).rows,
     async remove() {
+      await pool.end();
       await database.drop();
       await rm(dir, { recursive: true, force: true });
     },
@@ -95,8 +100,34 @@ export type TestVault = Omit<Serving, "vault"> & {
   readonly vault: Vault;
   clock: TestClock;
   url: string;
+  /** Identities that `keyvault init` made. */
+  api: Identified;
+  admin: Identified;
+  /** A call over HTTPS on a connection of its own, as an admin unless said otherwise. */
+  get(path: string, client?: Client): Promise<Answer>;
+  /** As `get`, as the API unless said otherwise. */
+  post(path: string, body?: unknown, client?: Client, headers?: Record<string, string>): Promise<Answer>;
+  /** What the operations are made of; every certificate of an admin is accepted. */
+  parts(): Vault & { clock: Clock; accepts(): boolean };
+  /** The vault's time in Unix seconds. */
+  now(): number;
   /** Makes a key by the operation, past HTTP, and insists that it is made. */
   makeKey(request: KeyRequest, requestKey?: string): Promise<CreatedKey>;
+  /** As `makeKey`, for an agent. */
+  makeAgent(tenant: string, ceiling?: string[]): Promise<CreatedKey>;
+  /** The body of a call for the answer to a challenge of this moment. */
+  challenge(tenant?: string): { tenant: string; challenge: string; challenge_at: number };
+  /** Asks for an agent's answer to a challenge, over HTTPS. */
+  sign(keyId: string, tenant?: string, client?: Client): Promise<Answer>;
+  /** As `sign`, past HTTP. */
+  answer(keyId: string, tenant?: string): Promise<object>;
+  /** Disables a key, or shrinks its ceiling, past HTTP. */
+  disable(keyId: string, tenant?: string): Promise<object>;
+  shrink(keyId: string, tenant: string, ceiling: string[]): Promise<object>;
+  /** The number of the last record. */
+  head(): number;
+  /** Kind and outcome of the records after this number, in their order. */
+  recordsAfter(seq: number): Promise<{ statement: string; outcome: string }[]>;
   verifyAudit(): Promise<ChainVerdict>;
   /** Stops the vault and starts another on the same home. */
   restart(): Promise<TestVault>;
@@ -111,21 +142,41 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
   const clock = testClock();
   if (at !== undefined) clock.at = at;
   const serving = await serve(place.config, clock, SILENT);
-  const { vault: parts, ...rest } = serving;
-  return {
+  const { vault: opened, ...rest } = serving;
+  const [api, admin] = [readIdentity(place, "api"), readIdentity(place, "admin")];
+  const vault: TestVault = {
     ...rest,
     get vault() {
-      return parts();
+      return opened();
     },
     home: place,
     clock,
     url: `https://localhost:${serving.port}`,
+    api,
+    admin,
+    get: (path, client = admin) => call(`${vault.url}${path}`, client),
+    post: (path, body = {}, client = api, headers = {}) =>
+      call(`${vault.url}${path}`, client, { method: "POST", body, headers }),
+    parts: () => ({ ...opened(), clock, accepts: () => true }),
+    now: () => unixSeconds(clock.now()),
     async makeKey(request, requestKey = `test:${++requests}`) {
-      const created = await parts().createKey(API, requestKey, request);
+      const created = await opened().createKey(API, requestKey, request);
       if (isRefusal(created)) throw new Error(`The key was refused: ${created.refused}`);
       return created;
     },
-    verifyAudit: () => verifyChain(parts().database, serving.token),
+    makeAgent: (tenant, ceiling = ["data:read"]) =>
+      vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling }),
+    challenge: (tenant = "acc-1") => ({ tenant, ...bindingAt(vault.now()) }),
+    sign: (keyId, tenant, client) =>
+      vault.post(`/v1/keys/${keyId}/sign/challenge`, vault.challenge(tenant), client),
+    answer: (keyId, tenant = "acc-1") =>
+      createChallengeSigning(vault.parts())(API, keyId, { tenant, binding: bindingAt(vault.now()) }),
+    disable: (keyId, tenant) => createKeyDisabling(vault.parts())(API, { keyId, tenant }),
+    shrink: (keyId, tenant, ceiling) => createCeilingShrinking(opened())(API, { keyId, tenant }, ceiling),
+    head: () => opened().journal.head().seq,
+    recordsAfter: (seq) =>
+      place.sql("select statement, outcome from audit where seq > $1 order by seq", [seq]),
+    verifyAudit: () => verifyChain(opened().database, serving.token),
     async restart() {
       await serving.stop();
       return startVault(place);
@@ -135,13 +186,30 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
       await place.remove();
     },
   };
+  return vault;
 }
 
+/** A vault of a new home with these settings. */
+export async function startVaultWith(settings: Record<string, string>): Promise<TestVault> {
+  const home = await createHome();
+  home.config = loadConfig({ ...home.environment, ...settings });
+  return startVault(home);
+}
+
+function bindingAt(now: number): { challenge: string; challenge_at: number } {
+  return { challenge: Buffer.alloc(32, 1).toString("base64"), challenge_at: now };
+}
+
+/** The code of an answer's error, or its status where it has none. */
+export function codeOf({ status, body }: Answer): string | number {
+  return body.error?.code ?? status;
+}
+
+/** A client's certificate and key, and the authority that it believes. */
+type Identified = { ca: string; cert: string; key: string };
+
 /** One of the identities that `keyvault init` made, with the authority that signed it. */
-export function readIdentity(
-  home: VaultHome,
-  name: "api" | "admin" | "server",
-): { ca: string; cert: string; key: string } {
+export function readIdentity(home: VaultHome, name: "api" | "admin" | "server"): Identified {
   const read = (file: string): string => readFileSync(join(home.config.tlsDir, file), "utf8");
   return { ca: read("ca.pem"), cert: read(`${name}.pem`), key: read(`${name}.key`) };
 }
@@ -154,11 +222,16 @@ export async function issueIdentity(
   home: VaultHome,
   subject: Subject,
   validity = { notBefore: new Date(Date.now() - 3_600_000), notAfter: new Date(Date.now() + 3_600_000) },
-): Promise<{ ca: string; cert: string; key: string }> {
+): Promise<Identified> {
   const read = (file: string): string => readFileSync(join(home.config.tlsDir, file), "utf8");
   const authority: Identity = { certificate: read("ca.pem"), privateKey: read("ca.key") };
   const identity = await issueCertificate(authority, subject, validity);
   return { ca: authority.certificate, cert: identity.certificate, key: identity.privateKey };
+}
+
+/** Identities of admins of these names. */
+export async function issueAdmins(home: VaultHome, ...names: string[]): Promise<Identified[]> {
+  return Promise.all(names.map((name) => issueIdentity(home, { kind: "client", role: "admin", name })));
 }
 
 /** Names of the files beside a token's place that an unfinished making of a token left there. */
