@@ -101,8 +101,8 @@ export type TestVault = Omit<Serving, "vault"> & {
   clock: TestClock;
   url: string;
   /** Identities that `keyvault init` made. */
-  api: Identified;
-  admin: Identified;
+  readonly api: Identified;
+  readonly admin: Identified;
   /** A call over HTTPS on a connection of its own, as an admin unless said otherwise. */
   get(path: string, client?: Client): Promise<Answer>;
   /** As `get`, as the API unless said otherwise. */
@@ -143,7 +143,6 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
   if (at !== undefined) clock.at = at;
   const serving = await serve(place.config, clock, SILENT);
   const { vault: opened, ...rest } = serving;
-  const [api, admin] = [readIdentity(place, "api"), readIdentity(place, "admin")];
   const vault: TestVault = {
     ...rest,
     get vault() {
@@ -152,10 +151,14 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
     home: place,
     clock,
     url: `https://localhost:${serving.port}`,
-    api,
-    admin,
-    get: (path, client = admin) => call(`${vault.url}${path}`, client),
-    post: (path, body = {}, client = api, headers = {}) =>
+    get api() {
+      return readIdentity(place, "api");
+    },
+    get admin() {
+      return readIdentity(place, "admin");
+    },
+    get: (path, client = vault.admin) => call(`${vault.url}${path}`, client),
+    post: (path, body = {}, client = vault.api, headers = {}) =>
       call(`${vault.url}${path}`, client, { method: "POST", body, headers }),
     parts: () => ({ ...opened(), clock, accepts: () => true }),
     now: () => unixSeconds(clock.now()),

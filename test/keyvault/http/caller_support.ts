@@ -13,6 +13,8 @@ export type Client = {
 /** An answer, or the code of the error instead. */
 export type Answer = {
   status: number;
+  /** Seconds, where the answer says when to try again. */
+  retryAfter?: string;
   body: { error?: { code: string; status: number } } & Record<string, unknown>;
 };
 
@@ -31,7 +33,12 @@ export function call(
       response.on("data", (chunk: Buffer) => chunks.push(chunk)).on("error", reject);
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString();
-        resolve({ status: response.statusCode ?? 0, body: text === "" ? {} : JSON.parse(text) });
+        const retryAfter = response.headers["retry-after"];
+        resolve({
+          status: response.statusCode ?? 0,
+          ...(retryAfter !== undefined && { retryAfter }),
+          body: text === "" ? {} : JSON.parse(text),
+        });
       });
     });
     request.on("error", reject);
