@@ -1,19 +1,18 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createChanges } from "../../../keyvault/keys/changes.ts";
-import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { createKeyStore } from "../../../keyvault/keys/store.ts";
 import { startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
-let agent: CreatedKey;
 
 beforeAll(async () => {
   vault = await startVault();
-  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "one" });
 });
 afterAll(() => vault.close());
 
 test("a remembered key keeps nothing in memory but its own bytes, and not what signing has no use for", async () => {
+  const agent = await vault.makeAgent("acc-1");
   const { store } = vault.vault;
   const key = await store.find(agent.key_id);
   expect(await store.find(agent.key_id), "it is remembered").toBe(key);
@@ -22,6 +21,82 @@ test("a remembered key keeps nothing in memory but its own bytes, and not what s
   }
   expect(JSON.stringify(key)).toContain(agent.public_key.ml_dsa_65);
   expect(JSON.stringify(key)).not.toContain(agent.attestation.signature.ml_dsa_65);
+});
+
+test("another tenant's key is looked for as one that is not there, also while it is remembered", async () => {
+  const { key_id } = await vault.makeAgent("acc-own");
+  const { database, store } = vault.vault;
+  let queries = 0;
+  const count = () => {
+    queries += 1;
+  };
+  const costs = async (keyId: string, tenant: string): Promise<[number, boolean]> => {
+    queries = 0;
+    const found = await store.find(keyId, tenant);
+    return [queries, found !== undefined];
+  };
+  database.on("query", count);
+  try {
+    await store.find(key_id, "acc-own");
+    expect(await costs(key_id, "acc-own")).toEqual([0, true]);
+    expect(await costs(key_id, "acc-other")).toEqual([1, false]);
+    expect(await costs("f".repeat(32), "acc-other")).toEqual([1, false]);
+  } finally {
+    database.off("query", count);
+  }
+});
+
+test("a key is remembered for a minute, and is then read anew: what became of its row shows", async () => {
+  const { key_id } = await vault.makeAgent("acc-minute");
+  const { store } = vault.vault;
+  await store.find(key_id);
+  await vault.home.sql("update keys set label = 'altered' where key_id = $1", [key_id]);
+  expect(await store.find(key_id)).toMatchObject({ label: "agent" });
+  const now = performance.now();
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => now + 60_001);
+  try {
+    await new Promise((resolve) => setTimeout(resolve, 10));
+    await expect(store.find(key_id)).rejects.toMatchObject({ code: "key_damaged" });
+  } finally {
+    clock.mockRestore();
+  }
+});
+
+type Check = TestVault["vault"]["rowCodes"]["check"];
+
+/** A store that judges rows by `check`. */
+async function storeThat(check: (judge: Check, rows: Parameters<Check>[0]) => ReturnType<Check>) {
+  const { database, rowCodes, service } = vault.vault;
+  const { publicKey } = await service.read();
+  const judging = { ...rowCodes, check: (rows: Parameters<Check>[0]) => check(rowCodes.check, rows) };
+  return createKeyStore(database, judging, () => publicKey);
+}
+
+test("what is read of a key while it changes is not remembered", async () => {
+  const { key_id } = await vault.makeAgent("acc-1");
+  let changes = 1;
+  const late = await storeThat(async (judge, rows) => {
+    const holds = await judge(rows);
+    if (changes-- > 0) {
+      await vault.disable(key_id, "acc-1");
+      late.changed(key_id);
+    }
+    return holds;
+  });
+  expect((await late.find(key_id))?.state).toBe("active");
+  expect((await late.find(key_id))?.state).toBe("disabled");
+});
+
+test("a key that changes while it is read is read again, and not called damaged", async () => {
+  const { key_id } = await vault.makeAgent("acc-1", ["data:read", "data:write"]);
+  const ceilings = [["data:read", "data:write"], ["data:read"], []];
+  const late = await storeThat(async (judge, rows) => {
+    const next = ceilings.shift();
+    if (next !== undefined) await vault.shrink(key_id, "acc-1", next);
+    return judge(rows);
+  });
+  expect((await late.find(key_id))?.ceiling).toEqual([]);
+  expect(ceilings).toEqual([]);
 });
 
 test("a change has happened after every count before it, and after none from it on", () => {
