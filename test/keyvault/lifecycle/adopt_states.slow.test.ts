@@ -1,19 +1,11 @@
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";
 import { adoptedRows, earlierRows, machineOfLevel } from "../backup/earlier_support.ts";
-import {
-  issueIdentity,
-  readIdentity,
-  SILENT,
-  startVault,
-  type TestVault,
-  type VaultHome,
-} from "../fixture.ts";
-import { type Client, call } from "../http/caller_support.ts";
+import { codeOf, issueAdmins, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
+import type { Client } from "../http/caller_support.ts";
 
 /*
  * A vault of a version that knew no codes for states, brought up to date: nothing of it counts until two
@@ -27,53 +19,41 @@ const WITH_CODES = 7;
 
 let home: VaultHome;
 let vault: TestVault;
-let api: Client;
-let admins: [Client, Client];
+let admins: Client[];
 let one: CreatedKey;
 let other: CreatedKey;
 
 beforeAll(async () => {
   const newer = await startVault();
-  const make = (label: string) =>
-    newer.makeKey({ tenant: "acc-1", purpose: "agent", label, ceiling: ["data:read"] });
-  [one, other] = [await make("one"), await make("other")];
+  [one, other] = [await newer.makeAgent("acc-1"), await newer.makeAgent("acc-1")];
   home = await machineOfLevel(newer, await earlierRows(newer, WITHOUT_CODES), WITHOUT_CODES);
   await newer.close();
   await migrate(home.config, SILENT);
   vault = await startVault(home);
-  api = readIdentity(home, "api");
-  const admin = (name: string) => issueIdentity(home, { kind: "client", role: "admin", name });
-  admins = [await admin("alice"), await admin("bob")];
+  admins = await issueAdmins(home, "alice", "bob");
 });
 afterAll(() => vault.close());
 
-const post = (path: string, body: object, client: Client, headers: Record<string, string> = {}) =>
-  call(`${vault.url}${path}`, client, { method: "POST", body, headers });
-const adopt = async (client: Client) => (await post("/v1/states/adopt", {}, client)).body;
-const sign = async (key: CreatedKey) => {
-  const challenge = Buffer.alloc(32, 1).toString("base64");
-  const body = { tenant: "acc-1", challenge, challenge_at: unixSeconds(vault.clock.now()) };
-  const answer = await post(`/v1/keys/${key.key_id}/sign/challenge`, body, api);
-  return answer.status === 200 ? "signed" : answer.body.error?.code;
-};
+const adopt = async (client: Client | undefined) => (await vault.post("/v1/states/adopt", {}, client)).body;
+const sign = async (key: CreatedKey) => codeOf(await vault.sign(key.key_id));
 const create = async () => {
   const body = { tenant: "acc-1", purpose: "agent", label: "new", ceiling: [] };
-  const answer = await post("/v1/keys", body, api, { "idempotency-key": "made-while-it-waits" });
-  return answer.status === 200 ? "made" : answer.body.error?.code;
+  const headers = { "idempotency-key": "made-while-it-waits" };
+  return codeOf(await vault.post("/v1/keys", body, vault.api, headers));
 };
 const seal = (text: string) => home.sql(`update keys set ${text} where key_id = '${one.key_id}'`);
 
 test("until it is adopted a row without a code neither signs, nor changes, nor vouches for a new key", async () => {
   expect(await sign(one)).toBe("key_damaged");
-  const disabling = await post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" }, api);
-  expect(disabling.body.error?.code).toBe("key_damaged");
+  const disabling = await vault.post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" });
+  expect(codeOf(disabling)).toBe("key_damaged");
   expect(await create()).toBe("key_damaged");
   vault = await vault.restart();
   expect(await sign(one)).toBe("key_damaged");
 });
 
 test("nobody but two admins adopts, and not what was altered between the two", async () => {
-  expect((await adopt(api)).error).toMatchObject({ code: "forbidden" });
+  expect((await adopt(vault.api)).error).toMatchObject({ code: "forbidden" });
   const asked = await adopt(admins[0]);
   expect(asked).toMatchObject({ adopted: false, keys: 3, tenants: 2, pending: { admin: "alice" } });
   expect((await adopt(admins[0])).error).toMatchObject({ code: "policy_violation" });
@@ -98,14 +78,9 @@ test("a row that is altered after the second admin's word, before it is coded, i
       return value;
     },
   };
-  const adoptHastily = createAdoption({
-    ...vault.vault,
-    journal: hasty,
-    clock: vault.clock,
-    accepts: () => true,
-  });
+  const adoptHastily = createAdoption({ ...vault.parts(), journal: hasty });
   expect(await adoptHastily({ role: "admin", name: "bob" })).toMatchObject({ adopted: true });
-  expect([await sign(one), await sign(other)]).toEqual(["key_damaged", "signed"]);
+  expect([await sign(one), await sign(other)]).toEqual(["key_damaged", 200]);
   await seal(`ceiling = '["data:read"]'`);
 });
 
@@ -113,7 +88,7 @@ test("granted after a restart too, it names every row in its record, and all of 
   const asked = await adopt(admins[0]);
   vault = await vault.restart();
   expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });
-  expect([await sign(one), await sign(other), await create()]).toEqual(["signed", "signed", "made"]);
+  expect([await sign(one), await sign(other), await create()]).toEqual([200, 200, 200]);
   const records = await home.sql<{ caller: string; detail: Record<string, string> }>(
     "select caller, detail from audit where statement = 'state_adopt' and detail ->> 'step' = 'done' order by seq",
   );
@@ -125,7 +100,7 @@ test("granted after a restart too, it names every row in its record, and all of 
   expect(records[0]?.detail.tenants?.replace(/=[0-9a-f]{64}/g, "")).toBe("acc-1,vault");
   expect(records[1]?.detail.keys).toMatch(new RegExp(`^${one.key_id}=[0-9a-f]{64}$`));
   vault = await vault.restart();
-  expect(await sign(one)).toBe("signed");
+  expect(await sign(one)).toBe(200);
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
@@ -147,12 +122,12 @@ test("a row that has had a code is not adopted when it is taken away", async () 
     one.key_id,
   ]);
   vault.vault.store.changed();
-  expect(await sign(one)).toBe("signed");
+  expect(await sign(one)).toBe(200);
 });
 
 test("rows that an earlier version took over by itself, with codes, count on; a later one of theirs without a code does not", async () => {
   const newer = await startVault();
-  const { key_id } = await newer.makeKey({ tenant: "acc-1", purpose: "agent", label: "one", ceiling: [] });
+  const { key_id } = await newer.makeAgent("acc-1");
   const earlier = await machineOfLevel(newer, await adoptedRows(newer, WITH_CODES), WITH_CODES);
   await newer.close();
   await migrate(earlier.config, SILENT);
@@ -163,9 +138,7 @@ test("rows that an earlier version took over by itself, with codes, count on; a 
     upgraded.vault.store.changed();
     await expect(upgraded.vault.store.find(key_id)).rejects.toMatchObject({ code: "key_damaged" });
     for (const admin of admins) {
-      expect(
-        (await call(`${upgraded.url}/v1/states/adopt`, admin, { method: "POST", body: {} })).status,
-      ).not.toBe(200);
+      expect((await upgraded.post("/v1/states/adopt", {}, admin)).status).not.toBe(200);
     }
   } finally {
     await upgraded.close();
