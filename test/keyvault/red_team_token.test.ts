@@ -4,11 +4,11 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { HEAD_NOTE_ID } from "../../keyvault/token/child/head_note.ts";
 import { openToken } from "../../keyvault/token/client.ts";
 import { tokenSettings } from "../../keyvault/token/install.ts";
-import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
+import { createHome, SILENT, startVault } from "./fixture.ts";
 
 /*
  * Tried with the token's folder and without its PIN: SoftHSM lets anybody who can write there put objects of
@@ -19,15 +19,15 @@ vi.setConfig({ testTimeout: 60_000 });
 
 const PLANT = `
   const pkcs11 = require(process.argv[1]);
-  const [module, label, id, aes] = process.argv.slice(2);
+  const [module, objects] = process.argv.slice(2);
   const library = new pkcs11.PKCS11();
   library.load(module);
   library.C_Initialize();
   const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
   const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
-  library.C_CreateObject(session, [
+  for (const { label, id, isAes } of JSON.parse(objects)) library.C_CreateObject(session, [
     { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
-    { type: pkcs11.CKA_KEY_TYPE, value: aes === "aes" ? pkcs11.CKK_AES : pkcs11.CKK_GENERIC_SECRET },
+    { type: pkcs11.CKA_KEY_TYPE, value: isAes ? pkcs11.CKK_AES : pkcs11.CKK_GENERIC_SECRET },
     { type: pkcs11.CKA_LABEL, value: label },
     { type: pkcs11.CKA_ID, value: Buffer.from(id) },
     { type: pkcs11.CKA_TOKEN, value: true },
@@ -35,54 +35,40 @@ const PLANT = `
     { type: pkcs11.CKA_SENSITIVE, value: true },
     { type: pkcs11.CKA_EXTRACTABLE, value: false },
     { type: pkcs11.CKA_VALUE, value: Buffer.alloc(32, 1) },
-    { type: pkcs11.CKA_SIGN, value: aes !== "aes" },
-    ...(aes === "aes" ? [pkcs11.CKA_ENCRYPT, pkcs11.CKA_DECRYPT].map((type) => ({ type, value: true })) : []),
+    { type: pkcs11.CKA_SIGN, value: !isAes },
+    ...(isAes ? [pkcs11.CKA_ENCRYPT, pkcs11.CKA_DECRYPT].map((type) => ({ type, value: true })) : []),
   ]);
 `;
 
-let vault: TestVault;
-
-beforeAll(async () => {
-  vault = await startVault();
-});
-afterAll(() => vault.close());
-
-/** Puts a secret key of a known value into the token, as somebody who has its folder and no PIN. */
-async function plant(label: string, { id = label, aes = false } = {}): Promise<void> {
+test("keys and a head of known values that somebody put into the token's folder without the PIN are used for nothing", async () => {
+  let vault = await startVault();
   const { module, dir } = vault.home.config.token;
-  const binding = createRequire(import.meta.url).resolve("pkcs11js");
-  const args = ["-e", PLANT, binding, module, label, id, aes ? "aes" : "generic"];
-  await promisify(execFile)(process.execPath, args, { env: { SOFTHSM2_CONF: join(dir, "softhsm2.conf") } });
-}
-
-async function makeKey(tenant: string): Promise<string | undefined> {
-  await vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] });
-  const rows = await vault.home.sql<{ kek: string }>("select kek from tenants where tenant = $1", [tenant]);
-  return rows[0]?.kek;
-}
-
-test("a key-encryption key that somebody put into the token's folder without the PIN wraps nothing", async () => {
-  await plant("kek-2", { aes: true });
+  const head = `999999999999999:${randomBytes(32).toString("hex")}`;
+  const objects = [
+    { label: "kek-2", id: "kek-2", isAes: true },
+    { label: "audit-1", id: "audit-1", isAes: false },
+    { label: head, id: HEAD_NOTE_ID.toString(), isAes: false },
+  ];
+  const args = [
+    "-e",
+    PLANT,
+    createRequire(import.meta.url).resolve("pkcs11js"),
+    module,
+    JSON.stringify(objects),
+  ];
+  const env = { SOFTHSM2_CONF: join(dir, "softhsm2.conf") };
+  await promisify(execFile)(process.execPath, args, { env });
+  await vault.makeAgent("acc-1");
+  expect((await vault.token.notedHead()).head?.seq).toBe(vault.head());
   vault = await vault.restart();
+  expect(vault.sealing.state()).toBeUndefined();
   expect(vault.token.info().keks).toEqual(["kek-1"]);
-  expect(await makeKey("acc-1")).toBe("kek-1");
-});
-
-test("a second audit key that was put there codes nothing, and keeps the vault from nothing", async () => {
-  await plant("audit-1");
-  vault = await vault.restart();
-  expect(vault.sealing.state()).toBeUndefined();
-  await makeKey("acc-2");
+  await vault.makeAgent("acc-2");
+  const rows = await vault.home.sql("select distinct kek from tenants");
+  expect(rows).toEqual([{ kek: "kek-1" }]);
+  expect((await vault.token.notedHead()).head?.seq).toBe(vault.head());
   expect(await vault.verifyAudit()).toMatchObject({ intact: true });
-});
-
-test("a head that was put there as a noted one neither hides the true one nor seals the vault", async () => {
-  await plant(`999999999999999:${randomBytes(32).toString("hex")}`, { id: HEAD_NOTE_ID.toString() });
-  await makeKey("acc-3");
-  const { seq } = vault.vault.journal.head();
-  expect((await vault.token.notedHead()).head?.seq).toBe(seq);
-  vault = await vault.restart();
-  expect(vault.sealing.state()).toBeUndefined();
+  await vault.close();
 });
 
 type Attribute = { type: number; head: Buffer; value: Buffer };
@@ -156,23 +142,21 @@ function opens(box: Buffer, key: Buffer, context: Buffer): boolean {
   }
 }
 
-test.each([1_234_567, 12_345_678])(
-  "no key that somebody knows is made of pieces of what the token has encrypted, at record %i",
-  async (seq) => {
-    const home = await createHome();
-    const first = await openToken(await tokenSettings(home.config.token), SILENT);
-    const mac = randomBytes(32);
-    await first.noteHead({ seq, mac }, true);
-    await first.close();
-    const objects = join(home.config.token.dir, "objects");
-    const folder = join(objects, readdirSync(objects)[0] ?? "");
-    const key = splice(folder, Buffer.from(`${seq}:${mac.toString("hex")}`));
-    const context = Buffer.from("context");
-    const tried = openToken(await tokenSettings(home.config.token), SILENT).then(async (token) => {
-      const { kek, box } = await token.wrap(Buffer.alloc(32, 9), context).finally(() => token.close());
-      return `${kek} ${opens(Buffer.from(box), key, context) ? "of a known value" : "of its own"}`;
-    });
-    await expect(tried).rejects.toThrow("The token does not work: CKR_MECHANISM_INVALID");
-    await home.remove();
-  },
-);
+test("no key that somebody knows is made of pieces of what the token has encrypted", async () => {
+  const home = await createHome();
+  const seq = 1_234_567;
+  const first = await openToken(await tokenSettings(home.config.token), SILENT);
+  const mac = randomBytes(32);
+  await first.noteHead({ seq, mac }, true);
+  await first.close();
+  const objects = join(home.config.token.dir, "objects");
+  const folder = join(objects, readdirSync(objects)[0] ?? "");
+  const key = splice(folder, Buffer.from(`${seq}:${mac.toString("hex")}`));
+  const context = Buffer.from("context");
+  const tried = openToken(await tokenSettings(home.config.token), SILENT).then(async (token) => {
+    const { kek, box } = await token.wrap(Buffer.alloc(32, 9), context).finally(() => token.close());
+    return `${kek} ${opens(Buffer.from(box), key, context) ? "of a known value" : "of its own"}`;
+  });
+  await expect(tried).rejects.toThrow("The token does not work: CKR_MECHANISM_INVALID");
+  await home.remove();
+});

@@ -2,7 +2,6 @@ import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
@@ -10,8 +9,7 @@ import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { DamagedBox } from "../../../keyvault/token/messages.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
-import { createHome, readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
-import { call } from "../http/caller_support.ts";
+import { createHome, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
 /*
@@ -145,33 +143,20 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     afterAll(() => vault?.stop());
 
     test("that makes keys, signs, rotates, rewraps, retires, is restarted and signs on", async () => {
-      const { key_id, public_key } = await vault.makeKey({
-        tenant: "acc-1",
-        purpose: "agent",
-        label: "agent",
-      });
-      const post = (path: string, role: "api" | "admin", body: object) =>
-        call(`${vault.url}${path}`, readIdentity(home, role), { method: "POST", body });
+      const { key_id, public_key } = await vault.makeAgent("acc-1");
+      const post = (path: string, body: object = {}) => vault.post(path, body, vault.admin);
       const signs = async () => {
-        const binding = {
-          challenge: Buffer.alloc(32, 1).toString("base64"),
-          challenge_at: unixSeconds(vault.clock.now()),
-        };
-        const { status, body } = await post(`/v1/keys/${key_id}/sign/challenge`, "api", {
-          tenant: "acc-1",
-          ...binding,
-        });
-        expect(status).toBe(200);
+        const { tenant: _, ...binding } = vault.challenge();
+        const { body } = await vault.sign(key_id);
         const signature = body.challenge_sig as HybridSignature;
         return verifyHybrid(public_key, challengeSignBytes(binding), signature);
       };
       expect(await signs()).toBe(true);
-      expect((await post("/v1/kek/rotate", "admin", {})).body).toMatchObject({ kek: "kek-2" });
-      await post("/v1/kek/rewrap", "admin", {});
-      const progress = async () =>
-        (await call(`${vault.url}/v1/status`, readIdentity(home, "admin"))).body.kek as RewrapProgress;
+      expect((await post("/v1/kek/rotate")).body).toMatchObject({ kek: "kek-2" });
+      await post("/v1/kek/rewrap");
+      const progress = async () => (await vault.get("/v1/status")).body.kek as RewrapProgress;
       await expect.poll(progress, { timeout: 10_000 }).toMatchObject({ running: false, remaining: 0 });
-      expect((await post("/v1/kek/retire", "admin", { kek: "kek-1" })).body).toMatchObject({
+      expect((await post("/v1/kek/retire", { kek: "kek-1" })).body).toMatchObject({
         keks: ["kek-2"],
       });
       vault = await vault.restart();

@@ -49,6 +49,14 @@ test("what was kept of a message that came in pieces is overwritten once it is j
   expect(begun).toEqual(Buffer.alloc(frame.length - 1));
 });
 
+test("of a message only its frame is kept", () => {
+  const concat = vi.spyOn(Buffer, "concat");
+  const frame = encodeFrame({ secret: Buffer.alloc(64, 7) });
+  expect(frame.includes(Buffer.alloc(64, 7))).toBe(true);
+  const body = concat.mock.calls[0]?.[0][1] as Buffer;
+  expect(body).toEqual(Buffer.alloc(frame.length - 4));
+});
+
 const SECRET_BYTES = 32;
 const NONCE_AND_TAG_BYTES = 28;
 const wrapped = { kek: "kek-1", box: Buffer.alloc(NONCE_AND_TAG_BYTES + SECRET_BYTES) };

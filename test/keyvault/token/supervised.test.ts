@@ -4,6 +4,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { openTokenLink, startTokenProcess } from "../../../keyvault/token/link.ts";
+import { WrongPin } from "../../../keyvault/token/messages.ts";
+import { encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
 /* What the log says of a token's process: an administrator has nothing else to see why nothing is signed. */
@@ -29,9 +31,14 @@ const log = pino(
 const [INFO, WARN, ERROR] = [30, 40, 50];
 const settings = () => tokenSettings(home.config.token);
 
-test("that the token's process was lost, and that another one is there, is reported", async () => {
+test("a process of its own session, that a terminal's signals do not end, is reported when it is lost and when another one is there", async () => {
   token = await openToken(await settings(), log);
   expect(lines).toEqual([]);
+  if (process.platform === "linux") {
+    const { pid } = token;
+    const fields = readFileSync(`/proc/${pid()}/stat`, "utf8").split(") ")[1]?.split(" ");
+    expect(Number(fields?.[3])).toBe(pid());
+  }
   process.kill(token.pid()!, "SIGKILL");
   await expect
     .poll(() => lines.at(-1), { timeout: 20_000 })
@@ -58,20 +65,30 @@ test("why no other one can be started is reported in the module's words, each ti
     .toEqual({ level: INFO, event: "token_restored" });
 });
 
-test("one that was sealed, and why, is reported; its process is not called lost", async () => {
+/** Whether the sealed token takes a PIN. */
+function isOffered(): boolean {
+  try {
+    return token!.offer().length > 0;
+  } catch {
+    return false;
+  }
+}
+
+test("one that was sealed, and why, is reported; between a try and the next offer it says that one is coming", async () => {
   token = await openToken(await settings(), log);
   token.seal("asked");
   token.seal("chain_broken");
-  const isOffered = () => {
-    try {
-      return token!.offer().length > 0;
-    } catch {
-      return false;
-    }
-  };
   await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
   expect(token.sealed()).toBe("asked");
-  expect(lines).toEqual([{ level: WARN, event: "sealed", reason: "asked" }]);
+  expect(lines, "its process is not called lost").toEqual([
+    { level: WARN, event: "sealed", reason: "asked" },
+  ]);
+  const box = encryptPin(Buffer.alloc(64, 0x30), Buffer.from(token.offer()));
+  await expect(token.unseal(box)).rejects.toBeInstanceOf(WrongPin);
+  const coming = { code: "token_unavailable", message: expect.stringContaining("try again in a moment") };
+  expect(() => token!.offer()).toThrow(expect.objectContaining(coming));
+  await expect(token.unseal(box)).rejects.toMatchObject(coming);
+  await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
 });
 
 test("a process that lets a call's deadline pass is ended, and the call is named in the log", async () => {
@@ -91,17 +108,6 @@ test("what the module says on standard error is in the log", async () => {
   expect(others).toEqual([]);
   expect(lines.map(({ text }) => text).join("")).toContain("--no-such-option");
 });
-
-test.skipIf(process.platform !== "linux")(
-  "a token's process is in a session of its own: what a terminal sends its programs does not end it",
-  async () => {
-    token = await openToken(await settings(), log);
-    const sessionOf = (pid: number | "self") =>
-      Number(readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ")[3]);
-    expect(sessionOf(token.pid()!)).toBe(token.pid());
-    expect(sessionOf("self")).not.toBe(token.pid());
-  },
-);
 
 /** Processes of this one that own a token. */
 function tokenProcesses(): number[] {
@@ -127,14 +133,7 @@ test.skipIf(process.platform !== "linux")(
     await expect.poll(isComing, { interval: 1, timeout: 20_000 }).toBe(true);
     token.seal("asked");
     await expect(token.health()).rejects.toMatchObject({ code: "sealed" });
-    const offered = () => {
-      try {
-        return token!.offer().length;
-      } catch {
-        return 0;
-      }
-    };
-    await expect.poll(offered, { timeout: 20_000 }).toBeGreaterThan(0);
+    await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
     expect(token.sealed()).toBe("asked");
     expect(lines.map(({ event }) => event)).not.toContain("token_restored");
   },

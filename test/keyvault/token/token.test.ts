@@ -1,15 +1,19 @@
 import { execFile } from "node:child_process";
 import { chmod, readFile, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { Socket } from "node:net";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { GENESIS } from "../../../keyvault/audit/record.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { MAX_FRAME_BYTES } from "../../../keyvault/token/frames.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { openTokenLink } from "../../../keyvault/token/link.ts";
-import { DamagedBox } from "../../../keyvault/token/messages.ts";
+import { StaleOffer, WrongPin } from "../../../keyvault/token/messages.ts";
+import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
+
+/* The token beyond what modules/contract.test.ts asks of every module's. */
 
 let home: VaultHome;
 let token: Token;
@@ -18,6 +22,7 @@ beforeAll(async () => {
   home = await createHome();
   token = await openToken(await tokenSettings(home.config.token), SILENT);
 });
+afterEach(() => vi.restoreAllMocks());
 afterAll(async () => {
   await token.close();
   await home.remove();
@@ -31,39 +36,6 @@ const isWell = () =>
 const context = Buffer.from("tenant acc-1");
 const plain = Buffer.alloc(32, 7);
 
-test("gives back what it wrapped, under the same context only", async () => {
-  const wrapped = await token.wrap(plain, context);
-  expect(wrapped.kek).toBe("kek-1");
-  expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
-  await expect(token.unwrap(wrapped, Buffer.from("tenant acc-2"))).rejects.toBeInstanceOf(DamagedBox);
-});
-
-test("never wraps to the same bytes twice", async () => {
-  const [one, other] = await Promise.all([token.wrap(plain, context), token.wrap(plain, context)]);
-  expect(Buffer.from(one.box).equals(Buffer.from(other.box))).toBe(false);
-});
-
-test("finds any flipped bit of a wrapped text, and works on", async () => {
-  const { kek, box } = await token.wrap(plain, context);
-  for (let at = 0; at < box.length; at += 1) {
-    const altered = Buffer.from(box);
-    altered[at]! ^= 1;
-    await expect(token.unwrap({ kek, box: altered }, context)).rejects.toBeInstanceOf(DamagedBox);
-  }
-  await expect(token.unwrap({ kek, box: box.subarray(0, 28) }, context)).rejects.toBeInstanceOf(DamagedBox);
-  expect(Buffer.from(await token.unwrap({ kek, box }, context))).toEqual(plain);
-});
-
-test("chains codes: each covers the one before it, wherever the chain is cut into calls", async () => {
-  const texts = ["a", "b", "c"].map((text) => Buffer.from(text));
-  const start = Buffer.alloc(32);
-  const whole = await token.chain(start, texts);
-  const [first] = await token.chain(start, texts.slice(0, 1));
-  const rest = await token.chain(first!, texts.slice(1));
-  expect([first, ...rest]).toEqual(whole);
-  expect(new Set(whole.map((mac) => Buffer.from(mac).toString("hex"))).size).toBe(3);
-});
-
 test("codes as much text as it is given, in the same codes as little by little", async () => {
   const texts = Array.from({ length: 60 }, (_, index) => Buffer.alloc(131_072, index));
   const start = Buffer.alloc(32);
@@ -76,18 +48,31 @@ test("codes as much text as it is given, in the same codes as little by little",
   expect(await token.chain(start, [])).toEqual([]);
 });
 
-test("a killed child fails the calls in flight with token_unavailable, and comes back with the same keys", async () => {
-  const wrapped = await token.wrap(plain, context);
-  const pid = token.pid()!;
-  process.kill(pid, "SIGSTOP");
-  const flight = Array.from({ length: 50 }, () => token.unwrap(wrapped, context));
-  process.kill(pid, "SIGKILL");
-  for (const call of await Promise.allSettled(flight)) {
-    expect(call).toMatchObject({ status: "rejected", reason: { code: "token_unavailable" } });
-  }
-  await expect.poll(isWell, { timeout: 10_000 }).toBe(true);
-  expect(token.pid()).not.toBe(pid);
-  expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(plain);
+test("the code of a state is not that of a record with the same bytes, at the chain's beginning either", async () => {
+  const text = Buffer.from("the same bytes");
+  const [state] = await token.authenticate([text]);
+  expect(await token.authenticate([text])).toEqual([state]);
+  const [first, second] = await token.chain(GENESIS, [text, text]);
+  for (const record of [first, second]) expect(record).not.toEqual(state);
+});
+
+test("every frame that was sent to its process and every piece that came is overwritten", async () => {
+  const sent: Buffer[] = [];
+  const came: Buffer[] = [];
+  const { write, emit } = Socket.prototype;
+  vi.spyOn(Socket.prototype, "write").mockImplementation(function (this: Socket, ...args: unknown[]) {
+    if (Buffer.isBuffer(args[0])) sent.push(args[0]);
+    return Reflect.apply(write, this, args);
+  });
+  vi.spyOn(Socket.prototype, "emit").mockImplementation(function (this: Socket, ...args: unknown[]) {
+    if (args[0] === "data" && Buffer.isBuffer(args[1])) came.push(args[1]);
+    return Reflect.apply(emit, this, args);
+  });
+  const wrapped = await token.wrap(Buffer.alloc(32, 7), context);
+  expect(Buffer.from(await token.unwrap(wrapped, context))).toEqual(Buffer.alloc(32, 7));
+  expect([sent.length, came.length > 1]).toEqual([2, true]);
+  const isZero = (bytes: Uint8Array) => bytes.every((byte) => byte === 0);
+  await expect.poll(() => [...sent, ...came].every(isZero)).toBe(true);
 });
 
 test("replaces a child that has not answered for 5 s, and fails its calls", async () => {
@@ -109,55 +94,13 @@ test("replaces a child that has not answered for 5 s, and fails its calls", asyn
   expect(token.pid()).not.toBe(pid);
 });
 
-test("the code of a state is not that of a record with the same bytes, at the chain's beginning either", async () => {
-  const text = Buffer.from("the same bytes");
-  const [state] = await token.authenticate([text]);
-  expect(await token.authenticate([text])).toEqual([state]);
-  const [first, second] = await token.chain(GENESIS, [text, text]);
-  for (const record of [first, second]) expect(record).not.toEqual(state);
-});
-
-test("the keys in the token are sensitive and can never be taken out", async () => {
-  const script = `
-    const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
-    const library = new pkcs11.PKCS11();
-    library.load(process.argv[1]);
-    library.C_Initialize();
-    const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
-    const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION);
-    library.C_Login(session, pkcs11.CKU_USER, require("node:fs").readFileSync(process.argv[2], "utf8").trim());
-    library.C_FindObjectsInit(session, []);
-    const found = [];
-    for (let object; (object = library.C_FindObjects(session)); ) {
-      const types = ["CKA_LABEL", "CKA_SENSITIVE", "CKA_EXTRACTABLE", "CKA_ALWAYS_SENSITIVE", "CKA_NEVER_EXTRACTABLE"];
-      const values = library.C_GetAttributeValue(session, object, types.map((type) => ({ type: pkcs11[type] })));
-      const value = (() => { try { library.C_GetAttributeValue(session, object, [{ type: pkcs11.CKA_VALUE }]); return "read"; } catch (error) { return error.message; } })();
-      found.push([values[0].value.toString(), ...values.slice(1).map(({ value }) => value[0]), value]);
-    }
-    console.log(JSON.stringify(found.sort()));`;
-  const { environment, place } = await tokenSettings(home.config.token);
-  const { stdout } = await promisify(execFile)(
-    process.execPath,
-    ["-e", script, place.module, place.pinFile],
-    { env: { ...environment } },
-  );
-  expect(JSON.parse(stdout)).toEqual([
-    [expect.stringMatching(/^00000001:[0-9a-f]{64}$/), 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
-    ["audit-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
-    ["kek-1", 1, 0, 1, 1, "CKR_ATTRIBUTE_SENSITIVE"],
-  ]);
-});
-
-test("refuses to open with another PIN, a short one, one that everybody may read, and none", async () => {
+test("refuses to open with a short PIN, one that everybody may read, and none", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
-  const pin = await readFile(place.pinFile, "utf8");
   const open = (pinFile: string) => openToken({ place: { ...place, pinFile }, environment }, SILENT);
   const file = `${home.dir}/pin`;
-  await writeFile(file, "0".repeat(64), { mode: 0o600 });
-  await expect(open(file)).rejects.toThrow(/does not accept the PIN/);
-  await writeFile(file, "0".repeat(31));
+  await writeFile(file, "0".repeat(31), { mode: 0o600 });
   await expect(open(file)).rejects.toThrow(/31 characters; SoftHSM needs at least 32/);
-  await writeFile(file, pin);
+  await writeFile(file, await readFile(place.pinFile, "utf8"));
   for (const mode of [0o604, 0o602, 0o601]) {
     await chmod(file, mode);
     await expect(open(file), mode.toString(8)).rejects.toThrow(/open to everybody/);
@@ -195,6 +138,58 @@ test("a message that is too large for the pipe fails alone, and the child lives 
   }
 });
 
+const WRONG = Buffer.alloc(64, 0x30);
+
+test.each([
+  ["was given a wrong PIN", (offer: Uint8Array) => encryptPin(WRONG, offer), WrongPin],
+  [
+    "was given one that was not encrypted to it",
+    () => encryptPin(WRONG, createOffer().publicKey),
+    StaleOffer,
+  ],
+])("a process that %s ends by itself: it takes no second try", async (_, boxFor, refusal) => {
+  const { place, environment } = await tokenSettings(home.config.token);
+  const link = openTokenLink(environment, SILENT);
+  const { publicKey } = await link.request({ kind: "offer" }, 20_000);
+  const tried = link.request({ kind: "unseal", ...place, box: boxFor(publicKey) }, 20_000);
+  await expect(tried).rejects.toBeInstanceOf(refusal);
+  await link.ended;
+  await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/not running/);
+});
+
+test("a process whose token failed once ends by itself: no call meets a token in doubt", async () => {
+  const { place, environment } = await tokenSettings(home.config.token);
+  const link = openTokenLink(environment, SILENT);
+  await link.request({ kind: "open", ...place }, 20_000);
+  const refused = link.request({ kind: "retire", kek: "kek-1" }, 20_000);
+  await expect(refused).rejects.toThrow("kek-1 is not an older version of the key-encryption key");
+  await link.ended;
+});
+
+test("a process that has opened no token does nothing with one", async () => {
+  const link = openTokenLink({}, SILENT);
+  await expect(link.request({ kind: "rotate" }, 20_000)).rejects.toThrow("The token is not open");
+  await link.ended;
+});
+
+test("nobody knows the officer's PIN, who could give the token another one: the user's does not serve for it", async () => {
+  const script = `
+    const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
+    const library = new pkcs11.PKCS11();
+    library.load(process.argv[1]);
+    library.C_Initialize();
+    const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
+    const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
+    const pin = require("node:fs").readFileSync(process.argv[2], "utf8").trim();
+    for (const one of [pin, "", "0".repeat(64), "deputize", "12345678"])
+      try { library.C_Login(session, pkcs11.CKU_SO, one); console.log("in"); } catch (error) { console.log(error.message); }`;
+  const { environment, place } = await tokenSettings(home.config.token);
+  const run = promisify(execFile)(process.execPath, ["-e", script, place.module, place.pinFile], {
+    env: { ...environment },
+  });
+  expect((await run).stdout).toMatch(/^(CKR_PIN_\w+\n){5}$/);
+});
+
 test("the tenth version of the key-encryption key is newer than the ninth, also to who opens the token anew", async () => {
   const labels = Array.from({ length: 11 }, (_, index) => `kek-${index + 1}`);
   for (let { keks } = token.info(); keks.length < labels.length; { keks } = await token.rotate());
@@ -219,22 +214,4 @@ test("a version counts no more from the moment its retirement is asked for, answ
     .poll(() => token.health().then(({ keks }) => keks, String), { timeout: 10_000 })
     .toEqual(before);
   expect(token.info().keks).toEqual(before);
-});
-
-test("nobody knows the officer's PIN, who could give the token another one: the user's does not serve for it", async () => {
-  const script = `
-    const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
-    const library = new pkcs11.PKCS11();
-    library.load(process.argv[1]);
-    library.C_Initialize();
-    const slot = library.C_GetSlotList(true).find((slot) => library.C_GetTokenInfo(slot).label.trim() === "deputize");
-    const session = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
-    const pin = require("node:fs").readFileSync(process.argv[2], "utf8").trim();
-    for (const one of [pin, "", "0".repeat(64), "deputize", "12345678"])
-      try { library.C_Login(session, pkcs11.CKU_SO, one); console.log("in"); } catch (error) { console.log(error.message); }`;
-  const { environment, place } = await tokenSettings(home.config.token);
-  const run = promisify(execFile)(process.execPath, ["-e", script, place.module, place.pinFile], {
-    env: { ...environment },
-  });
-  expect((await run).stdout).toMatch(/^(CKR_PIN_\w+\n){5}$/);
 });
