@@ -1,45 +1,50 @@
-import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { appendFile, copyFile, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { createAuthority } from "../../keyvault/tls/authority.ts";
+import type { Command } from "commander";
+import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { ask as askVault } from "../../keyvault/commands/ask_vault.ts";
+import { certCommand } from "../../keyvault/commands/cert.ts";
+import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 import { requireTls } from "../../keyvault/tls/inventory.ts";
-import { issueFiles, revokeCertificate } from "../../keyvault/tls/issue.ts";
+import { installTls, issueFiles, revokeCertificate, validity } from "../../keyvault/tls/issue.ts";
 import { normaliseSerial } from "../../keyvault/tls/material.ts";
-import { issueIdentity, readIdentity, startVault, type TestVault } from "./fixture.ts";
-import { type Client, call } from "./http/caller_support.ts";
-
-const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
-const HOUR = 3_600_000;
+import { issueIdentity, startVault, type TestVault } from "./fixture.ts";
+import type { Client } from "./http/caller_support.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
 let vault: TestVault;
-let api: Client;
 const sockets: TLSSocket[] = [];
 
 beforeAll(async () => {
   vault = await startVault();
-  api = readIdentity(vault.home, "api");
 });
 afterAll(() => vault.close());
 afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.unstubAllEnvs();
   for (const socket of sockets.splice(0)) socket.destroy();
   await writeFile(vault.home.config.tls.revokedFile, "");
   await vault.trust.refresh();
 });
 
 const inTls = (file: string) => join(vault.home.config.tlsDir, file);
-const ready = (client: Client) => call(`${vault.url}/readyz`, client);
+const ready = (client: Client) => vault.get("/readyz", client);
 const client = (name: string, role: "api" | "admin" | "auditor" = "api") =>
   issueIdentity(vault.home, { kind: "client", role, name });
 const serialOf = (pem: string) => normaliseSerial(new X509Certificate(pem).serialNumber);
+const aDay = () => validity(new Date(), 1);
+
+/** A folder of the test's own. */
+async function ownFolder(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
+  onTestFinished(() => rm(dir, { recursive: true }));
+  return dir;
+}
 
 /** A connection that stays open, and requests on it. */
 async function open(identity: Client): Promise<(path: string) => Promise<number>> {
@@ -59,10 +64,10 @@ async function open(identity: Client): Promise<(path: string) => Promise<number>
 }
 
 test("takes up another server certificate without dropping connections", async () => {
-  const ask = await open(api);
+  const ask = await open(vault.api);
   expect(await ask("/livez")).toBe(200);
   const seen = async () => {
-    const socket = connect({ port: vault.port, host: "localhost", ...api });
+    const socket = connect({ port: vault.port, host: "localhost", ...vault.api });
     sockets.push(socket);
     await new Promise((resolve) => socket.once("secureConnect", resolve));
     return serialOf(socket.getPeerX509Certificate()!.toString());
@@ -84,10 +89,10 @@ test("keeps what it has while the files on disk do not belong together, or are d
   for (const damage of [await readFile(inTls("api.key")), Buffer.from("-----BEGIN")]) {
     await writeFile(inTls("server.key"), damage);
     await vault.trust.refresh();
-    expect((await ready(api)).status).toBe(200);
+    expect((await ready(vault.api)).status).toBe(200);
   }
   await writeFile(inTls("server.key"), key);
-  await writeFile(vault.home.config.tls.revokedFile, `${serialOf(api.cert!)}\nnot a serial number\n`);
+  await writeFile(vault.home.config.tls.revokedFile, `${serialOf(vault.api.cert)}\nnot a serial number\n`);
   const generation = vault.trust.generation();
   await vault.trust.refresh();
   expect(vault.trust.generation()).toBe(generation);
@@ -111,28 +116,54 @@ test("refuses a revoked certificate at the handshake, and on a connection that w
 
 test("takes up an added authority, and stops believing one that was taken away, on open connections too", async () => {
   const own = await readFile(inTls("ca.pem"), "utf8");
-  const around = { notBefore: new Date(Date.now() - HOUR), notAfter: new Date(Date.now() + HOUR) };
-  const second = await createAuthority(around);
-  const { issueCertificate } = await import("../../keyvault/tls/authority.ts");
-  const made = await issueCertificate(second, { kind: "client", role: "api", name: "new" }, around);
+  const second = await createAuthority(aDay());
+  const made = await issueCertificate(second, { kind: "client", role: "api", name: "new" }, aDay());
   const identity = { ca: own, cert: made.certificate, key: made.privateKey };
   await expect(ready(identity)).rejects.toThrow();
   await writeFile(inTls("ca.pem"), own + second.certificate);
   await vault.trust.refresh();
   const ask = await open(identity);
   expect(await ask("/livez")).toBe(200);
-  expect((await ready(api)).status).toBe(200);
+  expect((await ready(vault.api)).status).toBe(200);
   await writeFile(inTls("ca.pem"), own);
   await vault.trust.refresh();
   expect(await ask("/livez")).toBe(403);
   await expect(ready(identity)).rejects.toThrow();
 });
 
+/** What `keyvault cert …` writes, run in this process with these settings and no others. */
+async function cert(settings: Record<string, string>, ...args: string[]) {
+  for (const [name, value] of Object.entries(settings)) vi.stubEnv(name, value);
+  const told = { stdout: "", stderr: "" };
+  const spies = (["stdout", "stderr"] as const).map((stream) =>
+    vi.spyOn(process[stream], "write").mockImplementation((text) => {
+      told[stream] += text;
+      return true;
+    }),
+  );
+  const strict = (command: Command): Command => {
+    for (const sub of command.commands) strict(sub);
+    return command.exitOverride();
+  };
+  try {
+    await strict(certCommand()).parseAsync(args, { from: "user" });
+    return told;
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+    vi.unstubAllEnvs();
+  }
+}
+
+const readPair = async ({ certificate, key }: { certificate: string; key: string }) => ({
+  ca: vault.api.ca,
+  cert: await readFile(certificate, "utf8"),
+  key: await readFile(key, "utf8"),
+});
+
 test("the command line issues certificates that are accepted with their role, and revokes them", async () => {
-  const cert = (...args: string[]) =>
-    promisify(execFile)(process.execPath, [MAIN, "cert", ...args], { env: vault.home.environment });
-  const run = async (...args: string[]) => (await cert(...args)).stdout;
-  const issued = JSON.parse(await run("issue", "--role", "auditor", "--name", "bank.audit", "--json"));
+  const run = (...args: string[]) => cert(vault.home.environment, ...args);
+  const auditor = ["issue", "--role", "auditor", "--name", "bank.audit"];
+  const issued = JSON.parse((await run(...auditor, "--json")).stdout);
   const stem = inTls("auditor-bank.audit");
   expect(issued).toMatchObject({
     certificate: `${stem}.pem`,
@@ -140,78 +171,83 @@ test("the command line issues certificates that are accepted with their role, an
     serial: expect.any(String),
   });
   expect((await stat(issued.key)).mode & 0o777).toBe(0o600);
-  const identity = {
-    ca: api.ca,
-    cert: await readFile(issued.certificate, "utf8"),
-    key: await readFile(issued.key, "utf8"),
-  };
-  expect((await call(`${vault.url}/v1/status`, identity)).status).toBe(200);
-  expect((await call(`${vault.url}/v1/keys`, identity, { method: "POST", body: {} })).status).toBe(403);
-  await expect(run("issue", "--role", "auditor", "--name", "bank.audit")).rejects.toThrow(/--replace/);
+  const identity = await readPair(issued);
+  expect((await vault.get("/v1/status", identity)).status).toBe(200);
+  expect((await vault.post("/v1/keys", {}, identity)).status).toBe(403);
+  await expect(run(...auditor)).rejects.toThrow(/--replace/);
   await expect(run("issue", "--role", "api")).rejects.toThrow(/--name is needed/);
   await expect(run("issue", "--role", "root", "--name", "x")).rejects.toThrow(/Allowed choices/);
   await expect(run("issue", "--role", "api", "--name", "a/b")).rejects.toThrow(/letters, digits/);
-  await rm(vault.home.config.tls.revokedFile, { force: true });
+  const { revokedFile } = vault.home.config.tls;
+  await rm(revokedFile, { force: true });
   const revoked = { stdout: `Revoked ${issued.serial}\n` };
-  expect(await cert("revoke", issued.certificate)).toEqual({
+  expect(await run("revoke", issued.certificate)).toEqual({
     ...revoked,
     stderr: expect.stringMatching(/^There was no .*revoked, so this begins one/),
   });
-  expect(await cert("revoke", issued.certificate)).toEqual({ ...revoked, stderr: "" });
-  expect(await revokeCertificate(vault.home.config.tls.revokedFile, issued.certificate, new Date())).toBe(
-    issued.serial,
-  );
-  expect((await readFile(vault.home.config.tls.revokedFile, "utf8")).split("\n")).toHaveLength(2);
+  expect(await run("revoke", issued.certificate)).toEqual({ ...revoked, stderr: "" });
+  expect(await revokeCertificate(revokedFile, issued.certificate, new Date())).toBe(issued.serial);
+  expect((await readFile(revokedFile, "utf8")).split("\n")).toHaveLength(2);
   await vault.trust.refresh();
-  await expect(call(`${vault.url}/v1/status`, identity)).rejects.toThrow();
+  await expect(vault.get("/v1/status", identity)).rejects.toThrow();
 });
 
-test("certificates are issued where ca.key is, with no token, database or setting", async () => {
-  const offline = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
-  const run = (...args: string[]) =>
-    promisify(execFile)(process.execPath, [MAIN, "cert", "issue", ...args, "--json"], {
-      env: {},
-      cwd: offline,
-    });
-  try {
-    await expect(run("--ca", offline, "--role", "admin", "--name", "ada")).rejects.toThrow(
-      /ca\.pem is not in .*: run this where it is kept/,
+test("certificates are issued where ca.key is, with no setting", async () => {
+  const offline = await ownFolder();
+  const issue = (...args: string[]) =>
+    cert({}, "issue", "--role", "admin", "--name", "ada", "--json", ...args);
+  for (const file of ["ca.pem", "ca.key"]) {
+    await expect(issue("--ca", offline)).rejects.toThrow(
+      `${file} is not in ${offline}: run this where it is kept`,
     );
-    await copyFile(inTls("ca.pem"), join(offline, "ca.pem"));
-    await expect(run("--ca", offline, "--role", "admin", "--name", "ada")).rejects.toThrow(
-      /ca\.key is not in .*: run this where it is kept/,
-    );
-    await copyFile(inTls("ca.key"), join(offline, "ca.key"));
-    const issued = JSON.parse((await run("--ca", ".", "--role", "admin", "--name", "ada")).stdout);
-    expect(issued.certificate).toBe(join(offline, "admin-ada.pem"));
-    const [cert, key] = await Promise.all(
-      [issued.certificate, issued.key].map((file) => readFile(file, "utf8")),
-    );
-    expect((await call(`${vault.url}/v1/status`, { ca: api.ca, cert: cert!, key: key! })).status).toBe(200);
-    await expect(run("--role", "admin", "--name", "ada")).rejects.toMatchObject({ code: 78 });
-  } finally {
-    await rm(offline, { recursive: true });
+    await copyFile(inTls(file), join(offline, file));
   }
+  const issued = JSON.parse((await issue("--ca", offline)).stdout);
+  expect(issued.certificate).toBe(join(offline, "admin-ada.pem"));
+  expect((await vault.get("/v1/status", await readPair(issued))).status).toBe(200);
+  await expect(issue()).rejects.toThrow(/KEYVAULT_DATA_DIR: is missing/);
 });
 
 test("while authorities are exchanged, certificates come from the one whose key is there", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
-  try {
-    const around = { notBefore: new Date(Date.now() - HOUR), notAfter: new Date(Date.now() + HOUR) };
-    const [former, next] = [await createAuthority(around), await createAuthority(around)];
-    await writeFile(join(dir, "ca.pem"), former.certificate + next.certificate);
-    await writeFile(join(dir, "ca.key"), next.privateKey);
-    const order = { subject: { kind: "client", role: "api", name: "api" }, days: 1, replace: false } as const;
-    const { certificate } = await issueFiles(dir, { ...order, stem: join(dir, "api") }, new Date());
-    const issued = new X509Certificate(await readFile(certificate));
-    expect(issued.verify(new X509Certificate(next.certificate).publicKey)).toBe(true);
-    await requireTls(dir);
-    await writeFile(join(dir, "ca.pem"), former.certificate);
-    await expect(requireTls(dir)).rejects.toThrow(/ca\.pem or its key is damaged/);
-  } finally {
-    await rm(dir, { recursive: true });
-  }
+  const dir = await ownFolder();
+  const [former, next] = [await createAuthority(aDay()), await createAuthority(aDay())];
+  await writeFile(join(dir, "ca.pem"), former.certificate + next.certificate);
+  await writeFile(join(dir, "ca.key"), next.privateKey);
+  const order = { subject: { kind: "client", role: "api", name: "api" }, days: 1, replace: false } as const;
+  const { certificate } = await issueFiles(dir, { ...order, stem: join(dir, "api") }, new Date());
+  const issued = new X509Certificate(await readFile(certificate));
+  expect(issued.verify(new X509Certificate(next.certificate).publicKey)).toBe(true);
+  await requireTls(dir);
+  await writeFile(join(dir, "ca.pem"), former.certificate);
+  await expect(requireTls(dir)).rejects.toThrow(/ca\.pem or its key is damaged/);
 });
+
+test.each(["", "\n"])(
+  "the authority is exchanged by appending the next one, after a line that ends in %j",
+  async (end) => {
+    const next = await ownFolder();
+    await installTls(next, ["localhost"], new Date());
+    const { tls } = vault.home.config;
+    const status = (cert: string) => askVault({ url: vault.url, ca: inTls("ca.pem"), cert }, "/v1/status");
+    const old = await readFile(tls.caFile, "utf8");
+    const server = [await readFile(tls.certFile), await readFile(tls.keyFile)] as const;
+    await writeFile(tls.caFile, old.trimEnd() + end + (await readFile(join(next, "ca.pem"))));
+    await copyFile(join(next, "server.key"), tls.keyFile);
+    await copyFile(join(next, "server.pem"), tls.certFile);
+    await vault.trust.refresh();
+    await status(inTls("admin.pem"));
+    await status(join(next, "admin.pem"));
+    await copyFile(join(next, "ca.pem"), tls.caFile);
+    await vault.trust.refresh();
+    await status(join(next, "admin.pem"));
+    await expect(status(inTls("admin.pem"))).rejects.toThrow(/may refuse .*admin\.pem/);
+    await writeFile(tls.caFile, old);
+    await writeFile(tls.keyFile, server[1]);
+    await writeFile(tls.certFile, server[0]);
+    await vault.trust.refresh();
+    await status(inTls("admin.pem"));
+  },
+);
 
 test("a call that was begun before its certificate was revoked does nothing when the rest of it comes", async () => {
   const stolen = await client("stolen");
@@ -225,13 +261,13 @@ test("a call that was begun before its certificate was revoked does nothing when
   });
   await new Promise((resolve) => socket.once("secureConnect", resolve));
   socket.write(`${head}content-length: ${body.length}\r\n\r\n${body.slice(0, 9)}`);
-  await ready(api);
+  await ready(vault.api);
   await writeFile(vault.home.config.tls.revokedFile, `${serialOf(stolen.cert)}\n`);
   await vault.trust.refresh();
-  const before = vault.vault.journal.head().seq;
+  const before = vault.head();
   socket.write(body.slice(9));
   await expect.poll(() => answer).toContain("\r\n\r\n");
   expect(answer).toMatch(/^HTTP\/1\.1 403 .*"code":"forbidden"/s);
-  expect(vault.vault.journal.head().seq).toBe(before);
+  expect(vault.head()).toBe(before);
   await expect.poll(() => socket.closed).toBe(true);
 });

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Config, loadConfig } from "../../../keyvault/config.ts";
+import type { Config } from "../../../keyvault/config.ts";
 import type { Database } from "../../../keyvault/db/database.ts";
 import { findRunningRole, migrate } from "../../../keyvault/db/migrate.ts";
 import { requireTables } from "../../../keyvault/db/tables.ts";
@@ -27,12 +27,16 @@ const tried = (sql: string): Promise<string | undefined> =>
     (error: { code: string }) => error.code,
   );
 
+/** A log, and the events that it is warned of. */
+function warned() {
+  const told: unknown[] = [];
+  const warn = (line: { event: string }) => told.push(line.event);
+  return { told, log: Object.assign(createLog("silent"), { warn }) };
+}
+
 /** The events that a start warns of. */
 async function warnings(config: Config): Promise<unknown[]> {
-  const told: unknown[] = [];
-  const log = Object.assign(createLog("silent"), {
-    warn: (line: { event: string }) => told.push(line.event),
-  });
+  const { told, log } = warned();
   await requireTables(config.databaseUrl, log);
   return told;
 }
@@ -65,7 +69,7 @@ test("the running vault's role is not the owner's, nor can it become that", asyn
 
 test("with its rights and no more the vault does all its work", async () => {
   await migrate(vault.home.config, SILENT);
-  const key = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "works", ceiling: [] });
+  const key = await vault.makeAgent("acc-1");
   await vault.vault.journal.record({ caller: ADMIN, statement: "call", outcome: "granted", detail: {} });
   expect(await vault.verifyAudit()).toMatchObject({ intact: true });
   expect(await vault.vault.store.find(key.key_id)).toMatchObject({ state: "active" });
@@ -148,19 +152,10 @@ test("an owner that cannot be reached is reported by its own setting", async () 
 });
 
 test("the owner's URL in the running vault's environment is warned of at its start", () => {
-  const told: unknown[] = [];
-  const log = Object.assign(createLog("silent"), {
-    warn: (line: { event: string }) => told.push(line.event),
-  });
+  const { told, log } = warned();
   warnOfExposure(vault.home.config, log);
   expect(told).toContain("owner_url_present");
   const { databaseUrl } = vault.home.config;
   warnOfExposure({ ...vault.home.config, migrationDatabaseUrl: databaseUrl }, log);
   expect(told.filter((event) => event === "owner_url_present")).toHaveLength(1);
-});
-
-test("one URL is both, as it was before there were two", () => {
-  const { KEYVAULT_MIGRATION_DATABASE_URL: _, ...environment } = vault.home.environment;
-  const { databaseUrl, migrationDatabaseUrl } = loadConfig(environment);
-  expect(migrationDatabaseUrl).toBe(databaseUrl);
 });

@@ -32,6 +32,13 @@ const files = () => ({
 const admin = { kind: "client", role: "admin", name: "ada" } as const;
 const order = (replace = false) => ({ subject: admin, days: 30, stem: inDir("ada"), replace });
 
+test("PEM files end their last line, so that one can be appended to another", async () => {
+  await installTls(dir, ["localhost"], NOW);
+  for (const file of await readdir(dir)) {
+    expect(await readFile(inDir(file), "utf8"), file).toMatch(/-----END [A-Z ]+-----\n$/);
+  }
+});
+
 test("the first certificates hold for 397 days, the authority for ten years, both from five minutes ago", async () => {
   await installTls(dir, ["localhost"], NOW);
   for (const name of ["ca", "server", "api", "admin"]) {
