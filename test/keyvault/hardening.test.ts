@@ -1,113 +1,77 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import fs, { existsSync, readFileSync } from "node:fs";
 import { chmod, chown, mkdir, rename, stat, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { exposedFolders, NO_INSPECTOR, NODE_OPTIONS, warnOfExposure } from "../../keyvault/hardening.ts";
 import { listeningPorts, portsAfterSigusr1 } from "../support/inspector.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
+import { childrenOf, type ServedVault, serveProgram } from "./program.ts";
 
-const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
-const START_DEADLINE_MS = 60_000;
 const hasProc = existsSync("/proc/self/limits");
 
-type Event = { event?: string; file?: string };
-
 let home: VaultHome;
-let vault: ChildProcess;
-let events: Event[];
+let vault: ServedVault;
 
+/** Started as carelessly as can be: core files without a bound, no option of Node's. */
 beforeAll(async () => {
   home = await createHome();
-  [vault, events] = await start();
+  vault = await serveProgram(home, { before: "ulimit -c unlimited" });
 });
 afterEach(() => {
   vi.restoreAllMocks();
   syncBuiltinESMExports();
 });
 afterAll(async () => {
-  vault?.kill("SIGKILL");
+  await vault?.kill();
   await home?.remove();
 });
 
-/** Started as carelessly as can be, unless set otherwise: core files without a bound, no option of Node's. */
-async function start(
-  limit = "ulimit -c unlimited",
-  options: string[] = [],
-): Promise<[ChildProcess, Event[]]> {
-  const script = `${limit}; exec "$0" "$@"`;
-  const child = spawn("/bin/sh", ["-c", script, process.execPath, ...options, MAIN, "serve"], {
-    env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const told: Event[] = [];
-  const late = setTimeout(() => child.kill("SIGKILL"), START_DEADLINE_MS);
-  await new Promise<void>((resolve, reject) => {
-    child.once("exit", (code) => reject(new Error(`exit ${code}`)));
-    createInterface({ input: child.stdout! }).on("line", (line) => {
-      told.push(JSON.parse(line) as Event);
-      if (told.at(-1)?.event === "listening") resolve();
-    });
-  }).finally(() => clearTimeout(late));
-  return [child, told];
-}
-
-const tokenProcess = (): number =>
-  Number(readFileSync(`/proc/${vault.pid}/task/${vault.pid}/children`, "utf8").trim().split(" ")[0]);
-
-test.skipIf(!hasProc)(
-  "the vault and its token's process open no inspector on SIGUSR1, and go on",
-  async () => {
-    for (const pid of [vault.pid!, tokenProcess()]) {
-      const before = listeningPorts(pid);
-      expect(await portsAfterSigusr1(pid)).toEqual(before);
-    }
-    expect(vault.exitCode ?? vault.signalCode).toBeNull();
-  },
-);
+const processes = (): number[] => [vault.pid, childrenOf(vault.pid)[0] ?? 0];
 
 function expectNoCoreFiles(): void {
-  for (const pid of [vault.pid!, tokenProcess()]) {
+  for (const pid of processes()) {
     expect(readFileSync(`/proc/${pid}/limits`, "utf8")).toMatch(/^Max core file size +0 +0 /m);
   }
-  expect(events).not.toContainEqual(expect.objectContaining({ event: "core_files_possible" }));
+  expect(vault.events).not.toContainEqual(expect.objectContaining({ event: "core_files_possible" }));
 }
 
-test.skipIf(!hasProc)("neither of them writes a core file, whatever limit the vault was started with", () => {
-  expectNoCoreFiles();
-});
-
-test.skipIf(!hasProc)("both are started so that garbage takes little memory", () => {
-  for (const pid of [vault.pid!, tokenProcess()]) {
-    const options = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
-    expect(options).toEqual(expect.arrayContaining([...NODE_OPTIONS]));
-  }
-});
+test.skipIf(!hasProc)(
+  "the vault and its token's process open no inspector on SIGUSR1, write no core file, take little memory for garbage, and go on",
+  async () => {
+    for (const pid of processes()) {
+      const before = listeningPorts(pid);
+      expect(await portsAfterSigusr1(pid)).toEqual(before);
+      const options = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+      expect(options).toEqual(expect.arrayContaining([...NODE_OPTIONS]));
+    }
+    expectNoCoreFiles();
+    expect(vault.child.exitCode ?? vault.child.signalCode).toBeNull();
+  },
+);
 
 test("the authority's key beside the running vault is warned of at each start, and not once it is away", async () => {
   const file = join(home.config.tlsDir, "ca.key");
-  expect(events).toContainEqual(expect.objectContaining({ event: "authority_key_present", file }));
-  vault.kill("SIGKILL");
+  expect(vault.events).toContainEqual(expect.objectContaining({ event: "authority_key_present", file }));
+  expect(vault.events, "of its own user").toContainEqual(
+    expect.objectContaining({ event: "memory_readable" }),
+  );
+  await vault.kill();
   await rename(file, join(home.dir, "kept-elsewhere"));
-  [vault, events] = await start("ulimit -S -c 0", [NO_INSPECTOR]);
-  expect(events.map(({ event }) => event)).not.toContain("authority_key_present");
+  vault = await serveProgram(home, { before: "ulimit -S -c 0", options: [NO_INSPECTOR] });
+  expect(vault.events.map(({ event }) => event)).not.toContain("authority_key_present");
+  if (hasProc) expectNoCoreFiles();
 });
 
-test.skipIf(!hasProc)(
-  "started without inspector and with a limit for core files that could be raised again, it can be no more",
-  () => {
-    expectNoCoreFiles();
-  },
-);
-
 /** What is said of a vault with these settings, by this process. */
-function said(tlsDir: string, caFile: string, dataDir = home.config.dataDir): Event[] {
-  const told: Event[] = [];
-  const log = pino({}, { write: (line) => void told.push(JSON.parse(line) as Event) });
+function said(
+  tlsDir: string,
+  caFile: string,
+  dataDir = home.config.dataDir,
+): { event?: string; file?: string }[] {
+  const told: object[] = [];
+  const log = pino({}, { write: (line) => void told.push(JSON.parse(line)) });
   const { databaseUrl, ...config } = home.config;
   const tls = { ...config.tls, caFile };
   warnOfExposure({ ...config, dataDir, databaseUrl, migrationDatabaseUrl: databaseUrl, tlsDir, tls }, log);
@@ -174,8 +138,4 @@ test("what the system does not tell is warned of: the limit for core files, and 
   syncBuiltinESMExports();
   const events = said(home.dir, join(home.dir, "ca.pem")).map(({ event }) => event);
   expect(events).toEqual(["core_files_possible", "memory_readable"]);
-});
-
-test("that other programs of its user can read its memory is said at the start", () => {
-  expect(events).toContainEqual(expect.objectContaining({ event: "memory_readable" }));
 });

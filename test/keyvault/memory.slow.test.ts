@@ -1,10 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
 import { hash } from "node:crypto";
-import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { ml_dsa65 } from "@noble/post-quantum/ml-dsa.js";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import type { KeyRow, TenantRow } from "../../keyvault/db/rows.ts";
@@ -15,8 +9,8 @@ import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { createHome, readIdentity, SILENT, type VaultHome } from "./fixture.ts";
 import { call } from "./http/caller_support.ts";
 import { countInMemory, mayReadMemory } from "./memory_support.ts";
+import { childrenOf, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
-const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 const SIGNATURES = 3_000;
 /**
  * More than half of a seed. What is less may be left of one in memory that was freed, until that is used
@@ -28,39 +22,23 @@ const UNHURRIED = { KEYVAULT_RATE_PER_KEY: "100000", KEYVAULT_RATE_PER_TENANT: "
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 });
 
 let home: VaultHome;
-let vault: ChildProcess;
-let url: string;
+let vault: ServedVault;
 let client: VaultClient;
 let keyId: string;
 
 beforeAll(async () => {
   home = await createHome();
-  await start([]);
+  vault = await serveProgram(home, { options: ["--heapsnapshot-signal=SIGUSR2"], environment: UNHURRIED });
+  client = createVaultClient({ url: vault.url, ...readIdentity(home, "api") });
   const order = { tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] } as const;
   keyId = (await client.createKey({ ...order, ceiling: [] }, "a-memory-test")).key_id;
+  await signMany();
 });
 afterAll(async () => {
   await client?.close();
-  vault?.kill("SIGKILL");
+  await vault?.kill();
   await home?.remove();
 });
-
-async function start(options: readonly string[]): Promise<void> {
-  vault = spawn(process.execPath, [...options, MAIN, "serve"], {
-    cwd: home.dir,
-    env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info", ...UNHURRIED },
-    stdio: ["ignore", "pipe", "inherit"],
-  });
-  const port = await new Promise<number>((resolve, reject) => {
-    vault.once("exit", (code) => reject(new Error(`exit ${code}`)));
-    createInterface({ input: vault.stdout! }).on("line", (line) => {
-      const event = JSON.parse(line) as { event?: string; port?: number };
-      if (event.event === "listening") resolve(event.port!);
-    });
-  });
-  url = `https://localhost:${port}`;
-  client = createVaultClient({ url, ...readIdentity(home, "api") });
-}
 
 type Secrets = { ed25519: Buffer; ml_dsa_65: Buffer; dataKey: Buffer };
 
@@ -121,23 +99,20 @@ async function signMany(): Promise<void> {
   }
 }
 
-const tokenProcess = (): number =>
-  Number(readFileSync(`/proc/${vault.pid}/task/${vault.pid}/children`, "utf8").trim().split(" ")[0]);
 const serviceKey = async () =>
   (await home.sql<{ key_id: string }>("select key_id from keys where purpose = 'service'"))[0]!.key_id;
 
 if (!mayReadMemory) console.warn("SKIPPED: reading another process' memory needs Linux and root");
-describe.skipIf(!mayReadMemory)("a running vault that nobody touches", () => {
+describe.skipIf(!mayReadMemory)("a running vault", () => {
   test(`has no seed in its memory after ${SIGNATURES} signatures, nor has the token's process a data key`, async () => {
-    await signMany();
     const secrets = await readSecrets(keyId);
     expect(countInMemory(process.pid, { seed: secrets.ed25519 }), "the scan finds what is there").toEqual({
       seed: expect.any(Number),
     });
     const pieces = piecesOf({ ...equivalents(secrets), "data key": secrets.dataKey });
-    expect(countInMemory(tokenProcess(), pieces)).toEqual({});
+    expect(countInMemory(childrenOf(vault.pid)[0] ?? 0, pieces)).toEqual({});
     const once = { "data key, its first 24 bytes": 1, "data key, its last 24 bytes": 1 };
-    expect(countInMemory(vault.pid!, pieces), "the data key is kept for a minute, once").toEqual(once);
+    expect(countInMemory(vault.pid, pieces), "the data key is kept for a minute, once").toEqual(once);
   });
 
   test("has none of keys that it made, nor that of its own key, which it tried at its start and attests with", async () => {
@@ -154,7 +129,18 @@ describe.skipIf(!mayReadMemory)("a running vault that nobody touches", () => {
       seeds[`${key} Ed25519`] = ed25519;
       seeds[`${key} ML-DSA-65`] = ml_dsa_65;
     }
-    expect(countInMemory(vault.pid!, piecesOf(seeds))).toEqual({});
+    expect(countInMemory(vault.pid, piecesOf(seeds))).toEqual({});
+  });
+
+  test("has no seed in any form in a heap snapshot", async () => {
+    const { ed25519, ml_dsa_65 } = await readSecrets(keyId);
+    const text = await takeSnapshot(home, vault);
+    expect(text, "the snapshot shows what the vault remembers").toContain(keyId);
+    for (const seed of [ed25519, ml_dsa_65]) {
+      for (const form of ["hex", "base64", "base64url", "latin1"] as const) {
+        expect(text.includes(seed.toString(form)), form).toBe(false);
+      }
+    }
   });
 
   test("has neither a seed nor a data key once it is sealed", async () => {
@@ -163,37 +149,12 @@ describe.skipIf(!mayReadMemory)("a running vault that nobody touches", () => {
       { tenant: "acc-1", keyId },
       { challenge: Buffer.alloc(32).toString("base64"), challenge_at: Math.floor(Date.now() / 1000) },
     );
-    const sealed = await call(`${url}/v1/seal`, readIdentity(home, "admin"), { method: "POST", body: {} });
+    const sealed = await call(`${vault.url}/v1/seal`, readIdentity(home, "admin"), {
+      method: "POST",
+      body: {},
+    });
     expect(sealed.status).toBe(200);
     const wanted = { ...equivalents(secrets), "data key": secrets.dataKey };
-    expect(countInMemory(vault.pid!, piecesOf(wanted))).toEqual({});
+    expect(countInMemory(vault.pid, piecesOf(wanted))).toEqual({});
   });
 });
-
-test(`after ${SIGNATURES} signatures a heap snapshot holds no seed in any form`, async () => {
-  await client.close();
-  vault.kill("SIGKILL");
-  await once(vault, "exit");
-  await start(["--heapsnapshot-signal=SIGUSR2"]);
-  await signMany();
-  const { ed25519, ml_dsa_65 } = await readSecrets(keyId);
-  const text = await takeSnapshot();
-  expect(text, "the snapshot shows what the vault remembers").toContain(keyId);
-  for (const seed of [ed25519, ml_dsa_65]) {
-    for (const form of ["hex", "base64", "base64url", "latin1"] as const) {
-      expect(text.includes(seed.toString(form)), form).toBe(false);
-    }
-  }
-});
-
-/** Written by the vault on the signal, after it collected its garbage. */
-async function takeSnapshot(): Promise<string> {
-  const snapshots = () => readdirSync(home.dir).filter((name) => name.endsWith(".heapsnapshot"));
-  vault.kill("SIGUSR2");
-  await expect.poll(() => snapshots().length, { timeout: 60_000 }).toBe(1);
-  const file = join(home.dir, snapshots()[0]!);
-  await expect
-    .poll(() => readFileSync(file, "latin1").trimEnd().endsWith("}"), { timeout: 60_000 })
-    .toBe(true);
-  return readFileSync(file, "latin1");
-}

@@ -1,27 +1,23 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
 import { readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createVaultClient, type VaultClient } from "../../src/vault/client.ts";
 import { debianProgram } from "../support/debian.ts";
 import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 import { findInMemory, mayReadMemory } from "./memory_support.ts";
+import { childrenOf, MAIN, runProgram, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
 /** Gives a program a terminal. */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
-const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let home: VaultHome;
 let pin: Buffer;
-let vault: ChildProcess;
-let said = "";
-let url: string;
+let vault: ServedVault;
 let client: VaultClient;
 
 /** A sealed vault as a process of its own, whose PIN is nowhere on this machine but in this test. */
@@ -29,51 +25,24 @@ beforeAll(async () => {
   home = await createHome();
   pin = await readFile(home.config.token.pinFile);
   await rename(home.config.token.pinFile, join(home.dir, "kept-elsewhere"));
-  vault = spawn(process.execPath, ["--heapsnapshot-signal=SIGUSR2", MAIN, "serve"], {
-    cwd: home.dir,
-    env: { ...home.environment, KEYVAULT_LOG_LEVEL: "debug" },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  for (const stream of [vault.stdout!, vault.stderr!]) {
-    stream.on("data", (text: Buffer) => {
-      said += text.toString();
-    });
-  }
-  const port = await new Promise<number>((resolve, reject) => {
-    vault.once("exit", (code) => reject(new Error(`exit ${code}: ${said}`)));
-    createInterface({ input: vault.stdout! }).on("line", (line) => {
-      const event = JSON.parse(line) as { event?: string; port?: number };
-      if (event.event === "listening") resolve(event.port!);
-    });
-  });
-  url = `https://localhost:${port}`;
-  client = createVaultClient({ url, ...readIdentity(home, "api") });
+  const environment = { KEYVAULT_LOG_LEVEL: "debug" };
+  vault = await serveProgram(home, { options: ["--heapsnapshot-signal=SIGUSR2"], environment });
+  client = createVaultClient({ url: vault.url, ...readIdentity(home, "api") });
 });
 afterAll(async () => {
   await client?.close();
-  vault?.kill("SIGKILL");
+  await vault?.kill();
   await home?.remove();
 });
 
-const tokenProcess = (): number =>
-  Number(readFileSync(`/proc/${vault.pid}/task/${vault.pid}/children`, "utf8").trim().split(" ")[0]);
+const tokenProcess = (): number => childrenOf(vault.pid)[0] ?? 0;
 const secret = () => pin.subarray(0, 64);
 const makeKey = (name: string) =>
   client.createKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] }, name);
 
 /** Runs a command of the vault's, with this standard input. */
-async function run(args: string[], input: Uint8Array = Buffer.alloc(0)) {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: home.environment });
-  let output = "";
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.on("data", (text: Buffer) => {
-      output += text.toString();
-    });
-  }
-  child.stdin.end(input);
-  const [code] = (await once(child, "close")) as [number];
-  return { code, output };
-}
+const run = (args: string[], input?: Uint8Array) => runProgram(home, args, input && { input });
+const atVault = (command: string, ...args: string[]) => [command, "--url", vault.url, ...args];
 
 /** What a command says, with the lines that were folded for a terminal put together again. */
 const unfolded = (output: string): string => output.replaceAll(/\n +/g, " ");
@@ -96,37 +65,24 @@ async function runInTerminal(args: string[], typed: Uint8Array) {
   return { code, output };
 }
 
-/** Written by the vault on the signal, after it collected its garbage. */
-async function takeSnapshot(): Promise<string> {
-  const snapshots = () => readdirSync(home.dir).filter((name) => name.endsWith(".heapsnapshot"));
-  const before = snapshots().length;
-  vault.kill("SIGUSR2");
-  await expect.poll(() => snapshots().length, { timeout: 60_000 }).toBe(before + 1);
-  const file = join(home.dir, snapshots().sort().at(-1)!);
-  await expect
-    .poll(() => readFileSync(file, "latin1").trimEnd().endsWith("}"), { timeout: 60_000 })
-    .toBe(true);
-  return readFileSync(file, "latin1");
-}
-
 test("the command line says that it is sealed, refuses a wrong PIN in one line, and unseals it by standard input", async () => {
-  const status = await run(["status", "--url", url]);
+  const status = await run(atVault("status"));
   expect(status.code).toBe(0);
   expect(unfolded(status.output)).toMatch(/^SEALED .*no PIN file.*keyvault unseal/);
   for (const line of status.output.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   await expect(makeKey("too-early")).rejects.toMatchObject({ code: "sealed" });
 
-  const wrong = await run(["unseal", "--url", url], Buffer.from(`${"0".repeat(64)}\n`));
+  const wrong = await run(atVault("unseal"), Buffer.from(`${"0".repeat(64)}\n`));
   expect(wrong).toMatchObject({
     code: 1,
     output: expect.stringMatching(/^keyvault: The token does not accept the PIN/),
   });
-  expect(await run(["unseal", "--url", url])).toMatchObject({
+  expect(await run(atVault("unseal"))).toMatchObject({
     code: 1,
     output: "keyvault: No PIN was given\n",
   });
   await expect
-    .poll(async () => (await run(["unseal", "--url", url, "--json"], pin)).output, {
+    .poll(async () => (await run(atVault("unseal", "--json"), pin)).output, {
       timeout: 60_000,
       interval: 1_000,
     })
@@ -135,17 +91,17 @@ test("the command line says that it is sealed, refuses a wrong PIN in one line, 
 });
 
 test("after that the PIN is in no argument, environment or log of parent or child", async () => {
-  for (const pid of [vault.pid!, tokenProcess()]) {
+  for (const pid of [vault.pid, tokenProcess()]) {
     for (const file of ["cmdline", "environ"]) {
       expect(readFileSync(`/proc/${pid}/${file}`).includes(secret()), file).toBe(false);
     }
   }
-  expect(said).toContain('"event":"unsealed"');
-  expect(said).not.toContain(secret().toString());
+  expect(vault.output()).toContain('"event":"unsealed"');
+  expect(vault.output()).not.toContain(secret().toString());
 });
 
 test("nor in a heap snapshot of the parent, in any form", async () => {
-  const text = await takeSnapshot();
+  const text = await takeSnapshot(home, vault);
   expect(text, "the snapshot shows what the vault remembers").toContain("unseal");
   const raw = Buffer.from(secret().toString(), "hex");
   for (const form of [
@@ -168,29 +124,29 @@ test.skipIf(!mayReadMemory)(
       utf16: Buffer.from(secret().toString(), "utf16le"),
     };
     expect(findInMemory(process.pid, secrets), "the scan finds what is there").toContain("pin");
-    expect(findInMemory(vault.pid!, secrets)).toEqual([]);
+    expect(findInMemory(vault.pid, secrets)).toEqual([]);
   },
 );
 
 test("sealed again by the command line, the child that knew the PIN is gone; a file unseals it too", async () => {
   const knew = tokenProcess();
-  expect(await run(["seal", "--url", url])).toMatchObject({
+  expect(await run(atVault("seal"))).toMatchObject({
     code: 0,
     output: expect.stringContaining("is sealed since"),
   });
   await expect.poll(() => readdirSync("/proc").includes(String(knew)), { timeout: 10_000 }).toBe(false);
   await expect(makeKey("while-sealed")).rejects.toMatchObject({ code: "sealed" });
-  expect(unfolded((await run(["status", "--url", url])).output)).toMatch(/^SEALED .*by admin\/admin/);
+  expect(unfolded((await run(atVault("status"))).output)).toMatch(/^SEALED .*by admin\/admin/);
   if (mayReadMemory) expect(findInMemory(tokenProcess(), { pin: secret() })).toEqual([]);
 
   const file = join(home.dir, "typed");
   await writeFile(file, pin, { mode: 0o600 });
-  expect(await run(["unseal", "--url", url, "--pin-file", file])).toMatchObject({
+  expect(await run(atVault("unseal", "--pin-file", file))).toMatchObject({
     code: 0,
     output: "The vault is open.\n",
   });
   expect(await makeKey("once-more")).toHaveProperty("key_id");
-  expect(await run(["unseal", "--url", url], pin)).toMatchObject({
+  expect(await run(atVault("unseal"), pin)).toMatchObject({
     code: 1,
     output: "keyvault: The vault is not sealed\n",
   });
@@ -199,12 +155,12 @@ test("sealed again by the command line, the child that knew the PIN is gone; a f
 test.skipIf(SCRIPT === undefined)(
   "a terminal shows nothing of the PIN that is typed, wrong letters taken back; Ctrl-C ends it",
   async () => {
-    await run(["seal", "--url", url]);
-    const givenUp = await runInTerminal(["unseal", "--url", url], Buffer.from("abc\x03"));
+    await run(atVault("seal"));
+    const givenUp = await runInTerminal(atVault("unseal"), Buffer.from("abc\x03"));
     expect(givenUp.output).toContain("No PIN was given");
     expect(givenUp.code).toBe(1);
     const typed = Buffer.concat([Buffer.from("xy\x7f\x7f"), secret(), Buffer.from("\r")]);
-    const { code, output } = await runInTerminal(["unseal", "--url", url], typed);
+    const { code, output } = await runInTerminal(atVault("unseal"), typed);
     expect(output).toContain("The vault is open.");
     expect(output).not.toContain(secret().toString());
     expect(output).not.toMatch(/xy|abc/);
