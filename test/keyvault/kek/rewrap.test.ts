@@ -1,43 +1,26 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { drawProgress } from "../../../keyvault/commands/display.ts";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
 import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
-import { readIdentity, startVault, type TestVault } from "../fixture.ts";
-import { type Client, call } from "../http/caller_support.ts";
+import { codeOf, startVault, type TestVault } from "../fixture.ts";
 import { storeTenants, tenantsByKek } from "./tenants_support.ts";
 
+/** Several batches. */
+const TENANTS = 800;
+
 let vault: TestVault;
-let admin: Client;
-let api: Client;
 let agent: string;
 
 beforeAll(async () => {
   vault = await startVault();
-  admin = readIdentity(vault.home, "admin");
-  api = readIdentity(vault.home, "api");
-  agent = (await makeKey("acc-1")).key_id;
-  await storeTenants(vault.home, vault.vault.token, 1_200);
+  agent = (await vault.makeAgent("acc-1")).key_id;
+  await storeTenants(vault.home, vault.vault.token, TENANTS);
 });
 afterAll(() => vault.close());
 
-const makeKey = (tenant: string) =>
-  vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: ["data:read"] });
-const post = (path: string, body: unknown = {}, client = admin) =>
-  call(`${vault.url}${path}`, client, { method: "POST", body });
-const sign = async () =>
-  (
-    await post(
-      `/v1/keys/${agent}/sign/challenge`,
-      {
-        tenant: "acc-1",
-        challenge: Buffer.alloc(32, 1).toString("base64"),
-        challenge_at: unixSeconds(vault.clock.now()),
-      },
-      api,
-    )
-  ).status;
-const progress = async () => (await call(`${vault.url}/v1/status`, admin)).body.kek as RewrapProgress;
+const post = (path: string) => vault.post(path, {}, vault.admin);
+const sign = async () => (await vault.sign(agent)).status;
+const progress = async () => (await vault.get("/v1/status")).body.kek as RewrapProgress;
 const rewrapped = async () => {
   await post("/v1/kek/rewrap");
   await expect.poll(async () => (await progress()).running, { timeout: 30_000 }).toBe(false);
@@ -47,9 +30,9 @@ const rewrapped = async () => {
 test("a new version wraps what comes, the old one opens what it wrapped", async () => {
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-2", keks: ["kek-1", "kek-2"] });
   expect(await sign()).toBe(200);
-  await makeKey("acc-new");
-  expect(await tenantsByKek(vault.home)).toEqual({ "kek-1": 1_202, "kek-2": 1 });
-  expect((await progress()).remaining).toBe(1_202);
+  await vault.makeAgent("acc-new");
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-1": TENANTS + 2, "kek-2": 1 });
+  expect((await progress()).remaining).toBe(TENANTS + 2);
 });
 
 test("rewrapping stops with a token that is away, and the next call goes on; signing goes on meanwhile", async () => {
@@ -67,7 +50,7 @@ test("rewrapping stops with a token that is away, and the next call goes on; sig
   await expect.poll(sign, { timeout: 30_000 }).toBe(200);
   const last = await rewrapped();
   expect(last).toMatchObject({ remaining: 0, damaged: [], fault: null });
-  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1_203 });
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": TENANTS + 3 });
   const [after] = await vault.home.sql<{ kek: string; wrapped_data_key: Buffer }>(
     "select kek, wrapped_data_key from tenants where tenant = 'bulk-7'",
   );
@@ -88,12 +71,17 @@ test("a data key that was altered is named and left alone, and all others are wr
   await vault.home.sql(
     "update tenants set wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) where tenant = 'bulk-5'",
   );
-  expect(await rewrapped()).toMatchObject({ kek: "kek-3", done: 1_202, remaining: 0, damaged: ["bulk-5"] });
-  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": 1_202 });
+  expect(await rewrapped()).toMatchObject({
+    kek: "kek-3",
+    done: TENANTS + 2,
+    remaining: 0,
+    damaged: ["bulk-5"],
+  });
+  expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": TENANTS + 2 });
 });
 
 test("a damaged data key that is erased afterwards is neither damaged nor left", async () => {
-  await makeKey("acc-gone");
+  await vault.makeAgent("acc-gone");
   await post("/v1/kek/rotate");
   await vault.home.sql(
     "update tenants set wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) where tenant = 'acc-gone'",
@@ -104,7 +92,7 @@ test("a damaged data key that is erased afterwards is neither damaged nor left",
 });
 
 test("a row under a version that nobody has, or too large for the token, is named as well: the token's process goes on, and signing too", async () => {
-  await makeKey("acc-lost");
+  await vault.makeAgent("acc-lost");
   await post("/v1/kek/rotate");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant in ('bulk-6', 'acc-lost')");
   await vault.home.sql(
@@ -113,20 +101,18 @@ test("a row under a version that nobody has, or too large for the token, is name
   const before = vault.vault.token.pid();
   const { damaged, ...rest } = await rewrapped();
   expect(damaged.toSorted()).toEqual(["acc-lost", "bulk-5", "bulk-6", "bulk-9"]);
-  expect(rest).toMatchObject({ kek: "kek-5", done: 1_200, remaining: 0, fault: null });
+  expect(rest).toMatchObject({ kek: "kek-5", done: TENANTS, remaining: 0, fault: null });
   expect(vault.vault.token.pid()).toBe(before);
   expect(await sign()).toBe(200);
 });
 
 test("a key whose data key is said to be under such a version is damaged, and nothing else is", async () => {
-  const { key_id } = await makeKey("acc-relabelled");
+  const { key_id } = await vault.makeAgent("acc-relabelled");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant = 'acc-relabelled'");
   vault.vault.store.changed();
   vault.vault.dataKeys.clear();
   const before = vault.vault.token.pid();
-  const challenge = Buffer.alloc(32, 1).toString("base64");
-  const body = { tenant: "acc-relabelled", challenge, challenge_at: unixSeconds(vault.clock.now()) };
-  expect((await post(`/v1/keys/${key_id}/sign/challenge`, body, api)).body.error?.code).toBe("key_damaged");
+  expect(codeOf(await vault.sign(key_id, "acc-relabelled"))).toBe("key_damaged");
   expect(vault.vault.token.pid()).toBe(before);
   expect(await sign()).toBe(200);
 });
@@ -136,7 +122,7 @@ test("each batch is on record with the admin who began it", async () => {
     `select sum((detail ->> 'tenants')::int)::int as tenants from audit
      where statement = 'kek_rewrap' and caller = 'admin' and detail ->> 'kek' = 'kek-3'`,
   );
-  expect(row?.tenants).toBe(1_202);
+  expect(row?.tenants).toBe(TENANTS + 2);
 });
 
 test("the bar fits its terminal", () => {

@@ -17,10 +17,10 @@ export async function storeTenants(home: VaultHome, token: Token, count: number)
   );
 }
 
-/** How many tenants each version of the key-encryption key wraps. */
+/** How many data keys each version of the key-encryption key wraps. */
 export async function tenantsByKek(home: VaultHome): Promise<Record<string, number>> {
   const rows = await home.sql<{ kek: string; count: number }>(
-    "select kek, count(*)::int from tenants group by kek",
+    "select kek, count(*)::int from tenants where octet_length(wrapped_data_key) > 0 group by kek",
   );
   return Object.fromEntries(rows.map(({ kek, count }) => [kek, count]));
 }

@@ -16,7 +16,7 @@ let entries: (AuditEntry | undefined)[];
 
 beforeAll(async () => {
   vault = await startVault();
-  await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent" });
+  await vault.makeAgent("acc-1");
   await vault.vault.token.rotate();
 });
 afterAll(() => vault.close());
