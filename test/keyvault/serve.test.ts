@@ -4,7 +4,7 @@ import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
-import { afterEach, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { systemClock } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
 import { createLog } from "../../keyvault/log.ts";
@@ -15,22 +15,24 @@ let home: VaultHome;
 let serving: Serving | undefined;
 let lines: { event?: string; level?: number; [name: string]: unknown }[];
 
-beforeEach(async () => {
+beforeAll(async () => {
   home = await createHome();
+});
+beforeEach(() => {
   lines = [];
 });
 afterEach(async () => {
   await serving?.stop();
   serving = undefined;
-  await home.remove();
+  vi.restoreAllMocks();
 });
+afterAll(() => home.remove());
 
 const log = pino({ level: "info" }, { write: (line) => void lines.push(JSON.parse(line)) });
 const start = async (settings: Record<string, string> = {}) => {
   serving = await serve(loadConfig({ ...home.environment, ...settings }), systemClock, log);
   return serving;
 };
-const told = (event: string) => lines.filter((line) => line.event === event);
 
 /** Somebody else on a port of this machine. */
 async function occupied(): Promise<{ port: number; leave(): Promise<void> }> {
@@ -75,41 +77,10 @@ test.skipIf(!existsSync("/proc/self/task"))(
   },
 );
 
-test("an audit chain that is not the vault's is logged with the record, and the vault starts sealed", async () => {
-  await home.sql(
-    "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
-  );
-  const { sealing } = await start();
-  expect(sealing.state()).toMatchObject({ reason: "chain_broken" });
-  expect(told("chain_broken")).toEqual([
-    expect.objectContaining({ level: 50, reason: expect.stringMatching(/record 1 /) }),
-  ]);
-});
-
-test("with nothing wrong nothing is said to be", async () => {
+test("with nothing wrong nothing is said to be; what the token wrote is on the disk once it is flushed, every file of it", async () => {
   await rm(join(home.config.tlsDir, "ca.key"), { force: true });
-  await start();
-  expect(lines.filter(({ level = 0 }) => level > 30)).toEqual([]);
-});
-
-test("a log line says when it was, in UTC, and of which part", async () => {
-  const written: string[] = [];
-  const logger = createLog("info");
-  const stream = Object.getOwnPropertySymbols(logger).find(
-    (symbol) => String(symbol) === "Symbol(pino.stream)",
-  );
-  Object.assign(logger, { [stream!]: { write: (line: string) => void written.push(line) } });
-  logger.info({ event: "listening" });
-  expect(JSON.parse(written[0] ?? "")).toEqual({
-    level: 30,
-    time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
-    part: "keyvault",
-    event: "listening",
-  });
-});
-
-test("what the token wrote is on the disk when the vault has settled, every file of it", async () => {
   const { vault } = await start();
+  expect(lines.filter(({ level = 0 }) => level > 30)).toEqual([]);
   const { dir } = home.config.token;
   const probe = await open(dir, "r");
   const handles = Object.getPrototypeOf(probe) as typeof probe;
@@ -120,9 +91,38 @@ test("what the token wrote is on the disk when the vault has settled, every file
     synced.add((await this.stat()).ino);
     return sync.call(this);
   });
-  onTestFinished(() => void vi.restoreAllMocks());
   await vault().flush();
   for (const name of ["", ...(await readdir(dir, { recursive: true }))]) {
     expect(synced, name).toContain((await stat(join(dir, name))).ino);
   }
+});
+
+test("an audit chain that is not the vault's is logged with the record, and the vault starts sealed", async () => {
+  await home.sql(
+    "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
+  );
+  const { sealing } = await start();
+  expect(sealing.state()).toMatchObject({ reason: "chain_broken" });
+  expect(lines.filter(({ event }) => event === "chain_broken")).toEqual([
+    expect.objectContaining({ level: 50, reason: expect.stringMatching(/record 1 /) }),
+  ]);
+});
+
+test("a log line of its level says when it was, in UTC, and of which part", async () => {
+  const written: string[] = [];
+  const logger = createLog("info");
+  const stream = Object.getOwnPropertySymbols(logger).find(
+    (symbol) => String(symbol) === "Symbol(pino.stream)",
+  );
+  Object.assign(logger, { [stream!]: { write: (line: string) => void written.push(line) } });
+  logger.debug({ event: "unheard" });
+  logger.info({ event: "listening" });
+  expect(written.map((line) => JSON.parse(line))).toEqual([
+    {
+      level: 30,
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      part: "keyvault",
+      event: "listening",
+    },
+  ]);
 });
