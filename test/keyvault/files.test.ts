@@ -16,104 +16,58 @@ import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { appendHead } from "../../keyvault/audit/head_file.ts";
 import { makeFolderDurably, writeFileDurably } from "../../keyvault/files.ts";
 
-test("a file is written whole, or nothing is left of it and the error names it", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
-  try {
-    await writeFileDurably(join(dir, "one"), "text");
-    expect(await readFile(join(dir, "one"), "utf8")).toBe("text");
-    await mkdir(join(dir, "taken"));
-    await expect(writeFileDurably(join(dir, "taken"), "text")).rejects.toMatchObject({
-      code: "EISDIR",
-      path: join(dir, "taken"),
-    });
-    expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
-  } finally {
-    await rm(dir, { recursive: true });
-  }
-});
-
-test("what somebody laid where a file is written first gets none of it", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
-  try {
-    await writeFile(join(dir, "victim"), "precious");
-    await symlink(join(dir, "victim"), join(dir, "one.key.unfinished"));
-    await writeFileDurably(join(dir, "one.key"), "secret");
-    expect(await readFile(join(dir, "victim"), "utf8")).toBe("precious");
-    expect((await lstat(join(dir, "one.key"))).isFile()).toBe(true);
-    const held = await open(join(dir, "two.key.unfinished"), "w+", 0o666);
-    await writeFileDurably(join(dir, "two.key"), "secret");
-    expect(await held.readFile("utf8")).toBe("");
-    await held.close();
-    expect(await readFile(join(dir, "two.key"), "utf8")).toBe("secret");
-    expect((await readdir(dir)).sort()).toEqual(["one.key", "two.key", "victim"]);
-  } finally {
-    await rm(dir, { recursive: true });
-  }
-});
-
-test("of two that make one folder at the same time the later one makes it whole, and the other finds its own gone", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
-  try {
-    const path = join(dir, "token");
-    const earlier = makeFolderDurably(path, async (aside) => {
-      await writeFile(join(aside, "one"), "earlier");
-      await makeFolderDurably(path, (other) => writeFile(join(other, "two"), "later"));
-      await writeFile(join(aside, "three"), "earlier");
-    });
-    await expect(earlier).rejects.toMatchObject({ code: "ENOENT" });
-    expect(await readdir(path)).toEqual(["two"]);
-    expect(await readdir(dir)).toEqual(["token"]);
-    const onto = makeFolderDurably(path, (aside) => writeFile(join(aside, "one"), ""));
-    await expect(onto).rejects.toMatchObject({ code: "ENOTEMPTY" });
-    expect(await readdir(path)).toEqual(["two"]);
-    expect(await readdir(dir)).toEqual(["token"]);
-  } finally {
-    await rm(dir, { recursive: true });
-  }
-});
-
-afterEach(() => vi.restoreAllMocks());
-
-/**
- * How long the files opened from now on were when they were put on the disk, in order; folders are left out.
- */
-async function syncedLengths(dir: string): Promise<number[]> {
-  const lengths: number[] = [];
-  const probe = await open(dir, "r");
-  const handles = Object.getPrototypeOf(probe) as typeof probe;
-  await probe.close();
-  const { sync } = handles;
-  vi.spyOn(handles, "sync").mockImplementation(async function (this: typeof probe) {
-    const stats = await this.stat();
-    if (stats.isFile()) lengths.push(stats.size);
-    return sync.call(this);
-  });
-  return lengths;
-}
-
-test("secrets and noted heads are on the disk, whole, before they are said to be written", async () => {
-  const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
-  try {
-    const lengths = await syncedLengths(dir);
-    await writeFileDurably(join(dir, "pin"), "1234");
-    expect(lengths).toEqual([4]);
-    const heads = join(dir, "heads");
-    for (const count of [1, 2]) {
-      await appendHead(heads, { seq: count, mac: Buffer.alloc(32) }, new Date(0));
-      expect(lengths.at(-1)).toBe((await readFile(heads)).length);
-      expect(lengths).toHaveLength(1 + count);
-    }
-  } finally {
-    await rm(dir, { recursive: true });
-  }
-});
-
 /** A folder of the test's own. */
 async function ownFolder(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   return dir;
 }
+
+test("a file is written whole, or nothing is left of it and the error names it", async () => {
+  const dir = await ownFolder();
+  await writeFileDurably(join(dir, "one"), "text");
+  expect(await readFile(join(dir, "one"), "utf8")).toBe("text");
+  await mkdir(join(dir, "taken"));
+  await expect(writeFileDurably(join(dir, "taken"), "text")).rejects.toMatchObject({
+    code: "EISDIR",
+    path: join(dir, "taken"),
+  });
+  expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
+});
+
+test("what somebody laid where a file is written first gets none of it", async () => {
+  const dir = await ownFolder();
+  await writeFile(join(dir, "victim"), "precious");
+  await symlink(join(dir, "victim"), join(dir, "one.key.unfinished"));
+  await writeFileDurably(join(dir, "one.key"), "secret");
+  expect(await readFile(join(dir, "victim"), "utf8")).toBe("precious");
+  expect((await lstat(join(dir, "one.key"))).isFile()).toBe(true);
+  const held = await open(join(dir, "two.key.unfinished"), "w+", 0o666);
+  await writeFileDurably(join(dir, "two.key"), "secret");
+  expect(await held.readFile("utf8")).toBe("");
+  await held.close();
+  expect(await readFile(join(dir, "two.key"), "utf8")).toBe("secret");
+  expect((await readdir(dir)).sort()).toEqual(["one.key", "two.key", "victim"]);
+});
+
+test("of two that make one folder at the same time the later one makes it whole, and the other finds its own gone", async () => {
+  const dir = await ownFolder();
+  const path = join(dir, "token");
+  const earlier = makeFolderDurably(path, async (aside) => {
+    await writeFile(join(aside, "one"), "earlier");
+    await makeFolderDurably(path, (other) => writeFile(join(other, "two"), "later"));
+    await writeFile(join(aside, "three"), "earlier");
+  });
+  await expect(earlier).rejects.toMatchObject({ code: "ENOENT" });
+  expect(await readdir(path)).toEqual(["two"]);
+  expect(await readdir(dir)).toEqual(["token"]);
+  const onto = makeFolderDurably(path, (aside) => writeFile(join(aside, "one"), ""));
+  await expect(onto).rejects.toMatchObject({ code: "ENOTEMPTY" });
+  expect(await readdir(path)).toEqual(["two"]);
+  expect(await readdir(dir)).toEqual(["token"]);
+});
+
+afterEach(() => vi.restoreAllMocks());
 
 test("a file is as open as it is asked for, whatever the process masks", async () => {
   const dir = await ownFolder();
@@ -152,11 +106,17 @@ async function synced(dir: string): Promise<(string | number)[]> {
   return seen;
 }
 
-test("a file's name is on the disk before it is said to be written, as its contents are", async () => {
+test("secrets and noted heads, and the names of new files, are on the disk, whole, before they are said to be written", async () => {
   const dir = await ownFolder();
   const seen = await synced(dir);
   await writeFileDurably(join(dir, "pin"), "1234");
-  expect(seen).toEqual([4, "pin"]);
+  expect(seen.splice(0)).toEqual([4, "pin"]);
+  const heads = join(dir, "heads");
+  for (const count of [1, 2]) {
+    await appendHead(heads, { seq: count, mac: Buffer.alloc(32) }, new Date(0));
+    const lengths = seen.splice(0).filter((one) => typeof one === "number");
+    expect(lengths).toEqual([(await readFile(heads)).length]);
+  }
 });
 
 test("a folder is on the disk with all that is in it before it has its name, and its name before it is said to be there", async () => {

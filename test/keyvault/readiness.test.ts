@@ -1,57 +1,59 @@
-import { expect, test } from "vitest";
+import { X509Certificate } from "node:crypto";
+import { beforeAll, expect, test, vi } from "vitest";
+import { type ErrorCode, VaultError } from "../../keyvault/errors.ts";
+import { createMetrics, showState } from "../../keyvault/metrics.ts";
 import { createReadiness, createStatusReading, type StatusParts } from "../../keyvault/status.ts";
+import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 
-/** Parts that count how often they are asked, and fail when they are told to. */
-function parts() {
-  const asked = { token: 0, journal: 0, fails: "" };
+/** Readiness of parts that count how often they are asked, and fail when they are told to. */
+function readiness() {
+  const asked = { token: 0, journal: 0, fails: "", now: 0 };
   const proof = (name: "token" | "journal") => async () => {
     asked[name] += 1;
     if (asked.fails === name) throw new Error(`the ${name} is away`);
   };
   const opened = { token: { health: proof("token") }, journal: { probe: proof("journal") } };
-  return { asked, opened: opened as unknown as ReturnType<Parameters<typeof createReadiness>[0]> };
+  const parts = opened as unknown as ReturnType<Parameters<typeof createReadiness>[0]>;
+  return {
+    asked,
+    check: createReadiness(
+      () => parts,
+      () => asked.now,
+    ).check,
+  };
 }
 
 test("readiness is proven once a second, however often and by whomever it is asked", async () => {
-  const { asked, opened } = parts();
-  let now = 0;
-  const { check } = createReadiness(
-    () => opened,
-    () => now,
-  );
+  const { asked, check } = readiness();
   await Promise.all([check(), check(), check()]);
-  now = 1_000;
+  asked.now = 1_000;
   await check();
   expect(asked).toMatchObject({ token: 1, journal: 1 });
-  now = 1_001;
+  asked.now = 1_001;
   await check();
   expect(asked).toMatchObject({ token: 2, journal: 2 });
 });
 
 test("a vault is not ready without its token, nor without its audit, and is again when they are back", async () => {
-  const { asked, opened } = parts();
-  let now = 0;
-  const { check } = createReadiness(
-    () => opened,
-    () => now,
-  );
+  const { asked, check } = readiness();
   for (const name of ["token", "journal"]) {
     asked.fails = name;
-    now += 1_001;
+    asked.now += 1_001;
     await expect(check()).rejects.toThrow(`the ${name} is away`);
     await expect(check(), "asked again at once").rejects.toThrow(`the ${name} is away`);
   }
   asked.fails = "";
-  now += 1_001;
+  asked.now += 1_001;
   await check();
 });
 
 test("a sealed vault is not ready", async () => {
-  const { check } = createReadiness(
-    () => undefined,
-    () => 0,
-  );
-  await expect(check()).rejects.toMatchObject({ code: "sealed" });
+  await expect(
+    createReadiness(
+      () => undefined,
+      () => 0,
+    ).check(),
+  ).rejects.toMatchObject({ code: "sealed" });
 });
 
 test("the status is shown while the token is away, and says that", async () => {
@@ -84,4 +86,73 @@ test("the status is shown while the token is away, and says that", async () => {
   expect(await read()).toMatchObject({ ...expected, token: { ...info, answers: true } });
   health.answers = false;
   expect(await read()).toMatchObject({ ...expected, token: { ...info, answers: false } });
+});
+
+const START = new Date("2026-01-01T00:00:00Z");
+const [SOON, LATE] = [new Date("2027-01-01T00:00:00Z"), new Date("2030-01-01T00:00:00Z")];
+let material: { cert: Buffer; authorities: X509Certificate[] };
+
+beforeAll(async () => {
+  const made = await Promise.all(
+    [LATE, SOON].map((notAfter) => createAuthority({ notBefore: START, notAfter })),
+  );
+  const [authority] = made;
+  if (authority === undefined) throw new Error("no authority");
+  const own = await issueCertificate(
+    authority,
+    { kind: "server", names: ["localhost"] },
+    { notBefore: START, notAfter: SOON },
+  );
+  material = {
+    cert: Buffer.from(own.certificate),
+    authorities: made.map(({ certificate }) => new X509Certificate(certificate)),
+  };
+});
+
+/** The value of each series of a metric, by its only label. */
+async function shown(name: string, check: () => Promise<void>): Promise<Record<string, string>> {
+  const metrics = createMetrics();
+  showState(metrics, { readiness: { check }, material: () => material });
+  const lines = (await metrics.registry.metrics()).matchAll(
+    new RegExp(`^${name}\\{\\w+="(\\w+)"\\} (.*)$`, "gm"),
+  );
+  return Object.fromEntries([...lines].map(([, label = "", value = ""]) => [label, value]));
+}
+
+const reasons = (check: () => Promise<void>) => shown("keyvault_not_ready", check);
+const NONE = { sealed: "0", token_unavailable: "0", audit_unavailable: "0", unavailable: "0", internal: "0" };
+
+test.each<[string, Error | undefined, object]>([
+  ["can sign shows no reason", undefined, NONE],
+  ...(["sealed", "token_unavailable", "audit_unavailable", "unavailable"] as const).map(
+    (code: ErrorCode): [string, Error, object] => [
+      `is ${code} shows that reason alone`,
+      new VaultError(code),
+      { ...NONE, [code]: "1" },
+    ],
+  ),
+  ["has an unforeseen fault shows internal", new Error("unforeseen"), { ...NONE, internal: "1" }],
+  ["has a fault of another code shows internal", new VaultError("key_damaged"), { ...NONE, internal: "1" }],
+])("a vault that %s", async (_, error, shownReasons) => {
+  const check = () => (error === undefined ? Promise.resolve() : Promise.reject(error));
+  expect(await reasons(check)).toEqual(shownReasons);
+});
+
+test("a part that does not answer keeps no look waiting", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const looked = reasons(() => new Promise<void>(() => {}));
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(await looked).toEqual({ ...NONE, unavailable: "1" });
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("the ends of the server's certificate and of the first authority that ends are shown", async () => {
+  const end = String(SOON.getTime() / 1000);
+  expect(await shown("keyvault_certificate_expiry_timestamp_seconds", async () => {})).toEqual({
+    server: end,
+    authority: end,
+  });
 });

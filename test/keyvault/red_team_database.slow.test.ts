@@ -4,13 +4,12 @@ import { readFile } from "node:fs/promises";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { createSnapshots } from "../../keyvault/audit/snapshots.ts";
 import { restoreBackup } from "../../keyvault/backup/restore.ts";
-import { unixSeconds } from "../../keyvault/clock.ts";
 import { migrationNames } from "../../keyvault/db/migrate.ts";
-import { createCeilingShrinking, createKeyDisabling } from "../../keyvault/keys/change.ts";
 import type { CreatedKey } from "../../keyvault/keys/create.ts";
 import { earlierRows, machineFor, writeEarlierBackup } from "./backup/earlier_support.ts";
-import { issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "./fixture.ts";
-import { type Client, call } from "./http/caller_support.ts";
+import { codeOf, issueAdmins, SILENT, startVault, type TestVault } from "./fixture.ts";
+import type { Answer, Client } from "./http/caller_support.ts";
+import { delegationRequest } from "./sign/delegation_request.ts";
 
 /*
  * Everything here is tried with the vault's own database role: rows of every table altered, put back, taken
@@ -21,54 +20,35 @@ import { type Client, call } from "./http/caller_support.ts";
 vi.setConfig({ testTimeout: 60_000 });
 
 let vault: TestVault;
-let api: Client;
-let admin: Client;
+/** Alice and Bob, whose certificates every vault of the genuine home accepts. */
+let admins: Client[];
 
 beforeAll(async () => {
   vault = await startVault();
-  api = readIdentity(vault.home, "api");
-  admin = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "alice" });
+  admins = await issueAdmins(vault.home, "alice", "bob");
 });
 afterAll(() => vault.close());
 afterEach(putAuditBack);
 
 const sql = <Row extends Record<string, unknown>>(text: string, values?: unknown[]) =>
   vault.home.sql<Row>(text, values);
-const post = (path: string, body: object, client: Client = api, headers: Record<string, string> = {}) =>
-  call(`${vault.url}${path}`, client, { method: "POST", body, headers });
-const outcomeOf = async (answer: ReturnType<typeof post>) => {
-  const { status, body } = await answer;
-  return status === 200 ? "done" : body.error?.code;
-};
-const now = () => unixSeconds(vault.clock.now());
-const challenge = (keyId: string, tenant: string) =>
-  outcomeOf(
-    post(`/v1/keys/${keyId}/sign/challenge`, {
-      tenant,
-      challenge: Buffer.alloc(32, 1).toString("base64"),
-      challenge_at: now(),
-    }),
-  );
+const outcomeOf = async (answer: Promise<Answer>) => codeOf(await answer);
+const sign = (keyId: string, tenant: string) => outcomeOf(vault.sign(keyId, tenant));
 const createKey = (body: object) =>
-  outcomeOf(post("/v1/keys", { label: "key", ...body }, api, { "idempotency-key": randomUUID() }));
-const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: string) =>
   outcomeOf(
-    post(`/v1/keys/${root.key_id}/sign/delegation`, {
-      tenant,
-      certificate: {
-        cert_id: `cert-${randomUUID()}`,
-        version: 1,
-        issuer_id: root.key_id,
-        subject_id: agent.key_id,
-        subject_pub_key: agent.public_key,
-        scope: [scope],
-        constraints: [],
-        issued_at: now(),
-        expires_at: now() + 60,
-      },
-      approval: { ceiling: [scope], request_id: "r", approved_by: "u" },
-    }),
+    vault.post("/v1/keys", { label: "key", ...body }, vault.api, { "idempotency-key": randomUUID() }),
   );
+const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: string) => {
+  const change = { tenant, certificate: { scope: [scope] }, approval: { ceiling: [scope] } };
+  const body = delegationRequest(root, agent, vault.now(), change);
+  return outcomeOf(vault.post(`/v1/keys/${root.key_id}/sign/delegation`, body));
+};
+/** What Bob is answered when both admins ask for the same. */
+const askBoth = async (path: string, body: object = {}) => {
+  await vault.post(path, body, admins[0]);
+  return outcomeOf(vault.post(path, body, admins[1]));
+};
+const makeAgent = async (tenant: string) => (await vault.makeAgent(tenant)).key_id;
 
 async function makePair(tenant: string): Promise<[root: CreatedKey, agent: CreatedKey]> {
   const make = (purpose: "account_root" | "agent") =>
@@ -116,20 +96,14 @@ test("a ceiling is not widened by a record of an adoption that is made to look u
   await alterAudit("update audit set statement = 'call' where statement in ('state_adopt', 'key_create')");
   expect(await restartOnAltered()).toBe("chain_broken");
   expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
-  for (const name of ["alice", "bob"]) {
-    const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name });
-    expect(await outcomeOf(post("/v1/states/adopt", {}, client))).toBe("policy_violation");
-  }
+  expect(await askBoth("/v1/states/adopt")).toBe("policy_violation");
   expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
 });
 
 test("a disabled key does not sign again when its former row is back and the record of the disabling is altered", async () => {
-  const { key_id } = await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: [] });
+  const key_id = await makeAgent("acc-2");
   await sql("create table former as select * from keys");
-  await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
-    { role: "api", name: "api" },
-    { keyId: key_id, tenant: "acc-2" },
-  );
+  await vault.disable(key_id, "acc-2");
   await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "so that the chain's end stays" });
   await sql(
     `update keys set (state, disabled_at, state_seq, state_mac) =
@@ -138,9 +112,9 @@ test("a disabled key does not sign again when its former row is back and the rec
   );
   await alterAudit(`update audit set statement = 'challenge' where statement = 'key_disable'`);
   vault.vault.store.changed();
-  expect(await challenge(key_id, "acc-2"), "running").toBe("key_damaged");
+  expect(await sign(key_id, "acc-2"), "running").toBe("key_damaged");
   expect(await restartOnAltered()).toBe("chain_broken");
-  expect(await challenge(key_id, "acc-2"), "started anew").toBe("key_damaged");
+  expect(await sign(key_id, "acc-2"), "started anew").toBe("key_damaged");
 });
 
 test("a second, wider root is not made when the first one's row is gone and its record altered", async () => {
@@ -160,16 +134,16 @@ test("no list without what the last one revoked is signed when the record of the
   const [root] = await makePair("acc-4");
   const list = (at: number, revoked_certs: string[]) =>
     outcomeOf(
-      post(`/v1/keys/${root.key_id}/sign/revocation-list`, {
+      vault.post(`/v1/keys/${root.key_id}/sign/revocation-list`, {
         tenant: "acc-4",
-        updated_at: now() + at,
+        updated_at: vault.now() + at,
         revoked_certs,
         expires_at: revoked_certs.map(() => 0),
       }),
     );
-  expect(await list(0, [])).toBe("done");
+  expect(await list(0, [])).toBe(200);
   const [earlier] = await sql("select * from listed_certificates where key_id = $1", [root.key_id]);
-  expect(await list(1, ["cert-1"])).toBe("done");
+  expect(await list(1, ["cert-1"])).toBe(200);
   await vault.makeKey({ tenant: "acc-4", purpose: "agent", label: "so that the chain's end stays" });
   const ofLast = "statement = 'revocation_list' AND detail ->> 'certificates' = '1'";
   await alterAudit(`update audit set outcome = 'failed' where ${ofLast}`);
@@ -186,43 +160,32 @@ test("no list without what the last one revoked is signed when the record of the
 
 test("no harmless call has the vault code a row that somebody altered", async () => {
   const [root] = await makePair("acc-6");
-  const caller = { role: "api", name: "api" } as const;
-  const target = { keyId: root.key_id, tenant: "acc-6" };
-  const codeOf = async () =>
+  const codeInRow = async () =>
     (
       await sql<{ mac: string }>("select state_mac::text as mac from keys where key_id = $1", [root.key_id])
     )[0]?.mac;
-  const before = await codeOf();
+  const before = await codeInRow();
   await sql(`update keys set ceiling = '["payments:send"]' where key_id = $1`, [root.key_id]);
   await alterAudit("update audit set statement = 'call' where statement = 'state_adopt'");
   const harmless = [
-    () => createCeilingShrinking(vault.vault)(caller, target, ["payments:send"]),
-    () => createKeyDisabling({ ...vault.vault, clock: vault.clock })(caller, target),
+    () => vault.shrink(root.key_id, "acc-6", ["payments:send"]),
+    () => vault.disable(root.key_id, "acc-6"),
   ];
   for (const tried of harmless) await expect(tried()).rejects.toMatchObject({ code: "key_damaged" });
-  expect(await codeOf()).toBe(before);
+  expect(await codeInRow()).toBe(before);
 });
 
 test("a state that was coded for a change which the database refused does not count as the state of the next", async () => {
-  const { key_id } = await vault.makeKey({ tenant: "acc-7", purpose: "agent", label: "agent", ceiling: [] });
-  await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
-    { role: "api", name: "api" },
-    { keyId: key_id, tenant: "acc-7" },
-  );
-  const enable = async (name: string) =>
-    post(
-      `/v1/keys/${key_id}/enable`,
-      {},
-      await issueIdentity(vault.home, { kind: "client", role: "admin", name }),
-    );
-  expect((await enable("alice")).status).toBe(200);
-  const { seq } = vault.vault.journal.head();
+  const key_id = await makeAgent("acc-7");
+  await vault.disable(key_id, "acc-7");
+  expect(await outcomeOf(vault.post(`/v1/keys/${key_id}/enable`, {}, admins[0]))).toBe(200);
+  const seq = vault.head();
   const row = await vault.vault.database("keys").where({ key_id }).first();
   const { keys } = await vault.vault.rowCodes.add({
     keys: [{ ...row, state: "active", disabled_at: null, pending: null, state_seq: seq + 1 }],
     tenants: [],
   });
-  expect(await outcomeOf(post(`/v1/keys/${key_id}/destroy`, { after_days: 7 }, admin))).toBe("done");
+  expect(await outcomeOf(vault.post(`/v1/keys/${key_id}/destroy`, { after_days: 7 }, admins[0]))).toBe(200);
   await sql(
     `update keys set state = 'active', disabled_at = null, pending = null, state_seq = $2, state_mac = $3
      where key_id = $1`,
@@ -230,25 +193,17 @@ test("a state that was coded for a change which the database refused does not co
   );
   vault.vault.store.changed();
   expect(vault.vault.register.changedAt("key", key_id)).toBe(seq + 1);
-  expect(await challenge(key_id, "acc-7")).toBe("key_damaged");
+  expect(await sign(key_id, "acc-7")).toBe("key_damaged");
 });
 
 test.each(["from the first record", "from a snapshot"])(
   "a change is not undone by cutting off its record with all that came after, and putting its former row back, at a start %s",
   async (start) => {
-    const { key_id } = await vault.makeKey({
-      tenant: "acc-8",
-      purpose: "agent",
-      label: "agent",
-      ceiling: [],
-    });
+    const key_id = await makeAgent("acc-8");
     if (start === "from a snapshot") await createSnapshots(vault.vault).save();
     await sql("create table former as select * from keys");
-    const { seq } = vault.vault.journal.head();
-    await createKeyDisabling({ ...vault.vault, clock: vault.clock })(
-      { role: "api", name: "api" },
-      { keyId: key_id, tenant: "acc-8" },
-    );
+    const seq = vault.head();
+    await vault.disable(key_id, "acc-8");
     const noted = await vault.token.notedHead();
     expect(noted.head?.seq, "noted before the change was answered").toBe(seq + 1);
     await sql(
@@ -258,17 +213,17 @@ test.each(["from the first record", "from a snapshot"])(
     );
     await alterAudit(`delete from audit where seq > ${seq}`);
     expect(await restartOnAltered()).toBe("chain_broken");
-    expect(await challenge(key_id, "acc-8")).toBe("key_damaged");
+    expect(await sign(key_id, "acc-8")).toBe("key_damaged");
   },
 );
 
 test("an ordinary signature's record is noted within a second or at the stop, and not cut off after that", async () => {
-  const { key_id } = await vault.makeKey({ tenant: "acc-9", purpose: "agent", label: "agent", ceiling: [] });
-  expect(await challenge(key_id, "acc-9")).toBe("done");
-  const { seq } = vault.vault.journal.head();
+  const key_id = await makeAgent("acc-9");
+  expect(await sign(key_id, "acc-9")).toBe(200);
+  const seq = vault.head();
   const noted = async () => (await vault.token.notedHead()).head?.seq;
   await expect.poll(noted, { timeout: 10_000 }).toBe(seq);
-  expect(await challenge(key_id, "acc-9")).toBe("done");
+  expect(await sign(key_id, "acc-9")).toBe(200);
   await vault.stop();
   await alterAudit(`delete from audit where seq > ${seq}`);
   vault = await startVault(vault.home);
@@ -276,7 +231,7 @@ test("an ordinary signature's record is noted within a second or at the stop, an
   await vault.stop();
   await putAuditBack();
   vault = await startVault(vault.home);
-  expect(await challenge(key_id, "acc-9")).toBe("done");
+  expect(await sign(key_id, "acc-9")).toBe(200);
 });
 
 test("a forged backup gives nobody authority: its altered rows are damaged, on altered records it is sealed", async () => {
@@ -308,10 +263,7 @@ test("a forged backup gives nobody authority: its altered rows are damaged, on a
       const genuine = vault;
       vault = restored;
       expect(await delegate(root, agent, "acc-10", "payments:send")).toBe("key_damaged");
-      for (const name of ["alice", "bob"]) {
-        const client = await issueIdentity(home, { kind: "client", role: "admin", name });
-        expect(await outcomeOf(post("/v1/states/adopt", {}, client))).toBe("policy_violation");
-      }
+      expect(await askBoth("/v1/states/adopt")).toBe("policy_violation");
       vault = genuine;
     }
     await restored.close();
@@ -319,11 +271,8 @@ test("a forged backup gives nobody authority: its altered rows are damaged, on a
 });
 
 test("a tenant that ends does not come back by the code that is made for its next key", async () => {
-  const key = await vault.makeKey({ tenant: "acc-11", purpose: "agent", label: "agent", ceiling: [] });
-  for (const name of ["alice", "bob"]) {
-    const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name });
-    expect(await outcomeOf(post("/v1/tenants/acc-11/destroy", { after_days: 7 }, client))).toBe("done");
-  }
+  const key_id = await makeAgent("acc-11");
+  expect(await askBoth("/v1/tenants/acc-11/destroy", { after_days: 7 })).toBe(200);
   await sql(
     `update tenants set state = 'active', destroy_at = null where tenant = 'acc-11';
      create function steal() returns trigger language plpgsql as $$
@@ -337,5 +286,5 @@ test("a tenant that ends does not come back by the code that is made for its nex
   await sql("drop trigger steal on tenants; drop function steal");
   expect(made).toBe("key_damaged");
   vault.vault.store.changed();
-  expect(await challenge(key.key_id, "acc-11")).toBe("key_damaged");
+  expect(await sign(key_id, "acc-11")).toBe("key_damaged");
 });
