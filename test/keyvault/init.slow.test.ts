@@ -28,8 +28,8 @@ const dropSchema = () => home.sql("drop schema public cascade; create schema pub
 const started = () => serve(home.config, testClock(), SILENT);
 /** Removes the pairs of these names. */
 async function removePairs(...names: string[]): Promise<void> {
-  for (const name of names)
-    for (const end of ["pem", "key"]) await rm(inTls(`${name}.${end}`), { force: true });
+  const files = names.flatMap((name) => [`${name}.pem`, `${name}.key`]);
+  for (const file of files) await rm(inTls(file), { force: true });
 }
 const made = (steps: InitStep[]) => Object.fromEntries(steps.map(({ step, created }) => [step, created]));
 const NOTHING = { database: [], token: [], "service key": [], certificates: [] };

@@ -106,7 +106,7 @@ export function childrenOf(pid: number): number[] {
     .map(Number);
 }
 
-/** A heap snapshot of a vault started with `--heapsnapshot-signal=SIGUSR2`, after its garbage was collected. */
+/** A heap snapshot of a vault started with `--heapsnapshot-signal=SIGUSR2`, without its garbage. */
 export async function takeSnapshot(home: VaultHome, { child }: Program): Promise<string> {
   const snapshots = () => readdirSync(home.dir).filter((name) => name.endsWith(".heapsnapshot"));
   const before = snapshots().length;

@@ -109,8 +109,9 @@ test("without a PIN file it starts sealed: every call but the status is answered
 test("only admins seal and unseal, by well-formed requests", async () => {
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "eye" });
   for (const client of [vault.api, auditor]) {
-    for (const path of ["/v1/unseal", "/v1/seal"])
+    for (const path of ["/v1/unseal", "/v1/seal"]) {
       expect(codeOf(await post(path, {}, client))).toBe("forbidden");
+    }
     expect(codeOf(await vault.get("/v1/unseal", client))).toBe("forbidden");
   }
   expect((await vault.get("/v1/status", auditor)).status).toBe(200);
