@@ -1,10 +1,11 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { FuzzFinding } from "./loop.ts";
 import type { Shorthand } from "./shorthand.ts";
 
-/** Where inputs are kept: a file per target. */
-export const CORPUS = resolve(import.meta.dirname, "corpus");
+/** Where inputs are kept: a file per target, a line per input. */
+const CORPUS = resolve(import.meta.dirname, "corpus");
+const END = ".jsonl";
 
 /** An input that is run by every test run. */
 export type KeptInput = {
@@ -30,12 +31,12 @@ export function keep(
   shorthand: Shorthand,
   folder = CORPUS,
 ): string {
-  const file = join(folder, `${target}.json`);
+  const file = join(folder, `${target}${END}`);
   const entries = existsSync(file) ? entriesOf(file) : [];
   const entry = { ...(outcome === undefined ? {} : { outcome }), why, ...written(shorthand.shorten(input)) };
   if (!entries.some(({ text, base64 }) => text === entry.text && base64 === entry.base64)) {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(file, `${JSON.stringify([...entries, entry], null, 2)}\n`);
+    appendFileSync(file, `${JSON.stringify(entry)}\n`);
   }
   return file;
 }
@@ -51,10 +52,10 @@ export function keepFinding(
 
 /** All kept inputs, with the seeds' keys and signatures as they are now. */
 export function keptInputs(shorthand: Shorthand, folder = CORPUS): KeptInput[] {
-  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".json")) : [];
+  const files = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(END)) : [];
   return files.sort().flatMap((name) =>
     entriesOf(join(folder, name)).map(({ text, base64, ...others }) => ({
-      target: name.slice(0, -".json".length),
+      target: name.slice(0, -END.length),
       ...others,
       input: shorthand.restore(text === undefined ? Buffer.from(base64 ?? "", "base64") : Buffer.from(text)),
     })),
@@ -62,7 +63,8 @@ export function keptInputs(shorthand: Shorthand, folder = CORPUS): KeptInput[] {
 }
 
 function entriesOf(file: string): Entry[] {
-  return JSON.parse(readFileSync(file, "utf8"));
+  const lines = readFileSync(file, "utf8").split("\n").filter(Boolean);
+  return lines.map((line) => JSON.parse(line));
 }
 
 function written(short: Uint8Array): Pick<Entry, "text" | "base64"> {

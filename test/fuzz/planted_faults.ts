@@ -234,7 +234,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     "return verified.includes(true) ? undefined : HALVES[0];",
   ),
   fault(
-    "extensions/session_token.ts",
+    "../../test/conformance/extensions/session_token.ts",
     "the MAC is not looked at",
     'if (!hasMac(token, secret)) return "session_token MAC invalid";',
     "",

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import type { PlantedFault } from "./planted_faults.ts";
 
 const PROJECT = resolve(import.meta.dirname, "../..");
-const PARTS = ["package.json", "src/protocol", "test/fuzz", "test/support"];
+const PARTS = ["package.json", "src/protocol", "test/fuzz", "test/conformance/extensions", "test/support"];
 
 /** A copy of what the fuzzer needs, in a temporary folder, for faults to be planted in. */
 export type Planting = {
