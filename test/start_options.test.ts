@@ -30,9 +30,8 @@ test("a program starts itself again in the same process, with little room and on
 });
 
 test.each([
-  ["its options", ["--max-semi-space-size=16", "--v8-pool-size=2"], ""],
-  ["NODE_OPTIONS", [], "--max-semi-space-size=16 --v8-pool-size=2"],
-  ["options with underscores", ["--v8_pool_size=2"], "--max_semi_space_size=16"],
+  ["its options and NODE_OPTIONS with underscores", ["--max-semi-space-size=16"], "--v8_pool_size=2"],
+  ["its options with underscores and NODE_OPTIONS", ["--v8_pool_size=2"], "--max-semi-space-size=16"],
 ] as const)("a program leaves alone what %s set", async (_, options, nodeOptions) => {
   const starts = await startsOf(options, { NODE_OPTIONS: nodeOptions });
   expect(starts).toHaveLength(1);

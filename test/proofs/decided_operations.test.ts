@@ -236,9 +236,9 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(shop)).toBe(10_000_000 - 4 * PRICE);
   });
 
-  test("asked 16 times at once with as many proofs is decided and charged once, 10 rounds", async () => {
+  test("asked 16 times at once with as many proofs is decided and charged once, 4 rounds", async () => {
     const app = await world.application();
-    for (let round = 1; round <= 10; round += 1) {
+    for (let round = 1; round <= 4; round += 1) {
       const operation = operationOf(app);
       const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
       const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));

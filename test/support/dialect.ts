@@ -10,6 +10,10 @@ const UPPER_CASE_SQL =
 /** What Postgres itself reports of a statement is compared in the case in which it was sent. */
 const QUOTED = /'[^']*'/g;
 
+/** Texts without it have no body on a line of its own and no SQL in upper case, and need not be parsed. */
+const MAY_DEPART =
+  /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
+
 /**
  * Where a source departs from the one dialect, as far as Biome has no rule for it: braces around what is on a
  * line of its own, SQL in lower case, `Throws` in words, comments as narrow as code.
@@ -23,6 +27,7 @@ export function dialectViolations(path: string, text: string): string[] {
     }
     if (THROWS_TAG.test(line)) say(n + 1, "write Throws `Error`, not @throws");
   }
+  if (!MAY_DEPART.test(text)) return faults;
   const lineAt = (node: Node) => text.slice(0, node.start as number).split("\n").length;
   walk(parseSync(path, text).program, (node) => {
     for (const body of bodiesOf(node)) {

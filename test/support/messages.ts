@@ -12,9 +12,12 @@ const MAKERS =
 /** Tables whose values are messages. */
 const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
 
-/** The messages of all sources of the service and its vault, in the order of their places. */
-export function findMessages(root: string): Message[] {
-  const paths = globSync(["src/**/*.{ts,mjs}", "keyvault/**/*.ts"], { cwd: root })
+/** Sources of the service and its vault. */
+const SOURCES = ["src/**/*.{ts,mjs}", "keyvault/**/*.ts"];
+
+/** The messages of all sources below `root`, in the order of their places. */
+export function findMessages(root: string, sources = SOURCES): Message[] {
+  const paths = globSync(sources, { cwd: root })
     .filter((path) => !path.includes("node_modules"))
     .sort();
   return paths.flatMap((path) => messagesOf(path, readFileSync(join(root, path), "utf8")));

@@ -5,7 +5,7 @@ const PROOFS = 16;
 
 /** A call holds some 50 kB until it is decided. */
 test("a proof that was verified is not held any longer", async () => {
-  const { heap, buffers } = await longLived(new URL("sixteen_proofs.ts", import.meta.url), 150);
+  const { heap, buffers } = await longLived(new URL("sixteen_proofs.ts", import.meta.url), 60);
   expect(heap / PROOFS).toBeLessThan(2_000);
   expect(buffers / PROOFS).toBeLessThan(500);
 });

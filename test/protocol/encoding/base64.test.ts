@@ -22,11 +22,9 @@ describe("base64", () => {
       fc.property(almost, ([body, padding]) => {
         const text = body + padding;
         if (encodeBase64(Buffer.from(text, "base64")) !== text) {
-          expect(() => decodeBase64(text)).toThrow(ProtocolError);
-          expect(() => checkBase64(text)).toThrow(ProtocolError);
-        } else {
-          expect(Buffer.compare(decodeBase64(text), Buffer.from(text, "base64"))).toBe(0);
+          return [decodeBase64, checkBase64].every((read) => isRefused(() => read(text)));
         }
+        return Buffer.compare(decodeBase64(text), Buffer.from(text, "base64")) === 0;
       }),
       { numRuns: 20_000 },
     );
@@ -66,3 +64,12 @@ describe("base64", () => {
     expect(() => decodeBase64(text, 32)).toThrow(expect.objectContaining({ code: "wrong_length" }));
   });
 });
+
+function isRefused(read: () => unknown): boolean {
+  try {
+    read();
+    return false;
+  } catch (error) {
+    return error instanceof ProtocolError;
+  }
+}

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Decimal, parseJson, plainJson } from "../../../src/protocol/encoding/json.ts";
@@ -16,10 +17,10 @@ describe("strict JSON", () => {
         (value, indent) => {
           const text = JSON.stringify(value, null, indent);
           fc.pre(isSafe(JSON.parse(text)));
-          expect(plainJson(parse(text))).toEqual(JSON.parse(text));
+          return isDeepStrictEqual(plainJson(parse(text)), JSON.parse(text));
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: 1_000 },
     );
   });
 
@@ -28,9 +29,9 @@ describe("strict JSON", () => {
     fc.assert(
       fc.property(fc.nat(seed.length - 1), fc.string({ unit: "binary-ascii", maxLength: 2 }), (at, piece) => {
         const text = seed.slice(0, at) + piece + seed.slice(at + 1);
-        expect(acceptedBy(JSON.parse, text) || !acceptedBy(parse, text)).toBe(true);
+        return acceptedBy(JSON.parse, text) || !acceptedBy(parse, text);
       }),
-      { numRuns: 10_000 },
+      { numRuns: 5_000 },
     );
   });
 
@@ -156,12 +157,12 @@ test.each([
   };
   const padding = character.repeat(50_000);
   const before = heap();
-  const names = Array.from({ length: 200 }, (_, index) => {
+  const names = Array.from({ length: 60 }, (_, index) => {
     const document = parse(`{"name":"the name of document ${index}","padding":"${padding}"}`);
     return (document as { name: string }).name;
   });
-  expect(heap() - before).toBeLessThan(2_000_000);
-  expect(names[199]).toBe("the name of document 199");
+  expect(heap() - before).toBeLessThan(1_000_000);
+  expect(names[59]).toBe("the name of document 59");
 });
 
 function isSafe(value: unknown): boolean {
