@@ -2,7 +2,7 @@
  * Why evidence is bad or does not belong together: the bundle is malformed, forged, stale or replayed (wire
  * format §8). Nothing can be concluded about whom it names.
  */
-export const EVIDENCE_CODES = [
+const EVIDENCE_CODES = [
   "no_delegations",
   "chain_too_deep",
   "no_challenge",

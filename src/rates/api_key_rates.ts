@@ -1,10 +1,10 @@
-import { type RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
+import type { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import { type ApiError, rateLimited } from "../errors.ts";
+import { rateLimited } from "../errors.ts";
 import type { ApiKeyCaller, RatedKind } from "../route.ts";
 import { ACCOUNT_SHARE, createPace } from "./pace.ts";
-import { createStoredRate } from "./stored_rate.ts";
+import { consumeRate, createStoredRate } from "./stored_rate.ts";
 
 const DAY_SECONDS = 86_400;
 
@@ -51,17 +51,20 @@ export function createApiKeyRates({
   return {
     async take(kind, { accountId, connectionId }) {
       if (kind === "agents") {
-        const left = await takeDaily(agents, connectionId);
-        await takeDaily(accountAgents, accountId).catch(async (error: unknown) => {
+        const headers = await takeAgent(agents, connectionId);
+        await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
           await agents.reward(connectionId);
           throw error;
         });
-        return headersOf(kind, left);
+        return headers;
       }
       const account = accountPresents.look(accountId);
       const own = account.admitted ? presents.take(connectionId) : account;
       const left = { limit: presentPerMinute, seconds: 60, remaining: own.remaining, resetMs: own.resetMs };
-      if (!own.admitted) throw refusal(kind, own.waitMs, account.admitted ? left : { ...left, remaining: 0 });
+      if (!own.admitted) {
+        const none = account.admitted ? left : { ...left, remaining: 0 };
+        throw rateLimited(WHAT[kind], own.waitMs, headersOf(kind, none));
+      }
       accountPresents.take(accountId);
       return headersOf(kind, left);
     },
@@ -72,29 +75,20 @@ export function createApiKeyRates({
   };
 }
 
-async function takeDaily(limiter: RateLimiterPostgres, key: string): Promise<Left> {
-  const left = ({ remainingPoints, msBeforeNext }: RateLimiterRes): Left => ({
-    limit: limiter.points,
-    seconds: DAY_SECONDS,
-    remaining: remainingPoints,
-    resetMs: msBeforeNext,
-  });
-  try {
-    return left(await limiter.consume(key));
-  } catch (refused) {
-    if (!(refused instanceof RateLimiterRes)) throw refused;
-    throw refusal("agents", refused.msBeforeNext, left(refused));
-  }
+/** Counts an agent, and returns the headers that say how many are left. */
+async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record<string, string>> {
+  const headers = ({ remainingPoints: remaining, msBeforeNext: resetMs }: RateLimiterRes) =>
+    headersOf("agents", { limit: rate.points, seconds: DAY_SECONDS, remaining, resetMs });
+  const left = await consumeRate(rate, key, (refused) =>
+    rateLimited(WHAT.agents, refused.msBeforeNext, headers(refused)),
+  );
+  return headers(left);
 }
 
 const WHAT: Record<RatedKind, string> = {
   present: "This key presents too often",
   agents: "Too many agents were made with this key in a day",
 };
-
-function refusal(kind: RatedKind, waitMs: number, left: Left): ApiError {
-  return rateLimited(WHAT[kind], waitMs, headersOf(kind, left));
-}
 
 /** As draft-ietf-httpapi-ratelimit-headers-10 writes them. */
 function headersOf(kind: RatedKind, { limit, seconds, remaining, resetMs }: Left): Record<string, string> {

@@ -5,7 +5,7 @@ import { createStoredRate, takeRate } from "./stored_rate.ts";
 /**
  * Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones.
  */
-export const RATE_WINDOW_SECONDS = 15 * 60;
+const RATE_WINDOW_SECONDS = 15 * 60;
 
 /**
  * Rates of a client while it signs in. They are kept in the database, so they hold across replicas and

@@ -1,6 +1,6 @@
 import { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Database } from "../db/database.ts";
-import { rateLimited } from "../errors.ts";
+import { type ApiError, rateLimited } from "../errors.ts";
 
 /**
  * How often something may happen: `points` times in `seconds`, which begin with the first time and are not
@@ -30,10 +30,18 @@ export function createStoredRate(
 
 /** Counts one for a key. Throws `rate_limited`, which says `what`, when the key has had its points. */
 export async function takeRate(rate: RateLimiterPostgres, key: string, what: string): Promise<void> {
+  await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
+}
+
+/** Counts one for a key, and returns what is left to it. Throws `refusal` when the key has had its points. */
+export async function consumeRate(
+  rate: RateLimiterPostgres,
+  key: string,
+  refusal: (left: RateLimiterRes) => ApiError,
+): Promise<RateLimiterRes> {
   try {
-    await rate.consume(key);
-  } catch (refusal) {
-    if (!(refusal instanceof RateLimiterRes)) throw refusal;
-    throw rateLimited(what, refusal.msBeforeNext);
+    return await rate.consume(key);
+  } catch (refused) {
+    throw refused instanceof RateLimiterRes ? refusal(refused) : refused;
   }
 }

@@ -164,7 +164,7 @@ export type VaultStatements = {
 };
 
 /** Statements signed over this transport. */
-export function createStatements(transport: Pick<Transport, "call">): VaultStatements {
+function createStatements(transport: Pick<Transport, "call">): VaultStatements {
   return {
     revocationList: ({ tenant, keyId }, { updatedAt, revoked }) =>
       transport.call({

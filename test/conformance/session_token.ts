@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { chainHash, type DelegationCert } from "../../src/protocol/documents/certificate.ts";
+import type { DelegationCert } from "../../src/protocol/documents/certificate.ts";
 import { decodeBase64, encodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
-import { decodeSessionToken, sessionTokenSignBytes } from "./extensions/session_token.ts";
+import { chainHash, decodeSessionToken, sessionTokenSignBytes } from "./extensions/session_token.ts";
 import { verifyStreamedTurn } from "./extensions/streamed_turn.ts";
 import type { Expectations, Vector } from "./vector.ts";
 import { compareAnswer } from "./verify.ts";

@@ -48,7 +48,7 @@ const KEPT_LENGTH = 32 * 1_048_576;
  * while neither it nor what is revoked has changed, however long it is, and the database is asked once for
  * all who call at the same time.
  */
-export function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
+function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
   const whole = new LRUCache<string, { mark: string; listJson: string }>({
     maxSize: KEPT_LENGTH,

@@ -43,7 +43,7 @@ export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
 type DeclaredPlatformDeps = DeclareDeps & RetireDeps;
 
 /** `PUT /internal/v1/platforms/{external_id}`. */
-export function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
+function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_put_platform",
     ...operatorCalls.putPlatform,
@@ -83,7 +83,7 @@ export function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
 }
 
 /** `POST /internal/v1/platforms/{external_id}/credentials/acknowledge`. */
-export function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
+function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_acknowledge_credentials",
     ...operatorCalls.acknowledgeCredentials,
@@ -101,7 +101,7 @@ export function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
 /**
  * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due.
  */
-export function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
+function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_rotate_credentials",
     ...operatorCalls.rotateCredentials,
@@ -122,7 +122,7 @@ export function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
 }
 
 /** `DELETE /internal/v1/platforms/{external_id}`; of what was never registered, nothing is left to remove. */
-export function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
+function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_remove_platform",
     ...operatorCalls.removePlatform,
@@ -150,7 +150,7 @@ async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatfo
 type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 
 /** `PUT /internal/v1/agents/{external_id}`. */
-export function putAgentRoute(deps: AgentDeps): Route {
+function putAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_put_agent",
     ...operatorCalls.putAgent,
@@ -182,7 +182,7 @@ export function putAgentRoute(deps: AgentDeps): Route {
 }
 
 /** `DELETE /internal/v1/agents/{external_id}`; of what was never created, nothing is left to remove. */
-export function removeAgentRoute(deps: AgentDeps): Route {
+function removeAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_remove_agent",
     ...operatorCalls.removeAgent,

@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import {
   type Constraint,
   canonicalConstraint,
@@ -121,14 +120,6 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
  */
 export function certificateText(certificate: DelegationCert): string {
   return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
-}
-
-/**
- * SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire
- * format §4). 32 bytes.
- */
-export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
-  return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");
 }
 
 /**

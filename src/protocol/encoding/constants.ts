@@ -31,8 +31,5 @@ export const MAX_SCOPE_LENGTH_BYTES = 256;
  */
 export const MAX_IDENTIFIER_LENGTH_BYTES = 512;
 
-/** UTF-8 bytes of an agent's display name (wire format §1). */
-export const MAX_AGENT_NAME_LENGTH_BYTES = 256;
-
 /** Bytes of a challenge, a session context, a stream id and a SHA-256 hash (wire format §4). */
 export const BINDING_BYTES = 32;

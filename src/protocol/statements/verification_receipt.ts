@@ -150,7 +150,7 @@ export async function verifyReceiptChain(
 }
 
 /** The fields as they are sent: optional ones that are empty are left out, scopes are sorted. */
-export function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
+function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
   const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
   return {
     ...required,

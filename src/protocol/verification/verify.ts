@@ -145,7 +145,7 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
  * Step 6 of §8: looks revocation up, leaf to root, up to the first certificate that is not good or not
  * reached.
  */
-export async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const lookup = options.revocation;
   if (lookup === undefined || lookup === "deferred") return;
   for (const step of findings.reached(NOT_REVOKED_RULE)) {
@@ -182,7 +182,7 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
 }
 
 /** Evaluates the constraints of each certificate that is reached, up to the first that do not hold. */
-export async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
+async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
   for (const step of findings.reached(CONSTRAINTS_RULE)) {
     const { certificate: index = 0 } = step;

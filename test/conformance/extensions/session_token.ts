@@ -1,5 +1,5 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
-import { chainHash, type DelegationFields } from "../../../src/protocol/documents/certificate.ts";
+import { createHmac, hash, timingSafeEqual } from "node:crypto";
+import { type DelegationFields, delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";
 import { decodeBase64, encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
 import { canonicalBytes, compareUtf8 } from "../../../src/protocol/encoding/canonical.ts";
 import {
@@ -157,4 +157,12 @@ function hasMac(token: SessionToken, secret: Uint8Array): boolean {
     if (error instanceof ProtocolError) return false;
     throw error;
   }
+}
+
+/**
+ * SHA-256 of the concatenated signed bytes of a chain, leaf first: what a session token is bound to (wire
+ * format §4). 32 bytes.
+ */
+export function chainHash(chain: readonly DelegationFields[]): Uint8Array {
+  return hash("sha256", Buffer.concat(chain.map(delegationSignBytes)), "buffer");
 }

@@ -2,7 +2,6 @@ import { describe, expect, test } from "vitest";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import type { GeoBox } from "../../../src/protocol/constraints/geo.ts";
 import {
-  chainHash,
   checkIssuable,
   type DelegationFields,
   delegationSignBytes,
@@ -13,7 +12,7 @@ import { NO_EXPIRY_SENTINEL } from "../../../src/protocol/encoding/constants.ts"
 import { signHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { issueDelegation, presentProof } from "../../../src/protocol/statements/issuing.ts";
 import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
-import { AGENT, binding, certify, encode, fields, NOW, ROOT, testKey } from "../../support/chains.ts";
+import { AGENT, binding, certify, encode, fields, NOW, ROOT } from "../../support/chains.ts";
 
 const issuable = (changes: Partial<DelegationFields>) => checkIssuable(fields(ROOT, AGENT, changes))?.code;
 const POSITION = { latitude: 5, longitude: 5, altitude_m: 100 };
@@ -281,12 +280,6 @@ describe("signed bytes of a certificate", () => {
       const { error_reason } = await verifyBundle(bundle, { now: NOW, context: POSITION });
       expect(error_reason).toMatch(/^bad_signature: /);
     }
-  });
-
-  test("of a chain are hashed in order", () => {
-    const [first, second] = [fields(ROOT, AGENT), fields(testKey(9), ROOT)];
-    const hex = (chain: DelegationFields[]) => Buffer.from(chainHash(chain)).toString("hex");
-    expect(hex([first, second])).not.toBe(hex([second, first]));
   });
 });
 
