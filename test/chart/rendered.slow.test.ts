@@ -294,8 +294,9 @@ function claimsOf({ of }: Pod): { name: string }[] {
 
 /** The roles of each setting, as docs/settings.md has them. */
 async function settings(): Promise<Map<string, string[]>> {
-  const [page = ""] = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
-  const rows = page.split("\n").flatMap((line) => {
+  const parts = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
+  const tables = parts.filter((part, place) => place === 0 || part.startsWith("Advanced\n"));
+  const rows = tables.flatMap((part) => part.split("\n")).flatMap((line) => {
     const [, names, roles] = /^\| (`[^|]*) \| ([^|]*) \|/.exec(line) ?? [];
     if (names === undefined || roles === undefined) return [];
     const all = [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name = ""]) => name);
