@@ -2,7 +2,7 @@ import { z } from "zod";
 import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { type JsonObject, plainJson } from "../../src/protocol/encoding/json.ts";
-import { type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
+import { type HybridPublicKey, type HybridSignature, keyId } from "../../src/protocol/keys/hybrid.ts";
 import {
   decodeKeyRotation,
   type KeyRotationStatement,
@@ -38,50 +38,68 @@ import { type Expectations, keyOf, type Vector } from "./vector.ts";
 /** Faults that verification has published words for and strict decoding sees first (wire format §5). */
 const DECODED_AWAY = ["unknown key rotation reason", "missing_transaction_id", "empty_party_id"];
 
-/** Signed bytes and signature of a revocation list. */
-export async function checkRevocationList(
-  vector: Vector,
-  document: JsonObject,
-  expect: Expectations,
-): Promise<void> {
-  const list = decodeRevocationList(bytesOf(document, "revocation_list"));
-  const fault = await verifyRevocationList(list, keyOf(vector, list.issuer_id));
-  expect.bytes("signed bytes", vector.expected.revocation_sign_bytes_hex, () =>
-    revocationListSignBytes(list),
-  );
-  expectSignature(vector, expect, "revocation_signature", list.signature);
-  expect.equal("verifies", declared(vector), fault === undefined);
+/**
+ * A kind of statement with one signature: its member in a vector, and what the names of its expectations
+ * begin with where that is another word.
+ */
+type SignedKind<T> = {
+  member: string;
+  prefix?: string;
+  decode: (bytes: Uint8Array) => T;
+  signerOf: (statement: T) => string;
+  signBytes: (statement: T) => Uint8Array;
+  faultOf: (statement: T, signer: HybridPublicKey) => Promise<unknown>;
+};
+
+/** Checks signed bytes and signature of such a statement. */
+function checkSigned<T extends { signature: HybridSignature }>(kind: SignedKind<T>) {
+  const { prefix = kind.member } = kind;
+  return async (vector: Vector, document: JsonObject, expect: Expectations): Promise<void> => {
+    const statement = kind.decode(bytesOf(document, kind.member));
+    const fault = await kind.faultOf(statement, keyOf(vector, kind.signerOf(statement)));
+    const expected = vector.expected[`${prefix}_sign_bytes_hex`];
+    expect.bytes("signed bytes", expected, () => kind.signBytes(statement));
+    expectSignature(vector, expect, `${prefix}_signature`, statement.signature);
+    expect.equal("verifies", declared(vector), fault === undefined);
+  };
 }
 
-/** Signed bytes and signature of a revocation push. */
-export async function checkRevocationPush(
-  vector: Vector,
-  document: JsonObject,
-  expect: Expectations,
-): Promise<void> {
-  const push = decodeRevocationPush(bytesOf(document, "revocation_push"));
-  const fault = await verifyRevocationPush(push, keyOf(vector, push.issuer_id));
-  expect.bytes("signed bytes", vector.expected.revocation_push_sign_bytes_hex, () =>
-    revocationPushSignBytes(push),
-  );
-  expectSignature(vector, expect, "revocation_push_signature", push.signature);
-  expect.equal("verifies", declared(vector), fault === undefined);
-}
+/** Checks a revocation list. */
+export const checkRevocationList = checkSigned({
+  member: "revocation_list",
+  prefix: "revocation",
+  decode: (bytes) => decodeRevocationList(bytes),
+  signerOf: ({ issuer_id }) => issuer_id,
+  signBytes: revocationListSignBytes,
+  faultOf: verifyRevocationList,
+});
 
-/** Signed bytes and signature of a witness entry. */
-export async function checkWitnessEntry(
-  vector: Vector,
-  document: JsonObject,
-  expect: Expectations,
-): Promise<void> {
-  const entry = decodeWitnessEntry(bytesOf(document, "witness_entry"));
-  const fault = await verifyWitnessEntry(entry, keyOf(vector, entry.witness_id));
-  expect.bytes("signed bytes", vector.expected.witness_entry_sign_bytes_hex, () =>
-    witnessEntrySignBytes(entry),
-  );
-  expectSignature(vector, expect, "witness_entry_signature", entry.signature);
-  expect.equal("verifies", declared(vector), fault === undefined);
-}
+/** Checks a revocation push. */
+export const checkRevocationPush = checkSigned({
+  member: "revocation_push",
+  decode: decodeRevocationPush,
+  signerOf: ({ issuer_id }) => issuer_id,
+  signBytes: revocationPushSignBytes,
+  faultOf: (push, issuer) => verifyRevocationPush(push, issuer),
+});
+
+/** Checks a witness entry. */
+export const checkWitnessEntry = checkSigned({
+  member: "witness_entry",
+  decode: decodeWitnessEntry,
+  signerOf: ({ witness_id }) => witness_id,
+  signBytes: witnessEntrySignBytes,
+  faultOf: verifyWitnessEntry,
+});
+
+/** Checks a verification receipt. */
+export const checkVerificationReceipt = checkSigned({
+  member: "verification_receipt",
+  decode: decodeVerificationReceipt,
+  signerOf: ({ verifier_pub }) => keyId(verifier_pub),
+  signBytes: verificationReceiptSignBytes,
+  faultOf: verifyVerificationReceipt,
+});
 
 /** Signed bytes and both signatures of a key rotation. */
 export async function checkKeyRotation(
@@ -101,21 +119,6 @@ export async function checkKeyRotation(
   expectSignature(vector, expect, "key_rotation_signature_new", statement.signature_new);
   expect.equal("verifies", declared(vector), reason === undefined);
   compareReason(expect, "key_rotation_error_reason", vector, reason);
-}
-
-/** Signed bytes and signature of a verification receipt. */
-export async function checkVerificationReceipt(
-  vector: Vector,
-  document: JsonObject,
-  expect: Expectations,
-): Promise<void> {
-  const receipt = decodeVerificationReceipt(bytesOf(document, "verification_receipt"));
-  const fault = await verifyVerificationReceipt(receipt, keyOf(vector, keyId(receipt.verifier_pub)));
-  expect.bytes("signed bytes", vector.expected.verification_receipt_sign_bytes_hex, () =>
-    verificationReceiptSignBytes(receipt),
-  );
-  expectSignature(vector, expect, "verification_receipt_signature", receipt.signature);
-  expect.equal("verifies", declared(vector), fault === undefined);
 }
 
 /** Signed bytes of a transaction receipt, whether it is valid, and why not. */
