@@ -10,8 +10,7 @@ import { sweepInvitations } from "./organizations/invite.ts";
 import { recheckDomains, type VerifyDomainDeps } from "./organizations/verify_domain.ts";
 import { mendDefaultPartitions } from "./proofs/decide/default_rows.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
-import { pruneInvocations } from "./proofs/decide/prune_invocations.ts";
-import { prunePresented } from "./proofs/present/prune_presented.ts";
+import { pruneInvocations, prunePresented } from "./proofs/prune.ts";
 
 const PAUSE_MS = 30 * 60 * 1000;
 const SOON_PAUSE_MS = 60 * 1000;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { prunePresented } from "../../src/proofs/present/prune_presented.ts";
+import { prunePresented } from "../../src/proofs/prune.ts";
 import { type Application, errorOf, proofApi } from "../proofs/application.ts";
 import { question } from "../proofs/questions.ts";
 import type { HttpAnswer } from "../support/http.ts";

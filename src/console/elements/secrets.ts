@@ -1,6 +1,6 @@
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
-import { curlLine } from "../../proofs/try/curl_line.ts";
+import { curlLine } from "../../proofs/try/curl.ts";
 import type { Outcome, Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 

@@ -1,6 +1,6 @@
 import { type Html, html } from "../../html/html.ts";
 import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_routes.ts";
-import { curlLine, quoted } from "../../proofs/try/curl_line.ts";
+import { curlLine, quoted } from "../../proofs/try/curl.ts";
 import { page, type Visit } from "../core/page.ts";
 import { choicesOf, selectField, textField } from "../elements/fields.ts";
 import { filterForm, filtersOf, pager, table } from "../elements/listing.ts";

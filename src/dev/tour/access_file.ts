@@ -1,4 +1,4 @@
-import { curlLines as shellLines } from "../../proofs/try/curl_lines.ts";
+import { curlLines as shellLines } from "../../proofs/try/curl.ts";
 import { type TourState, USED_SCOPE } from "./steps.ts";
 
 /** What somebody needs to call the running stack; kept in `connection.json` (mode 0600). */

@@ -10,15 +10,15 @@ type Meaning = {
   decision: Decision;
   /** The protocol's word for the state of the proof (wire format §8). */
   status: IdentityStatus;
-  /** The rule that did not hold, by its name in `checks`; null for an allow. */
-  rule: PermissionRule | null;
-  /** The protocol's violation that gives this reason; null where the service alone decides. */
-  violation: PermissionCode | null;
+  /** The rule that did not hold, by its name in `checks`; none for an allow. */
+  rule?: PermissionRule;
+  /** The protocol's violation that gives this reason; none where the service alone decides. */
+  violation?: PermissionCode;
   /**
    * The protocol's sentence, where only the deciding statement can say it, because it reads the stored state;
-   * null where the rules have said it already, or the protocol has no words (wire format §8).
+   * none where the rules have said it already, or the protocol has no words (wire format §8).
    */
-  words: string | null;
+  words?: string;
 };
 
 /**
@@ -43,13 +43,7 @@ type PermissionRule = (typeof PERMISSIONS)[number];
  * `console/elements/decisions.ts` shows with it, and a test for its place in `docs/api.md`.
  */
 export const REASONS = {
-  authorized: {
-    decision: "allow",
-    status: "authorized_agent",
-    rule: null,
-    violation: null,
-    words: null,
-  },
+  authorized: { decision: "allow", status: "authorized_agent" },
   delegation_revoked: {
     decision: "deny",
     status: "revoked",
@@ -57,76 +51,41 @@ export const REASONS = {
     violation: "revoked",
     words: "delegation certificate has been revoked",
   },
-  delegation_expired: {
-    decision: "deny",
-    status: "expired",
-    rule: "not_expired",
-    violation: "expired",
-    words: null,
-  },
-  not_yet_valid: {
-    decision: "deny",
-    status: "invalid",
-    rule: "already_valid",
-    violation: "not_yet_valid",
-    words: null,
-  },
+  delegation_expired: { decision: "deny", status: "expired", rule: "not_expired", violation: "expired" },
+  not_yet_valid: { decision: "deny", status: "invalid", rule: "already_valid", violation: "not_yet_valid" },
   not_delegated: {
     decision: "deny",
     status: "scope_denied",
     rule: "required_scope",
     violation: "scope_denied",
-    words: null,
   },
-  untrusted_root: {
-    decision: "deny",
-    status: "invalid",
-    rule: "root_trusted",
-    violation: null,
-    words: null,
-  },
-  principal_not_accepted: {
-    decision: "deny",
-    status: "invalid",
-    rule: "principal_accepted",
-    violation: null,
-    words: null,
-  },
+  untrusted_root: { decision: "deny", status: "invalid", rule: "root_trusted" },
+  principal_not_accepted: { decision: "deny", status: "invalid", rule: "principal_accepted" },
   constraint_denied: {
     decision: "deny",
     status: "constraint_denied",
     rule: "constraints",
     violation: "constraint_denied",
-    words: null,
   },
   constraint_unverifiable: {
     decision: "deny",
     status: "constraint_unverifiable",
     rule: "constraints",
     violation: "constraint_unverifiable",
-    words: null,
   },
   constraint_unknown: {
     decision: "deny",
     status: "constraint_unknown",
     rule: "constraints",
     violation: "constraint_unknown",
-    words: null,
   },
   delegation_not_authorized: {
     decision: "deny",
     status: "delegation_not_authorized",
     rule: "delegation_right",
     violation: "delegation_not_authorized",
-    words: null,
   },
-  ceiling_exceeded: {
-    decision: "deny",
-    status: "invalid",
-    rule: "within_ceiling",
-    violation: null,
-    words: null,
-  },
+  ceiling_exceeded: { decision: "deny", status: "invalid", rule: "within_ceiling" },
   revocation_state_unavailable: {
     decision: "indeterminate",
     status: "invalid",
@@ -184,7 +143,9 @@ export const DENIALS = {
   constraint_unknown: "constraint_unknown",
   delegation_not_authorized: "delegation_not_authorized",
 } as const satisfies { [C in DeniedCode]: ReasonFor<C> };
-type ReasonFor<C> = { [R in DenyReason]: (typeof REASONS)[R]["violation"] extends C ? R : never }[DenyReason];
+type ReasonFor<C> = {
+  [R in DenyReason]: (typeof REASONS)[R] extends { violation: C } ? R : never;
+}[DenyReason];
 
 /** A rule of a decision, and the reasons of the decisions in which it did not hold. */
 export type DecisionRule = { name: string; kind: RuleKind; reasons: readonly Reason[] };
@@ -199,7 +160,7 @@ export const decisionRules: readonly DecisionRule[] = [
     (name): DecisionRule => ({
       name,
       kind: "permission",
-      reasons: ALL_REASONS.filter((reason) => REASONS[reason].rule === name),
+      reasons: ALL_REASONS.filter((reason) => meaningOf(reason)?.rule === name),
     }),
   ),
 ];

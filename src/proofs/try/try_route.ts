@@ -10,7 +10,7 @@ import { type Route, route } from "../../route.ts";
 import { explainDecision } from "../decide/reasons.ts";
 import { verifyContext, verifyOptions } from "../verify/call.ts";
 import { checkAnswer, verifyAnswer } from "../verify/verify.ts";
-import { curlLines } from "./curl_lines.ts";
+import { curlLines } from "./curl.ts";
 import { type TryDeps, tryProof } from "./try_proof.ts";
 
 const body = z.object({

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
-import { prunePresented } from "../../../src/proofs/present/prune_presented.ts";
+import { prunePresented } from "../../../src/proofs/prune.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
-import { addSeconds } from "../../../src/clock.ts";
-import { pruneInvocations } from "../../../src/proofs/decide/prune_invocations.ts";
-import { type Application, errorOf, proofApi } from "../application.ts";
-import { decide, operationOf, prove } from "../bound.ts";
+import { reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
+import { addSeconds } from "../../src/clock.ts";
+import { pruneInvocations } from "../../src/proofs/prune.ts";
+import { type Application, errorOf, proofApi } from "./application.ts";
+import { decide, operationOf, prove } from "./bound.ts";
 
 const world = proofApi();
 const DAY = 86_400;

@@ -1,0 +1,68 @@
+import { addSeconds } from "../clock.ts";
+import type { Database } from "../db/database.ts";
+import { CHALLENGE_WINDOW_SECONDS } from "../protocol/encoding/constants.ts";
+
+const SECONDS_A_DAY = 86_400;
+const BATCH = 1_000;
+
+/** `batch` rows are deleted by a statement at most. */
+type PruneDeps = { db: Database; now: Date; signal?: AbortSignal; batch?: number };
+
+/**
+ * Forgets invocations decided more than `keptDays` days ago, at least one: by then the challenges of their
+ * proofs are over, so that no proof that was decided on can be decided on again. Receipts, outcomes, history
+ * and charges stay. Returns how many went.
+ */
+export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: number }): Promise<number> {
+  const end = addSeconds(deps.now, -keptDays * SECONDS_A_DAY);
+  return pruneUntil(
+    end,
+    deps,
+    `delete from invocations where (account_id, connection_id, invocation_id) in
+       (select account_id, connection_id, invocation_id from invocations
+        where decided_at >= :from and decided_at < :end order by decided_at limit :batch for update skip locked)
+     returning decided_at as at`,
+  );
+}
+
+/**
+ * Forgets proofs that were presented longer ago than a challenge lives: nothing can be decided on them any
+ * more, and what was decided has a row of its own. Rows that the audit topic does not have yet stay. Returns
+ * how many went.
+ */
+export function prunePresented(deps: PruneDeps): Promise<number> {
+  const end = addSeconds(deps.now, -CHALLENGE_WINDOW_SECONDS);
+  return pruneUntil(
+    end,
+    deps,
+    `delete from audit_events where (account_id, occurred_at, event_id) in
+       (select account_id, occurred_at, event_id from audit_events
+        where event_type = 'proof.presented' and occurred_at >= :from and occurred_at < :end
+          and not exists (select from history_queue q where q.account_id = audit_events.account_id
+                            and q.occurred_at = audit_events.occurred_at and q.event_id = audit_events.event_id)
+        order by occurred_at limit :batch for update skip locked)
+     returning occurred_at as at`,
+  );
+}
+
+/**
+ * Deletes rows from before `end` in small statements that wait for nobody, from several processes
+ * concurrently if need be, until all are gone or `signal` is aborted.
+ */
+async function pruneUntil(
+  end: Date,
+  { db, signal, batch = BATCH }: PruneDeps,
+  statement: string,
+): Promise<number> {
+  // Rows that an earlier statement deleted are still at the head of the index: each begins where the last one
+  // ended.
+  let from: Date | "-infinity" = "-infinity";
+  let pruned = 0;
+  while (signal?.aborted !== true) {
+    const { rows }: { rows: { at: Date }[] } = await db.raw(statement, { from, end, batch });
+    pruned += rows.length;
+    if (rows.length < batch) break;
+    from = new Date(Math.max(...rows.map(({ at }) => at.getTime())));
+  }
+  return pruned;
+}
