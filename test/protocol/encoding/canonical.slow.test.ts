@@ -4,7 +4,7 @@ import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
 import { independentCanonicalJson } from "../../support/canonical_oracle.ts";
 import { canonicalValues } from "../../support/canonical_values.ts";
 
-test("canonical JSON equals an independent implementation on a million random values", {
+test("canonical JSON equals an independent implementation on 200,000 random values", {
   timeout: 3_600_000,
 }, () => {
   let differing = 0;
@@ -14,7 +14,7 @@ test("canonical JSON equals an independent implementation on a million random va
       if (!same) differing += 1;
       return same;
     }),
-    { numRuns: 1_000_000 },
+    { numRuns: 200_000 },
   );
   expect(differing).toBe(0);
 });
