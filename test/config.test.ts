@@ -43,6 +43,17 @@ test("HISTORY_RETENTION_MONTHS is a whole number of months up to a century; perm
   for (const wrong of ["0", "1201", "1.5", "-1", "x"]) expect(() => read(wrong)).toThrow(ConfigError);
 });
 
+test("ACCOUNT_CEILING is a list of scopes, and no bound when it is not set", () => {
+  const read = (ACCOUNT_CEILING?: string) =>
+    readApiConfig({ ...environment, BASE_URL: "http://127.0.0.1", ACCOUNT_CEILING }).ACCOUNT_CEILING;
+  expect(read()).toBeUndefined();
+  expect(read(" data:* , custom:*")).toEqual(["data:*", "custom:*"]);
+  expect(read("custom:orders:*")).toEqual(["custom:orders:*"]);
+  for (const wrong of ["data", "data:*,x-a:b", "custom:", "custom:refund"]) {
+    expect(() => read(wrong)).toThrow(ConfigError);
+  }
+});
+
 describe("BASE_URL", () => {
   test.each([
     "http://127.0.0.1:8080",

@@ -1,6 +1,13 @@
 import { expect, test } from "vitest";
 import { isValidScope } from "../../src/protocol/documents/scopes.ts";
-import { platformApi } from "../support/platform_world.ts";
+import {
+  approve,
+  createAgent,
+  errorCode,
+  platformApi,
+  registerPlatform,
+  selfRequest,
+} from "../support/platform_world.ts";
 
 const api = platformApi();
 
@@ -26,4 +33,34 @@ test("anybody reads the vocabulary: 54 scopes, 14 wildcards, and what each of th
       .flat()
       .filter((scope) => sensitive.includes(scope)),
   ).toEqual([]);
+});
+
+async function asked(scope: string[]) {
+  const person = await api.person();
+  const platform = await registerPlatform(person);
+  await createAgent(api.client(), platform);
+  const requestId = await selfRequest(person, platform.connectionId, { requested_scope: scope });
+  return { person, requestId };
+}
+
+test("an approval above the account's ceiling is refused by name and asks the vault for nothing", async () => {
+  const { person, requestId } = await asked(["data:read", "payments:send"]);
+  const narrow = { root_ceiling: ["data:*", "custom:*"] };
+  await api.db("accounts").where({ account_id: person.accountId }).update(narrow);
+  const before = api.vault.calls.length;
+  const refused = await approve(person, requestId, ["data:read", "payments:send"]);
+  expect(errorCode(refused)).toBe("ceiling_exceeded");
+  expect(refused.status).toBe(400);
+  expect(JSON.stringify(refused.body)).toContain("payments:send");
+  expect(api.vault.calls.slice(before)).toEqual([]);
+  expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
+});
+
+test("custom:* in the account's ceiling lets every scope of one's own pass", async () => {
+  const { person, requestId } = await asked(["custom:orders:refund"]);
+  await api
+    .db("accounts")
+    .where({ account_id: person.accountId })
+    .update({ root_ceiling: ["custom:*"] });
+  expect((await approve(person, requestId, ["custom:orders:refund"])).status).toBe(200);
 });

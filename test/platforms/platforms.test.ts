@@ -1,9 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { delegated, errorCode, platformApi, registerPlatform } from "../support/platform_world.ts";
 
 const api = platformApi();
+const PLATFORMS = "/v1/service/platforms";
 
 const secretNames = /"(api_key|signing_secret|webhook_signing_secret)"/;
 
@@ -191,4 +193,34 @@ describe("another account's platform", () => {
     expect(await api.db("connections").where({ connection_id: connectionId }).first()).toEqual(before);
     expect((await api.db("certificates").where({ cert_id: certId }).first())!.status).toBe("approved");
   });
+});
+
+test("who is not signed in, repeats no CSRF token or has no complete account is told that first", async () => {
+  const { client } = await api.person();
+  expect(errorCode(await api.client().post(PLATFORMS))).toBe("auth_required");
+  expect(errorCode(await client.post(PLATFORMS, undefined, { csrf: false }))).toBe("csrf_failed");
+  const beginner = api.client();
+  await beginner.signIn(`${randomUUID()}@example.test`);
+  expect(errorCode(await beginner.post(PLATFORMS))).toBe("onboarding_incomplete");
+});
+
+test("an organization registers as many platforms as it likes, each with keys and agents of its own", async () => {
+  const person = await api.person({ organization_name: "Analytical Engines" });
+  const platforms = await Promise.all(
+    Array.from({ length: 5 }, (_, n) => registerPlatform(person, { name: `Shop ${n}` }, PLATFORMS)),
+  );
+  const { body } = await person.client.get(PLATFORMS);
+  expect((body.items as { name: string }[]).map(({ name }) => name).sort()).toEqual([
+    "Shop 0",
+    "Shop 1",
+    "Shop 2",
+    "Shop 3",
+    "Shop 4",
+  ]);
+  const [one, other] = platforms;
+  const headers = { "x-service-api-key": one?.apiKey ?? "" };
+  const agents = (connectionId = "") =>
+    api.client().get(`/v1/service/connections/${connectionId}/agents`, { headers });
+  expect((await agents(one?.connectionId)).status).toBe(200);
+  expect(errorCode(await agents(other?.connectionId))).toBe("not_found");
 });
