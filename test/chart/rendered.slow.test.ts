@@ -296,11 +296,13 @@ function claimsOf({ of }: Pod): { name: string }[] {
 async function settings(): Promise<Map<string, string[]>> {
   const parts = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
   const tables = parts.filter((part, place) => place === 0 || part.startsWith("Advanced\n"));
-  const rows = tables.flatMap((part) => part.split("\n")).flatMap((line) => {
-    const [, names, roles] = /^\| (`[^|]*) \| ([^|]*) \|/.exec(line) ?? [];
-    if (names === undefined || roles === undefined) return [];
-    const all = [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name = ""]) => name);
-    return all.map((name) => [name, roles.split(",").map((role) => role.trim())] as const);
-  });
+  const rows = tables
+    .flatMap((part) => part.split("\n"))
+    .flatMap((line) => {
+      const [, names, roles] = /^\| (`[^|]*) \| ([^|]*) \|/.exec(line) ?? [];
+      if (names === undefined || roles === undefined) return [];
+      const all = [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name = ""]) => name);
+      return all.map((name) => [name, roles.split(",").map((role) => role.trim())] as const);
+    });
   return new Map(rows);
 }

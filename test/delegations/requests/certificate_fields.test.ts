@@ -34,11 +34,16 @@ const showing: [string, Record<string, unknown>][] = [
   ["an extension", { type: "x_bank", params: { to: ["", "DE1 2", { iban: null }], n: 1, "": true } }],
 ];
 
+let known: { person: Person; platform: TestPlatform } | undefined;
+
+/** The one person who asks in this file, with a platform and its agent. */
 async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
+  if (known !== undefined) return known;
   const person = await api.person();
   const platform = await registerPlatform(person);
   await createAgent(api.client(), platform);
-  return { person, platform };
+  known = { person, platform };
+  return known;
 }
 
 /** The ways in which a person gets a constraint into a certificate, as the second one of it. */
