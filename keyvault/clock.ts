@@ -13,3 +13,8 @@ export const systemClock: Clock = { now: () => new Date() };
 export function unixSeconds(time: Date): number {
   return Math.floor(time.getTime() / 1000);
 }
+
+/** The moment `days` after `now`. */
+export function daysAfter(now: Date, days: number): Date {
+  return new Date(now.getTime() + days * 86_400_000);
+}

@@ -70,6 +70,16 @@ export class VaultError extends Error {
   }
 }
 
+/** The error itself, or `internal` because of one that is no `VaultError`. */
+export function asVaultError(error: unknown): VaultError {
+  return error instanceof VaultError ? error : new VaultError("internal", undefined, { cause: error });
+}
+
+/** What an error says, for the log. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : "unknown";
+}
+
 /** The body of every error answer. */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 

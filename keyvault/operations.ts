@@ -8,12 +8,13 @@ import { createCeilingShrinking, createKeyDisabling } from "./keys/change.ts";
 import { limitKeyCreation } from "./keys/creation_rate.ts";
 import { createKeyListing, createKeyReading } from "./keys/view.ts";
 import { createAdoption } from "./lifecycle/adopt_states.ts";
-import { createTenantDestruction, createTenantDestructionCancelling } from "./lifecycle/destroy_tenant.ts";
 import {
   createKeyDestruction,
   createKeyDestructionCancelling,
   createKeyEnabling,
-} from "./lifecycle/enable_destroy_key.ts";
+  createTenantDestruction,
+  createTenantDestructionCancelling,
+} from "./lifecycle/destroy.ts";
 import { createErasing, keepErasing } from "./lifecycle/erase_due.ts";
 import type { Metrics } from "./metrics.ts";
 import { createRates } from "./rates.ts";
@@ -87,52 +88,36 @@ type OpenOperations = {
 
 /** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
 function openOperations(vault: Vault, { clock, config, log, accepts, metrics }: Parts): OpenOperations {
-  const {
-    token,
-    database,
-    journal,
-    register,
-    custody,
-    rowCodes,
-    dataKeys,
-    store,
-    createKey,
-    flush,
-    service,
-  } = vault;
-  const erasing = keepErasing(createErasing({ ...vault, clock }), log);
-  const rewrapping = createRewrapping({ journal, token, database });
-  const retirement = createKekRetirement({ journal, database, token, store, register, flush });
-  const { rates, signingRates } = vault;
-  const signing = { store, custody, journal, register, clock, rates, signingRates };
-  const changing = { journal, register, store, rowCodes, dataKeys, clock, accepts };
+  const parts = { ...vault, clock, config, log, accepts, metrics };
+  const erasing = keepErasing(createErasing(parts), log);
+  const rewrapping = createRewrapping(parts);
+  const retirement = createKekRetirement(parts);
   const creation = {
     rates: createRates(() => performance.now()),
     rate: config.creationRate,
     perDay: config.creationsPerDay,
-    log,
     keyCreations: metrics.keyCreations,
   };
   const operations: Operations = {
-    createKey: limitKeyCreation({ createKey, database, journal, ...creation }),
-    getKey: createKeyReading({ store }),
-    listKeys: createKeyListing({ database, store }),
-    disableKey: createKeyDisabling(changing),
-    shrinkCeiling: createCeilingShrinking(changing),
-    enableKey: createKeyEnabling(changing),
-    destroyKey: createKeyDestruction(changing),
-    cancelKeyDestruction: createKeyDestructionCancelling(changing),
-    destroyTenant: createTenantDestruction(changing),
-    cancelTenantDestruction: createTenantDestructionCancelling(changing),
-    adoptStates: createAdoption(changing),
-    rotateKek: createKekRotation({ journal, token, flush }),
+    createKey: limitKeyCreation({ ...parts, ...creation }),
+    getKey: createKeyReading(parts),
+    listKeys: createKeyListing(parts),
+    disableKey: createKeyDisabling(parts),
+    shrinkCeiling: createCeilingShrinking(parts),
+    enableKey: createKeyEnabling(parts),
+    destroyKey: createKeyDestruction(parts),
+    cancelKeyDestruction: createKeyDestructionCancelling(parts),
+    destroyTenant: createTenantDestruction(parts),
+    cancelTenantDestruction: createTenantDestructionCancelling(parts),
+    adoptStates: createAdoption(parts),
+    rotateKek: createKekRotation(parts),
     retireKek: retirement.retire,
     rewrapping,
-    signDelegation: createDelegationSigning({ ...signing, policy: config.delegations }),
-    signRevocationList: createListSigning({ ...signing, database }),
-    signChallenge: createChallengeSigning(signing),
-    createBackup: createBackups({ config, journal, clock, custody, service, metrics }),
-    listAudit: createAuditListing({ database, journal }),
+    signDelegation: createDelegationSigning({ ...parts, policy: config.delegations }),
+    signRevocationList: createListSigning(parts),
+    signChallenge: createChallengeSigning(parts),
+    createBackup: createBackups(parts),
+    listAudit: createAuditListing(parts),
   };
   return {
     operations,

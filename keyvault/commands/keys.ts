@@ -1,7 +1,7 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { Wish } from "../db/rows.ts";
 import type { KeyPage, KeyView, ListedKey } from "../keys/view.ts";
-import type { KeyAnswer } from "../lifecycle/approval.ts";
+import type { KeyAnswer } from "../lifecycle/destroy.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
 import { type Column, drawTable } from "./display.ts";
 import { parseDestructionDays, parseTenant } from "./tenants.ts";

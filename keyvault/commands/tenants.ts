@@ -1,6 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { AdoptionAnswer } from "../lifecycle/adopt_states.ts";
-import type { TenantAnswer } from "../lifecycle/approval.ts";
+import type { TenantAnswer } from "../lifecycle/destroy.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;

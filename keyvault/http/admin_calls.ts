@@ -5,8 +5,13 @@ import type { Refusal } from "../errors.ts";
 import type { RetireKek } from "../kek/retire.ts";
 import type { Rewrapping, RotateKek } from "../kek/rewrap.ts";
 import type { AdoptStates } from "../lifecycle/adopt_states.ts";
-import type { CancelTenantDestruction, DestroyTenant } from "../lifecycle/destroy_tenant.ts";
-import type { CancelKeyDestruction, DestroyKey, EnableKey } from "../lifecycle/enable_destroy_key.ts";
+import type {
+  CancelKeyDestruction,
+  CancelTenantDestruction,
+  DestroyKey,
+  DestroyTenant,
+  EnableKey,
+} from "../lifecycle/destroy.ts";
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { ReadStatus } from "../status.ts";
 import { readBody, shaped } from "./body.ts";

@@ -2,7 +2,8 @@ import { hash } from "node:crypto";
 import type pg from "pg";
 import { available, type Database } from "../db/database.ts";
 import type { TenantRow } from "../db/rows.ts";
-import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
+import { boxOf, type WrappedDataKey } from "../keys/data_keys.ts";
+import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
@@ -20,9 +21,9 @@ export type RetirementProof = {
   /** Proves all that `read` gives; `onProgress` gets the number seen so far. */
   extend(read: ReadDataKeys, onProgress: (seen: number) => void): Promise<Unproven>;
   /** What of all that `read` gives is not proven yet; undefined when that is more than `most`. */
-  rest(read: ReadDataKeys, most: number): Promise<StoredDataKey[] | undefined>;
+  rest(read: ReadDataKeys, most: number): Promise<WrappedDataKey[] | undefined>;
   /** Proves these. */
-  prove(rows: readonly StoredDataKey[]): Promise<Unproven>;
+  prove(rows: readonly WrappedDataKey[]): Promise<Unproven>;
 };
 
 /** Data keys that one message to the token carries: a few milliseconds, for which other calls wait. */
@@ -38,15 +39,12 @@ const MAX_KEK_LENGTH = 32;
 /** A proof that nothing needs `retiring`. */
 export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
   const proven = new Set<string>();
-  const isNew = (row: StoredDataKey): boolean => !proven.has(fingerprint(row));
+  const isNew = (row: WrappedDataKey): boolean => !proven.has(fingerprint(row));
 
-  async function prove(rows: readonly StoredDataKey[]): Promise<Unproven> {
+  async function prove(rows: readonly WrappedDataKey[]): Promise<Unproven> {
     const whole = rows.filter(isDataKeyRow);
     const versions = await token.findVersions(
-      whole.map(({ tenant, kek, wrapped_data_key }) => ({
-        wrapped: { kek: kek.slice(0, MAX_KEK_LENGTH), box: wrapped_data_key },
-        context: dataKeyContext(tenant),
-      })),
+      whole.map((row) => boxOf({ ...row, kek: row.kek.slice(0, MAX_KEK_LENGTH) })),
     );
     const found = new Map(whole.map((row, index) => [row, versions[index] ?? null]));
     const unproven: Unproven = { needed: [], unopened: [] };
@@ -78,7 +76,7 @@ export function createRetirementProof(token: Pick<Token, "findVersions">, retiri
       return all;
     },
     async rest(read, most) {
-      const rest: StoredDataKey[] = [];
+      const rest: WrappedDataKey[] = [];
       for await (const page of pages(read, READ_BATCH)) {
         rest.push(...page.filter(isNew));
         if (rest.length > most) return undefined;
@@ -88,7 +86,7 @@ export function createRetirementProof(token: Pick<Token, "findVersions">, retiri
   };
 }
 
-async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonly StoredDataKey[]> {
+async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonly WrappedDataKey[]> {
   for (let page = await read(undefined, limit); page.length > 0; ) {
     yield page;
     page = await read(page.at(-1)?.tenant, limit);
@@ -96,20 +94,17 @@ async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonl
 }
 
 /** Of tenant and box: which version the database says it is under decides nothing. */
-function fingerprint({ tenant, wrapped_data_key }: StoredDataKey): string {
+function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   const name = Buffer.from(`${tenant.length}:${tenant}`);
   const digest = hash("sha256", Buffer.concat([name, wrapped_data_key]), "buffer");
   return digest.toString("latin1", 0, FINGERPRINT_BYTES);
 }
 
-/** A stored data key. */
-export type StoredDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
-
 /**
  * Reads the data keys of at most `limit` tenants after that name, or from the first, in the order of their
  * names.
  */
-export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly StoredDataKey[]>;
+export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly WrappedDataKey[]>;
 
 /**
  * Whether a row has a data key; by the key itself, not by the tenant's state, which the database could have
@@ -120,7 +115,7 @@ const STORED = "octet_length(wrapped_data_key) > 0";
 /** Reading in a turn of the journal. */
 export function readInTurn(client: pg.Client): ReadDataKeys {
   return async (after, limit) => {
-    const { rows } = await client.query<StoredDataKey>(
+    const { rows } = await client.query<WrappedDataKey>(
       `select tenant, kek, wrapped_data_key from tenants where ${STORED} and ($1::text is null or tenant > $1)
        order by tenant limit $2`,
       [after ?? null, limit],

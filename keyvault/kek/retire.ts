@@ -3,7 +3,7 @@ import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
 import type { Register } from "../audit/register.ts";
 import type { Database } from "../db/database.ts";
-import { type Refusal, refuse, VaultError } from "../errors.ts";
+import { asVaultError, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";
 import type { Token } from "../token/client.ts";
 import {
@@ -83,7 +83,7 @@ export function createKekRetirement(parts: {
       await flush();
       return { retired: kek, keks };
     } catch (error) {
-      return error instanceof VaultError ? error : new VaultError("internal", undefined, { cause: error });
+      return asVaultError(error);
     }
   }
 

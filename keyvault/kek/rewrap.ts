@@ -2,8 +2,9 @@ import type { Change, Journal } from "../audit/journal.ts";
 import type { Caller } from "../audit/record.ts";
 import { available, type Database } from "../db/database.ts";
 import type { TenantRow } from "../db/rows.ts";
-import { VaultError } from "../errors.ts";
-import { dataKeyContext, isDataKeyRow } from "../keys/wrapping.ts";
+import { asVaultError, VaultError } from "../errors.ts";
+import { boxOf, type WrappedDataKey } from "../keys/data_keys.ts";
+import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
@@ -34,8 +35,6 @@ export type Rewrapping = {
 };
 
 const BATCH = 250;
-
-type Wrapped = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
 
 /** Rewrapping on these parts. */
 export function createRewrapping(parts: { journal: Journal; token: Token; database: Database }): Rewrapping {
@@ -77,18 +76,13 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
    * Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its
    * batch from being sent.
    */
-  function isWhole(row: Wrapped): boolean {
+  function isWhole(row: WrappedDataKey): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
   }
 
-  async function rewrapBatch(caller: Caller, batch: readonly Wrapped[]): Promise<void> {
+  async function rewrapBatch(caller: Caller, batch: readonly WrappedDataKey[]): Promise<void> {
     const whole = batch.filter(isWhole);
-    const boxes = await token.rewrap(
-      whole.map(({ tenant, kek, wrapped_data_key }) => ({
-        wrapped: { kek, box: wrapped_data_key },
-        context: dataKeyContext(tenant),
-      })),
-    );
+    const boxes = await token.rewrap(whole.map(boxOf));
     const rows = whole.flatMap((row, index) => {
       const box = boxes[index];
       return box ? [{ ...row, kek: box.kek, box: Buffer.from(box.box) }] : [];
@@ -116,17 +110,13 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
   return {
     progress,
     async start(caller) {
-      await journal.record({
-        caller,
-        statement: "kek_rewrap",
-        outcome: "granted",
-        detail: { kek: newest() },
-      });
+      const detail = { kek: newest() };
+      await journal.record({ caller, statement: "kek_rewrap", outcome: "granted", detail });
       if (run === undefined) {
         [done, fault, damaged] = [0, null, []];
         run = rewrapAll(caller)
           .catch((error: unknown) => {
-            fault = error instanceof VaultError ? error.code : "internal";
+            fault = asVaultError(error).code;
           })
           .finally(() => {
             run = undefined;
@@ -167,9 +157,7 @@ export function createKekRotation(parts: {
         const kek = keks.at(-1) ?? "";
         return { value: { kek, keks }, entry: { ...about, outcome: "granted", detail: { kek } } };
       } catch (error) {
-        const fault =
-          error instanceof VaultError ? error : new VaultError("internal", undefined, { cause: error });
-        return { value: fault, entry: { ...about, outcome: "failed" } };
+        return { value: asVaultError(error), entry: { ...about, outcome: "failed" } };
       }
     });
     if (result instanceof VaultError) throw result;

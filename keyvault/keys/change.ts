@@ -2,20 +2,26 @@ import type pg from "pg";
 import { beyondCeiling, coversScopes } from "../../src/protocol/documents/scopes.ts";
 import type { Change, Journal } from "../audit/journal.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
-import { keyStateDigest, type RowCodes } from "../audit/row_codes.ts";
+import { keyStateDigest, type RowCodes, tenantStateDigest } from "../audit/row_codes.ts";
 import type { Clock } from "../clock.ts";
-import type { KeyRow } from "../db/rows.ts";
+import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
+import type { DataKeys } from "./data_keys.ts";
 import type { KeyStore } from "./store.ts";
 
 /** What changing a stored key needs. */
 export type KeyChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes };
+
+/** What changing a tenant needs. */
+export type TenantChangeParts = KeyChangeParts & { dataKeys: DataKeys };
 
 /** A key to change. With a `tenant`, another tenant's key is answered like one that does not exist. */
 type KeyTarget = { keyId: string; tenant: string | undefined };
 
 /** What a change makes of a row, and what its record says besides. */
 export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>> };
+
+type About = Omit<AuditEntry, "outcome" | "keyId" | "purpose">;
 
 /**
  * Changes one key and records it in the same transaction; from the moment it is durable no signature is
@@ -24,60 +30,110 @@ export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>>
  * recorded as `failed`, when the row was altered.
  */
 export async function changeKey(
-  { journal, store, rowCodes }: KeyChangeParts,
+  parts: KeyChangeParts,
   { keyId, tenant }: KeyTarget,
-  about: Omit<AuditEntry, "outcome" | "keyId" | "purpose">,
+  about: About,
   apply: (row: KeyRow) => Changed<KeyRow> | Refusal,
 ): Promise<KeyRow | Refusal> {
-  const result = await journal.change(async (client, seq): Promise<Change<KeyRow | Refusal | "damaged">> => {
-    const found = await lockKey(client, keyId);
-    const row = found !== undefined && (tenant === undefined || found.tenant === tenant) ? found : undefined;
-    const entry = { ...about, keyId, ...(row && { purpose: row.purpose }) };
-    if (row === undefined) return refused(entry, refuse("key_not_found"));
-    const [intact] = await rowCodes.check({ keys: [row], tenants: [] });
+  return changeRow<KeyRow>(parts, apply, {
+    async lock(client) {
+      const { rows } = await client.query<KeyRow>("select * from keys where key_id = $1 for update", [keyId]);
+      return rows.find((row) => tenant === undefined || row.tenant === tenant);
+    },
+    entryOf: (row) => ({ ...about, keyId, ...(row && { purpose: row.purpose }) }),
+    rowsOf: (row) => ({ keys: [row], tenants: [] }),
+    digestOf: keyStateDigest,
+    async write(client, row) {
+      await client.query(
+        `update keys set state = $2, ceiling = $3, pending = $4, disabled_at = $5, destroy_at = $6,
+                         wrapped_seeds = $7, state_seq = $8, state_mac = $9
+         where key_id = $1`,
+        [
+          ...[row.key_id, row.state, row.ceiling === null ? null : JSON.stringify(row.ceiling), row.pending],
+          ...[row.disabled_at, row.destroy_at, row.wrapped_seeds, row.state_seq, row.state_mac],
+        ],
+      );
+    },
+    committed: () => parts.store.changed(keyId),
+  });
+}
+
+/**
+ * Changes one tenant, as {@link changeKey} does a key; whatever was remembered of its keys is forgotten at
+ * that moment. A tenant without keys is answered with `key_not_found`.
+ */
+export async function changeTenant(
+  parts: TenantChangeParts,
+  tenant: string,
+  about: About,
+  apply: (row: TenantRow) => Changed<TenantRow> | Refusal,
+): Promise<TenantRow | Refusal> {
+  return changeRow<TenantRow>(parts, apply, {
+    async lock(client) {
+      const { rows } = await client.query<TenantRow>("select * from tenants where tenant = $1 for update", [
+        tenant,
+      ]);
+      return rows[0];
+    },
+    entryOf: () => ({ ...about, detail: { ...about.detail, tenant } }),
+    rowsOf: (row) => ({ keys: [], tenants: [row] }),
+    digestOf: tenantStateDigest,
+    async write(client, row) {
+      await client.query(
+        `update tenants set state = $2, pending = $3, destroy_at = $4, wrapped_data_key = $5, state_seq = $6,
+                            state_mac = $7
+         where tenant = $1`,
+        [
+          ...[row.tenant, row.state, row.pending, row.destroy_at, row.wrapped_data_key],
+          ...[row.state_seq, row.state_mac],
+        ],
+      );
+    },
+    committed() {
+      parts.dataKeys.clear();
+      parts.store.changed();
+    },
+  });
+}
+
+/** How a row of one table is found and locked, recorded, coded and written. */
+type Table<Row> = {
+  lock(client: pg.Client): Promise<Row | undefined>;
+  entryOf(row: Row | undefined): Omit<AuditEntry, "outcome">;
+  rowsOf(row: Row): { keys: KeyRow[]; tenants: TenantRow[] };
+  digestOf(row: Row): Buffer;
+  write(client: pg.Client, row: Row): Promise<void>;
+  committed(): void;
+};
+
+async function changeRow<Row extends KeyRow | TenantRow>(
+  { journal, rowCodes }: Pick<KeyChangeParts, "journal" | "rowCodes">,
+  apply: (row: Row) => Changed<Row> | Refusal,
+  table: Table<Row>,
+): Promise<Row | Refusal> {
+  const result = await journal.change(async (client, seq): Promise<Change<Row | Refusal | "damaged">> => {
+    const row = await table.lock(client);
+    const entry = table.entryOf(row);
+    const refused = (refusal: Refusal): Change<Refusal> => {
+      return { value: refusal, entry: { ...entry, outcome: refusal.refused } };
+    };
+    if (row === undefined) return refused(refuse("key_not_found"));
+    const [intact] = await rowCodes.check(table.rowsOf(row));
     if (intact !== true) return { value: "damaged", entry: { ...entry, outcome: "failed" } };
     const changed = apply(row);
-    if (isRefusal(changed)) return refused(entry, changed);
+    if (isRefusal(changed)) return refused(changed);
     const next = { ...changed.row, state_seq: seq };
-    const { keys } = await rowCodes.add({ keys: [next], tenants: [] });
-    for (const coded of keys) await writeState(client, coded);
-    const detail = { ...about.detail, ...changed.detail };
+    const { keys, tenants } = await rowCodes.add(table.rowsOf(next));
+    for (const coded of [...keys, ...tenants]) await table.write(client, coded as KeyRow & TenantRow & Row);
+    const detail = { ...entry.detail, ...changed.detail };
     return {
       value: changed.row,
-      entry: { ...entry, detail, digest: keyStateDigest(next), outcome: "granted" },
-      committed: () => store.changed(keyId),
+      entry: { ...entry, detail, digest: table.digestOf(next), outcome: "granted" },
+      committed: table.committed,
     };
   });
   if (result === "damaged") throw new VaultError("key_damaged");
   return result;
-}
-
-function refused(entry: Omit<AuditEntry, "outcome">, refusal: Refusal): Change<Refusal> {
-  return { value: refusal, entry: { ...entry, outcome: refusal.refused } };
-}
-
-async function lockKey(client: pg.Client, keyId: string): Promise<KeyRow | undefined> {
-  const { rows } = await client.query<KeyRow>("select * from keys where key_id = $1 for update", [keyId]);
-  return rows[0];
-}
-
-async function writeState(client: pg.Client, row: KeyRow): Promise<void> {
-  await client.query(
-    `update keys set state = $2, ceiling = $3, pending = $4, disabled_at = $5, destroy_at = $6, wrapped_seeds = $7,
-                     state_seq = $8, state_mac = $9
-     where key_id = $1`,
-    [
-      row.key_id,
-      row.state,
-      row.ceiling === null ? null : JSON.stringify(row.ceiling),
-      row.pending,
-      row.disabled_at,
-      row.destroy_at,
-      row.wrapped_seeds,
-      row.state_seq,
-      row.state_mac,
-    ],
-  );
 }
 
 /**

@@ -13,6 +13,11 @@ const KEPT_MS = 60_000;
 /** A tenant's data key as the token wrapped it. */
 export type WrappedDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
 
+/** A stored data key as the token takes it. */
+export function boxOf({ tenant, kek, wrapped_data_key }: WrappedDataKey) {
+  return { wrapped: { kek, box: wrapped_data_key }, context: dataKeyContext(tenant) };
+}
+
 /**
  * Tenants' data keys in use. At most 512 are kept unwrapped, each for at most a minute, and overwritten when
  * they are let go.
@@ -41,9 +46,10 @@ export function createDataKeys(token: Token): DataKeys {
 
   let clears = 0;
 
-  async function unwrap({ tenant, kek, wrapped_data_key }: WrappedDataKey): Promise<Uint8Array> {
+  async function unwrap(key: WrappedDataKey): Promise<Uint8Array> {
+    const { wrapped, context } = boxOf(key);
     try {
-      return await token.unwrap({ kek, box: wrapped_data_key }, dataKeyContext(tenant));
+      return await token.unwrap(wrapped, context);
     } catch (error) {
       if (error instanceof DamagedBox) throw new VaultError("key_damaged", undefined, { cause: error });
       throw error;

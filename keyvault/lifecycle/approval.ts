@@ -1,7 +1,8 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
-import { type KeyRow, type Pending, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
-import { type Refusal, refuse } from "../errors.ts";
+import type { Pending } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import type { Changed } from "../keys/change.ts";
 import type { AcceptsCertificate } from "../tls/trust.ts";
 
 /** How long what one admin asked for waits for a second one. */
@@ -64,34 +65,21 @@ function isSame({ action, days, rows }: Pending, wish: Asked): boolean {
 }
 
 /**
- * What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601).
+ * What becomes of a row when an admin asks for something that takes two: the wish waits on it, or it is
+ * changed to what `granted` says of this moment, and its record names both.
  */
-export type KeyAnswer = {
-  key_id: string;
-  state: KeyRow["state"];
-  pending: Wish | null;
-  destroy_at: string | null;
-};
-
-/** As {@link KeyAnswer}, of a tenant. */
-export type TenantAnswer = {
-  tenant: string;
-  state: TenantRow["state"];
-  pending: Wish | null;
-  destroy_at: string | null;
-};
-
-/** What the answer says of a changed key. */
-export function keyAnswer({ key_id, state, pending, destroy_at }: KeyRow): KeyAnswer {
-  return { key_id, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
-}
-
-/** What the answer says of a changed tenant. */
-export function tenantAnswer({ tenant, state, pending, destroy_at }: TenantRow): TenantAnswer {
-  return { tenant, state, pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
-}
-
-/** The moment `days` after `now`. */
-export function daysAfter(now: Date, days: number): Date {
-  return new Date(now.getTime() + days * 86_400_000);
+export function changeByTwo<Row extends { pending: Pending | null }>(
+  row: Row,
+  wish: Asked,
+  admin: Caller,
+  parts: JudgingParts,
+  granted: (now: Date) => Partial<Row>,
+): Changed<Row> | Refusal {
+  const by = judging(parts);
+  const decision = decideByTwo(row.pending, wish, admin, by);
+  if (decision === "granted") {
+    const detail = { step: "done", asked_by: row.pending?.admin ?? "" };
+    return { row: { ...row, ...granted(by.now), pending: null }, detail };
+  }
+  return isRefusal(decision) ? decision : { row: { ...row, pending: decision }, detail: { step: "asked" } };
 }

@@ -1,10 +1,9 @@
 import type { Caller } from "../audit/record.ts";
 import type { Clock } from "../clock.ts";
 import { available, type Database } from "../db/database.ts";
-import { isRefusal, refuse, VaultError } from "../errors.ts";
-import { changeKey } from "../keys/change.ts";
+import { isRefusal, reasonOf, refuse, VaultError } from "../errors.ts";
+import { changeKey, changeTenant, type TenantChangeParts } from "../keys/change.ts";
 import type { Logger } from "../log.ts";
-import { changeTenant, type TenantChangeParts } from "./destroy_tenant.ts";
 
 /**
  * Erases the seeds and data keys that are due, each with its record, and returns how many keys and tenants.
@@ -32,11 +31,11 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
   const isDue = (row: { state: string; destroy_at: Date | null }): boolean =>
     row.state === "destroying" && row.destroy_at !== null && row.destroy_at <= clock.now();
 
+  const cancelled = refuse("policy_violation", "The destruction was cancelled");
+
   async function eraseTenant(tenant: string): Promise<boolean> {
     const erased = await changeTenant(parts, tenant, { caller: LOCAL, statement: "tenant_erase" }, (row) =>
-      isDue(row)
-        ? { row: { ...row, state: "destroyed", wrapped_data_key: NOTHING } }
-        : refuse("policy_violation", "The destruction was cancelled"),
+      isDue(row) ? { row: { ...row, state: "destroyed", wrapped_data_key: NOTHING } } : cancelled,
     );
     return !isRefusal(erased);
   }
@@ -44,9 +43,7 @@ export function createErasing(parts: TenantChangeParts & { clock: Clock; databas
   async function eraseKey(keyId: string): Promise<boolean> {
     const about = { caller: LOCAL, statement: "key_erase" } as const;
     const erased = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
-      isDue(row)
-        ? { row: { ...row, state: "destroyed", wrapped_seeds: NOTHING } }
-        : refuse("policy_violation", "The destruction was cancelled"),
+      isDue(row) ? { row: { ...row, state: "destroyed", wrapped_seeds: NOTHING } } : cancelled,
     );
     return !isRefusal(erased);
   }
@@ -97,7 +94,7 @@ export function keepErasing(erase: EraseDue, log: Logger): { stop(): Promise<voi
       const { keys, tenants } = await erase();
       if (keys + tenants > 0) log.info({ event: "erased", keys, tenants });
     } catch (error) {
-      log.error({ event: "erasing_failed", reason: error instanceof Error ? error.message : "unknown" });
+      log.error({ event: "erasing_failed", reason: reasonOf(error) });
     }
   }
 

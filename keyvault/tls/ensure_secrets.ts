@@ -1,4 +1,5 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
+import { daysAfter } from "../clock.ts";
 import { UserError } from "../errors.ts";
 import {
   alternativeNames,
@@ -26,8 +27,6 @@ export type CertificatePlan = {
 export type EnsuredSecret = { secret: string; done: "made" | "renewed" | "kept"; not_after: string };
 
 type Authority = Identity & { pem: string; all: readonly X509Certificate[] };
-
-const DAY_MS = 86_400_000;
 
 /**
  * Sees to it that there is an authority and that each certificate is there, is one of that authority, has its
@@ -82,7 +81,7 @@ async function ensureEnd(
 ): Promise<EnsuredSecret> {
   const stored = await secrets.read(secret);
   const present = stored && requireOwn(secret, stored, authority);
-  const until = new Date(now.getTime() + renewDays * DAY_MS);
+  const until = daysAfter(now, renewDays);
   if (present !== undefined && stored !== undefined && isGood(present, stored, authority, subject, until)) {
     return { secret, done: "kept", not_after: endOf(present) };
   }

@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { existsSync } from "node:fs";
 import { appendFile, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { daysAfter } from "../clock.ts";
 import { UserError } from "../errors.ts";
 import { makePrivateFolder, writeFileDurably } from "../files.ts";
 import {
@@ -14,7 +15,6 @@ import {
 import { ENDS, isThere, readAuthority, requireTls } from "./inventory.ts";
 import { normaliseSerial, readRevoked } from "./material.ts";
 
-const DAY_MS = 86_400_000;
 /** How long an authority holds. */
 export const AUTHORITY_DAYS = 3650;
 const END_DAYS = 397;
@@ -70,10 +70,7 @@ async function ensure(
 
 /** From five minutes ago, for clocks that are behind, to `days` from now. */
 export function validity(now: Date, days: number): Validity {
-  return {
-    notBefore: new Date(now.getTime() - CLOCK_SKEW_MS),
-    notAfter: new Date(now.getTime() + days * DAY_MS),
-  };
+  return { notBefore: new Date(now.getTime() - CLOCK_SKEW_MS), notAfter: daysAfter(now, days) };
 }
 
 /**

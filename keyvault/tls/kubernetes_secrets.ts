@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Agent, request } from "undici";
-import { UserError } from "../errors.ts";
+import { reasonOf, UserError } from "../errors.ts";
 
 /** What a Secret holds, by the names of its files. */
 export type SecretFiles = Readonly<Record<string, Buffer>>;
@@ -60,8 +60,7 @@ export async function openSecrets(url: string, account: string): Promise<Secrets
       });
       return [answer.statusCode, (await answer.body.json()) as Answer];
     } catch (error) {
-      const reason = error instanceof Error ? error.message : "unknown";
-      throw new UserError(`The API server at ${url} does not answer: ${reason}`, { cause: error });
+      throw new UserError(`The API server at ${url} does not answer: ${reasonOf(error)}`, { cause: error });
     }
   }
 

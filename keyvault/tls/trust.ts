@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { TlsConfig } from "../config.ts";
+import { reasonOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
@@ -66,7 +67,8 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = lost.difference(revoked).size;
     if (missing === 0) lost = new Set();
-    tell(missing === 0 ? "" : listLacks(files.revokedFile, missing));
+    const lacks = `${files.revokedFile} was gone, and the list that is there now lacks ${missing} of its serial numbers, which stay revoked: put them back, or start the vault anew to let them in`;
+    tell(missing === 0 ? "" : lacks);
     return revokedBy(revoked).union(lost);
   }
 
@@ -81,7 +83,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
       log.info({ event: "tls_reloaded", revoked: next.revoked.size });
     } catch (error) {
       if (error instanceof ListGone) lost = material.revoked;
-      tell(error instanceof Error ? error.message : "unknown");
+      tell(reasonOf(error));
     }
   }
 
@@ -99,10 +101,6 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
     refresh,
     stop: () => clearInterval(timer),
   };
-}
-
-function listLacks(file: string, missing: number): string {
-  return `${file} was gone, and the list that is there now lacks ${missing} of its serial numbers, which stay revoked: put them back, or start the vault anew to let them in`;
 }
 
 /** Judges certificates by the TLS files in force. */

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { StoredDataKey } from "../../../keyvault/kek/proof.ts";
-import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
+import { boxOf, type WrappedDataKey } from "../../../keyvault/keys/data_keys.ts";
 import type { Status } from "../../../keyvault/status.ts";
 import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
@@ -107,13 +106,8 @@ test("killed at any moment of proving and retiring, the vault has lost no data k
   await kill();
   const vault = await startVault(home);
   const { database, token } = vault.vault;
-  const rows = await database<StoredDataKey>("tenants").select("tenant", "kek", "wrapped_data_key");
-  const found = await token.findVersions(
-    rows.map(({ tenant, kek, wrapped_data_key }) => ({
-      wrapped: { kek, box: wrapped_data_key },
-      context: dataKeyContext(tenant),
-    })),
-  );
+  const rows = await database<WrappedDataKey>("tenants").select("tenant", "kek", "wrapped_data_key");
+  const found = await token.findVersions(rows.map(boxOf));
   expect(new Set(found)).toEqual(new Set([token.info().keks.at(-1)]));
   expect((await vault.verifyAudit()).intact).toBe(true);
   await vault.stop();

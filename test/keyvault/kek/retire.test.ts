@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { RewrapProgress } from "../../../keyvault/kek/rewrap.ts";
-import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
+import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMINS, codeOf, startVault, type TestVault } from "../fixture.ts";
 import { storeTenants, tenantsByKek } from "./tenants_support.ts";

@@ -4,7 +4,7 @@ import { createKeyListing } from "../../../keyvault/keys/view.ts";
 import {
   createTenantDestruction,
   createTenantDestructionCancelling,
-} from "../../../keyvault/lifecycle/destroy_tenant.ts";
+} from "../../../keyvault/lifecycle/destroy.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMIN, ADMINS, startVault, type TestVault } from "../fixture.ts";
 

@@ -1,0 +1,139 @@
+import type { Caller } from "../audit/record.ts";
+import { daysAfter } from "../clock.ts";
+import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
+import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import {
+  changeKey,
+  changeTenant,
+  type KeyChangeParts,
+  type TenantChangeParts,
+  VAULT_TENANT,
+} from "../keys/change.ts";
+import { changeByTwo, type JudgingParts } from "./approval.ts";
+
+/**
+ * What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601).
+ */
+export type KeyAnswer = Pick<KeyRow, "key_id" | "state"> & Waiting;
+
+/** As {@link KeyAnswer}, of a tenant. */
+export type TenantAnswer = Pick<TenantRow, "tenant" | "state"> & Waiting;
+
+type Waiting = { pending: Wish | null; destroy_at: string | null };
+
+/**
+ * Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to
+ * 30) later.
+ */
+export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyAnswer | Refusal>;
+
+/** Destroying keys on these parts. */
+export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): DestroyKey {
+  return async (caller, keyId, days) => {
+    const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
+    const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
+      if (row.tenant === VAULT_TENANT) {
+        return refuse("policy_violation", "The vault's own key cannot be destroyed");
+      }
+      if (row.destroy_at !== null) return refuse("policy_violation", `The key is ${row.state} already`);
+      return changeByTwo(row, { action: "destroy", days }, caller, parts, (now) => ({
+        state: "destroying",
+        disabled_at: row.disabled_at ?? now,
+        destroy_at: daysAfter(now, days),
+      }));
+    });
+    return keyAnswer(row);
+  };
+}
+
+/**
+ * Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin
+ * suffices.
+ */
+export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
+
+/** Cancelling destructions of keys on these parts. */
+export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKeyDestruction {
+  return async (caller, keyId) => {
+    const about = { caller, statement: "key_destroy_cancel" } as const;
+    const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
+      if (row.state === "destroying") return { row: { ...row, state: "disabled", destroy_at: null } };
+      if (row.pending?.action === "destroy") return { row: { ...row, pending: null } };
+      return refuse("policy_violation", "No destruction of this key is under way");
+    });
+    return keyAnswer(row);
+  };
+}
+
+/**
+ * Lets a disabled key sign again, when a second admin asks for it too. A key that is being destroyed is
+ * cancelled first.
+ */
+export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
+
+/** Enabling on these parts. */
+export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableKey {
+  return async (caller, keyId) => {
+    const about = { caller, statement: "key_enable" } as const;
+    const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) =>
+      row.state === "disabled"
+        ? changeByTwo(row, { action: "enable" }, caller, parts, () => ({
+            state: "active",
+            disabled_at: null,
+          }))
+        : refuse("policy_violation", `The key is ${row.state}; only a disabled one can be enabled`),
+    );
+    return keyAnswer(row);
+  };
+}
+
+/**
+ * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which
+ * all of them are wrapped, is erased `days` (7 to 30) later.
+ */
+export type DestroyTenant = (caller: Caller, tenant: string, days: number) => Promise<TenantAnswer | Refusal>;
+
+/** Destroying tenants on these parts. */
+export function createTenantDestruction(parts: TenantChangeParts & JudgingParts): DestroyTenant {
+  return async (caller, tenant, days) => {
+    const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
+    const row = await changeTenant(parts, tenant, about, (row) => {
+      if (tenant === VAULT_TENANT) {
+        return refuse("policy_violation", "The vault's own keys cannot be destroyed");
+      }
+      if (row.state !== "active") return refuse("policy_violation", `The tenant is ${row.state} already`);
+      return changeByTwo(row, { action: "destroy", days }, caller, parts, (now) => ({
+        state: "destroying",
+        destroy_at: daysAfter(now, days),
+      }));
+    });
+    return tenantAnswer(row);
+  };
+}
+
+/** Takes a destruction back before its time; the tenant's keys are as they were. One admin suffices. */
+export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantAnswer | Refusal>;
+
+/** Cancelling destructions of tenants on these parts. */
+export function createTenantDestructionCancelling(parts: TenantChangeParts): CancelTenantDestruction {
+  return async (caller, tenant) => {
+    const row = await changeTenant(parts, tenant, { caller, statement: "tenant_destroy_cancel" }, (row) =>
+      row.state === "destroying" || (row.state === "active" && row.pending !== null)
+        ? { row: { ...row, state: "active", pending: null, destroy_at: null } }
+        : refuse("policy_violation", "No destruction of this tenant is under way"),
+    );
+    return tenantAnswer(row);
+  };
+}
+
+function keyAnswer(row: KeyRow | Refusal): KeyAnswer | Refusal {
+  return isRefusal(row) ? row : { key_id: row.key_id, state: row.state, ...waiting(row) };
+}
+
+function tenantAnswer(row: TenantRow | Refusal): TenantAnswer | Refusal {
+  return isRefusal(row) ? row : { tenant: row.tenant, state: row.state, ...waiting(row) };
+}
+
+function waiting({ pending, destroy_at }: KeyRow | TenantRow): Waiting {
+  return { pending: wishOf(pending), destroy_at: destroy_at?.toISOString() ?? null };
+}
