@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { VaultError } from "../errors.ts";
+import { reasonOf, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { applyMask, chunksOf, createMask } from "./frames.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
@@ -168,7 +168,7 @@ export async function openToken(
         return;
       } catch (error) {
         if (closing.signal.aborted) return;
-        log.error({ event: "token_fault", reason: describe(error) });
+        log.error({ event: "token_fault", reason: reasonOf(error) });
       }
     }
   }
@@ -196,8 +196,8 @@ export async function openToken(
     } catch (error) {
       link.kill();
       if (error instanceof WrongPin || error instanceof StaleOffer) throw error;
-      log.error({ event: "token_fault", reason: describe(error) });
-      throw new VaultError("token_unavailable", `The token cannot be opened: ${describe(error)}`);
+      log.error({ event: "token_fault", reason: reasonOf(error) });
+      throw new VaultError("token_unavailable", `The token cannot be opened: ${reasonOf(error)}`);
     }
     if (current !== link) throw new VaultError("token_unavailable");
     sealed = undefined;
@@ -272,8 +272,4 @@ export async function openToken(
 
 function noOffer(): VaultError {
   return new VaultError("token_unavailable", "The token's process is being started: try again in a moment");
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : "unknown";
 }

@@ -25,8 +25,10 @@ export async function tokenSettings(config: TokenConfig): Promise<TokenSettings>
 }
 
 async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
+  const { module, label, pinFile, parameters, environment } = config;
   const home = config.managed ? await prepareSoftHsm(config.dir) : {};
-  return { place: placeOf(config), environment: { ...config.environment, ...home } };
+  const place = { module, label, pinFile, ...(parameters !== undefined && { parameters }) };
+  return { place, environment: { ...environment, ...home } };
 }
 
 /**
@@ -67,8 +69,4 @@ async function provision(settings: TokenSettings, initialise: boolean, log: Logg
 async function writePin(path: string): Promise<void> {
   await makePrivateFolder(dirname(path));
   await writeFileDurably(path, `${randomBytes(PIN_BYTES).toString("hex")}\n`);
-}
-
-function placeOf({ module, label, pinFile, parameters }: TokenConfig): TokenSettings["place"] {
-  return { module, label, pinFile, ...(parameters !== undefined && { parameters }) };
 }

@@ -1,6 +1,6 @@
 import pkcs11 from "pkcs11js";
 import type { NotedHead } from "../messages.ts";
-import { GUARDED, type Session } from "./session.ts";
+import { findGuarded, GUARDED, type Session } from "./session.ts";
 
 /** Identifier of the objects whose labels are the note. */
 export const HEAD_NOTE_ID = Buffer.from("audit-head");
@@ -34,17 +34,7 @@ export function createHeadNote(session: Session): HeadNote {
   const { library, handle } = session;
 
   function slots(): Slot[] {
-    library.C_FindObjectsInit(handle, [
-      { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY },
-      { type: pkcs11.CKA_ID, value: HEAD_NOTE_ID },
-      ...GUARDED,
-    ]);
-    const objects: pkcs11.Handle[] = [];
-    for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
-      objects.push(object);
-    }
-    library.C_FindObjectsFinal(handle);
-    return objects
+    return findGuarded(session, { type: pkcs11.CKA_ID, value: HEAD_NOTE_ID })
       .map((object) => ({ object, head: headOf(labelOf(session, object)) }))
       .sort((left, right) => seqOf(right) - seqOf(left));
   }

@@ -1,4 +1,5 @@
 import { readSync, writeSync } from "node:fs";
+import { reasonOf } from "../../errors.ts";
 import { applyMask, createFrameReader, encodeFrame } from "../frames.ts";
 import {
   DamagedBox,
@@ -16,7 +17,7 @@ import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
 import { findKeys, provision } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
-import { describe, openSession } from "./session.ts";
+import { openSession } from "./session.ts";
 
 /** The descriptor of the pipe to the parent. */
 const PIPE = 3;
@@ -142,7 +143,7 @@ function erase(request: TokenRequest, given: unknown): void {
 }
 
 function classify(error: unknown): TokenRefusal {
-  const message = describe(error);
+  const message = reasonOf(error);
   if (error instanceof DamagedBox) return { reason: "damaged", message };
   if (error instanceof WrongPin) return { reason: "pin", message };
   return { reason: error instanceof StaleOffer ? "offer" : "token", message };

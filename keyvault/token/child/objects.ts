@@ -2,7 +2,16 @@ import { randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { TokenError, type TokenPlace } from "../messages.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
-import { findSlot, GUARDED, loadModule, login, readPin, requireMechanisms, type Session } from "./session.ts";
+import {
+  findGuarded,
+  findSlot,
+  GUARDED,
+  loadModule,
+  login,
+  readPin,
+  requireMechanisms,
+  type Session,
+} from "./session.ts";
 
 /** Label of the key that chains the audit records. */
 const AUDIT_KEY_LABEL = "audit-1";
@@ -36,16 +45,12 @@ export function findKeys(session: Session): TokenKeys {
  */
 function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
-  const created: string[] = [];
-  for (const [label, generate] of [
-    [FIRST_KEK_LABEL, generateKek],
-    [AUDIT_KEY_LABEL, generateAuditKey],
-  ] as const) {
-    if (present.has(label)) continue;
-    generate(session, label);
-    created.push(label);
+  const missing = [FIRST_KEK_LABEL, AUDIT_KEY_LABEL].filter((label) => !present.has(label));
+  for (const label of missing) {
+    if (label === FIRST_KEK_LABEL) generateKek(session, label);
+    else generateAuditKey(session, label);
   }
-  return created;
+  return missing;
 }
 
 /**
@@ -77,14 +82,8 @@ export function destroyKek(
 
 function secretKeys(session: Session): Map<string, pkcs11.Handle> {
   const { library, handle } = session;
-  library.C_FindObjectsInit(handle, [{ type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY }, ...GUARDED]);
-  const objects: pkcs11.Handle[] = [];
-  for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
-    objects.push(object);
-  }
-  library.C_FindObjectsFinal(handle);
   const labels = new Map<string, pkcs11.Handle>();
-  for (const object of objects) {
+  for (const object of findGuarded(session)) {
     const [id] = library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_ID }]);
     if (Buffer.isBuffer(id?.value) && id.value.equals(HEAD_NOTE_ID)) continue;
     const label = labelOf(session, object);

@@ -1,8 +1,9 @@
-import { hash } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
+import { reasonOf } from "../../errors.ts";
 import { DamagedBox, TokenError, type Wrapped } from "../messages.ts";
 import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
-import { describe, freshNonce, type Session } from "./session.ts";
+import type { Session } from "./session.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -15,44 +16,17 @@ const MAX_PLAIN_BYTES = 4096;
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
 
+type Box = { wrapped: Wrapped; context: Uint8Array };
+
 /**
- * What an opened token does. Everything is synchronous and in one session: PKCS#11 allows one operation at a
- * time in it.
+ * What an opened token does, as the parent's `Token` says of each operation. Everything is synchronous
+ * and in one session: PKCS#11 allows one operation at a time in it. A token that does not work throws the
+ * module's errors or a `TokenError`.
  */
-export type TokenOperations = {
-  /** Encrypts under the newest key-encryption key, bound to `context`. */
-  wrap(plain: Uint8Array, context: Uint8Array): Wrapped;
-  /**
-   * The text wrapped under the same context. Throws `DamagedBox` when it was altered, belongs elsewhere, or
-   * names a version that the token lacks.
-   */
-  unwrap(wrapped: Wrapped, context: Uint8Array): Uint8Array;
-  /**
-   * Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]), with mac[−1] = `previous`.
-   */
-  chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[];
-  /** HMAC-SHA256 of each text under the audit key, in a domain of its own: never a code of the chain. */
-  authenticate(texts: readonly Uint8Array[]): Uint8Array[];
-  /**
-   * The boxes, wrapped again under the newest key-encryption key; null for one that {@link
-   * TokenOperations.unwrap} calls damaged.
-   */
-  rewrap(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (Wrapped | null)[];
-  /**
-   * Which version of the key-encryption key opens each box, the one that it is said to be under tried first;
-   * null for none.
-   */
-  findVersions(boxes: readonly { wrapped: Wrapped; context: Uint8Array }[]): (string | null)[];
-  /** Makes the next version of the key-encryption key and proves it; gives all versions, oldest first. */
-  rotate(): string[];
-  /** Destroys an older version of the key-encryption key; gives those that are left, oldest first. */
-  retire(label: string): string[];
-  /** Proves the session by a round trip of a known text. Throws `TokenError`. */
-  health(): void;
-};
+export type TokenOperations = ReturnType<typeof createOperations>;
 
 /** The operations of an opened token on its keys. */
-export function createOperations(session: Session, keys: TokenKeys): TokenOperations {
+export function createOperations(session: Session, keys: TokenKeys) {
   const { library, handle } = session;
   const newest = (): string => [...keys.keks.keys()].at(-1) ?? "";
 
@@ -74,7 +48,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   }
 
   function encrypt(label: string, plain: Uint8Array, context: Uint8Array): Buffer {
-    const nonce = freshNonce(NONCE_BYTES);
+    const nonce = randomBytes(NONCE_BYTES);
     library.C_EncryptInit(handle, mechanism(nonce, context), kek(label));
     const text = Buffer.from(plain.buffer, plain.byteOffset, plain.length);
     const ciphertext = library.C_Encrypt(handle, text, Buffer.alloc(plain.length + TAG_BYTES));
@@ -134,7 +108,7 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
   }
 
   return {
-    wrap(plain, context) {
+    wrap(plain: Uint8Array, context: Uint8Array): Wrapped {
       if (plain.length === 0 || plain.length > MAX_PLAIN_BYTES) {
         throw new TokenError("A text of this length cannot be wrapped");
       }
@@ -143,27 +117,28 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
 
     unwrap,
 
-    rewrap: (boxes) => boxes.map(({ wrapped, context }) => renew(wrapped, context)),
+    rewrap: (boxes: readonly Box[]): (Wrapped | null)[] =>
+      boxes.map(({ wrapped, context }) => renew(wrapped, context)),
 
-    findVersions: (boxes) =>
+    findVersions: (boxes: readonly Box[]): (string | null)[] =>
       boxes.map(({ wrapped, context }) => {
         const others = [...keys.keks.keys()].filter((label) => label !== wrapped.kek);
         const labels = keys.keks.has(wrapped.kek) ? [wrapped.kek, ...others] : others;
         return labels.find((label) => opens({ kek: label, box: wrapped.box }, context)) ?? null;
       }),
 
-    rotate() {
+    rotate(): string[] {
       createNextKek(session, keys.keks);
       probe(newest());
       return [...keys.keks.keys()];
     },
 
-    retire(label) {
+    retire(label: string): string[] {
       destroyKek(session, keys.keks, label);
       return [...keys.keks.keys()];
     },
 
-    chain(previous, texts) {
+    chain(previous: Uint8Array, texts: readonly Uint8Array[]): Uint8Array[] {
       if (previous.length !== MAC_BYTES) {
         throw new TokenError("The previous record's code has a wrong length");
       }
@@ -174,13 +149,14 @@ export function createOperations(session: Session, keys: TokenKeys): TokenOperat
       });
     },
 
-    authenticate: (texts) => texts.map((text) => hmac(STATE_DOMAIN, text)),
+    authenticate: (texts: readonly Uint8Array[]): Uint8Array[] =>
+      texts.map((text) => hmac(STATE_DOMAIN, text)),
 
-    health() {
+    health(): void {
       try {
         probe(newest());
       } catch (error) {
-        throw new TokenError(`The token does not work: ${describe(error)}`);
+        throw new TokenError(`The token does not work: ${reasonOf(error)}`);
       }
     },
   };

@@ -1,6 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
+import { reasonOf } from "../../errors.ts";
 import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
 /** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
@@ -47,7 +47,7 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
       ...(parameters !== undefined && { libraryParameters: parameters }),
     });
   } catch (error) {
-    throw new TokenError(`The PKCS#11 module ${module} cannot be loaded: ${describe(error)}`);
+    throw new TokenError(`The PKCS#11 module ${module} cannot be loaded: ${reasonOf(error)}`);
   }
   return library;
 }
@@ -79,15 +79,15 @@ export function openSession(place: TokenPlace, pin?: string): Session {
   const short = shortPin(library, pin);
   if (short !== undefined) throw new WrongPin(`The PIN ${short}`);
   return startSession(library, slot, pin, (error) => {
-    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenError(describe(error));
-    return new WrongPin(`The token does not accept the PIN: ${describe(error)}`);
+    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenError(reasonOf(error));
+    return new WrongPin(`The token does not accept the PIN: ${reasonOf(error)}`);
   });
 }
 
 /** A read-write session of the slot, logged in as the user with the file's PIN. */
 export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
   const refused = (error: unknown): TokenError =>
-    new TokenError(`The token does not accept the PIN of ${pinFile}: ${describe(error)}`);
+    new TokenError(`The token does not accept the PIN of ${pinFile}: ${reasonOf(error)}`);
   return startSession(library, slot, readPin(library, pinFile), refused);
 }
 
@@ -118,7 +118,7 @@ export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
     mode = statSync(pinFile).mode;
   } catch (error) {
     const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = isGone ? "it does not exist; put it back" : describe(error);
+    const why = isGone ? "it does not exist; put it back" : reasonOf(error);
     throw new TokenError(`The PIN file ${pinFile} cannot be read: ${why}`);
   }
   if ((mode & 0o007) !== 0) {
@@ -151,12 +151,14 @@ export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): 
   }
 }
 
-/** Bytes that nobody chose, for nonces. */
-export function freshNonce(bytes: number): Buffer {
-  return randomBytes(bytes);
-}
-
-/** An error of the module in words, without its arguments. */
-export function describe(error: unknown): string {
-  return error instanceof Error ? error.message : "unknown error";
+/** The token's secret keys that are guarded as the vault's own, of those with these attributes. */
+export function findGuarded({ library, handle }: Session, ...attributes: pkcs11.Template): pkcs11.Handle[] {
+  const kind = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY };
+  library.C_FindObjectsInit(handle, [kind, ...attributes, ...GUARDED]);
+  const objects: pkcs11.Handle[] = [];
+  for (let object = library.C_FindObjects(handle); object; object = library.C_FindObjects(handle)) {
+    objects.push(object);
+  }
+  library.C_FindObjectsFinal(handle);
+  return objects;
 }

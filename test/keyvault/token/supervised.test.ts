@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
-import { openTokenLink, startTokenProcess } from "../../../keyvault/token/link.ts";
+import { openTokenLink } from "../../../keyvault/token/link.ts";
 import { WrongPin } from "../../../keyvault/token/messages.ts";
 import { encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
@@ -101,9 +101,7 @@ test("a process that lets a call's deadline pass is ended, and the call is named
 });
 
 test("what the module says on standard error is in the log", async () => {
-  await new Promise<void>((ended) => {
-    startTokenProcess({ NODE_OPTIONS: "--no-such-option" }, { reply: () => {}, ended }, log);
-  });
+  await openTokenLink({ NODE_OPTIONS: "--no-such-option" }, log).ended;
   const others = lines.filter(({ level, event }) => level !== WARN || event !== "token_stderr");
   expect(others).toEqual([]);
   expect(lines.map(({ text }) => text).join("")).toContain("--no-such-option");
