@@ -104,17 +104,10 @@ async function listen(
   const operations = () => whenOpen(opening.opened()?.operations);
   const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, metrics, clock, log });
   const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);
-  const health =
-    config.health && (await serveHealth({ readiness, metrics }, config.health).catch(stopping(tls)));
-  closers.push(() => Promise.all([tls.stop(), health?.stop()]));
+  closers.push(() => tls.stop());
+  const health = config.health && (await serveHealth({ readiness, metrics }, config.health));
+  closers.push(() => health?.stop());
   return { port: tls.port, healthPort: health?.port, sealing };
-}
-
-function stopping(server: { stop(): Promise<void> }): (error: unknown) => Promise<never> {
-  return async (error) => {
-    await server.stop();
-    throw error;
-  };
 }
 
 function openedVault(opening: Opening): Vault {

@@ -63,7 +63,11 @@ async function readToken({
   rewrapping,
   retirement,
 }: StatusParts): Promise<Pick<Status, "token" | "kek" | "retiring">> {
-  const [kek, answers] = await Promise.all([rewrapping.progress(), token.health().then(yes, no)]);
+  const answering = token.health().then(
+    () => true,
+    () => false,
+  );
+  const [kek, answers] = await Promise.all([rewrapping.progress(), answering]);
   return { token: { ...token.info(), answers }, kek, retiring: retirement.progress() };
 }
 
@@ -87,9 +91,6 @@ async function count(database: Database): Promise<Status["keys"]> {
     from keys`);
   return rows[0];
 }
-
-const yes = (): boolean => true;
-const no = (): boolean => false;
 
 /** Whether the vault can sign right now. */
 export type Readiness = {

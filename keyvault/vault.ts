@@ -92,20 +92,13 @@ export async function openVault(
     const flush = async (): Promise<void> => {
       if (config.token.managed) await syncFolder(config.token.dir);
     };
-    const around = { database, journal, register, clock, token };
-    const parts = { ...around, custody, dataKeys, rowCodes, keysPerTenant };
+    const parts = { database, journal, register, clock, token, custody, dataKeys, rowCodes, keysPerTenant };
     const opened = await openServiceKey(parts, rule);
     service = opened.key;
     const { keyId } = opened.key;
     const serviceKey = async (): Promise<KeptKey> => requireService(await store.find(keyId));
     return {
-      token,
-      database,
-      journal,
-      register,
-      dataKeys,
-      custody,
-      rowCodes,
+      ...parts,
       store,
       createKey: createKeyCreation({ ...parts, service: serviceKey }),
       service: { keyId, read: () => readOwnKey(keyId, parts) },

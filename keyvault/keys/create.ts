@@ -24,7 +24,7 @@ import {
   placeTenant,
   refuseEnding,
 } from "./new_key.ts";
-import { attestationSignBytes, readTenant, verifyAttestation } from "./store.ts";
+import { attestationSignBytes, verifyAttestation } from "./store.ts";
 
 /** A key that was made: its public parts. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
@@ -83,7 +83,7 @@ export function createKeyCreation({
 }: CreateKeyParts): CreateKey {
   async function prepare({ tenant, purpose }: KeyRequest): Promise<Prepared | Refusal | "raced" | "damaged"> {
     const readAt = rowCodes.now();
-    const known = await readTenant(database, tenant);
+    const known = await available(() => database<TenantRow>("tenants").where({ tenant }).first());
     if (known !== undefined && known.state !== "active") return ending(known, readAt);
     const dataKey = known ?? (await dataKeys.create(tenant));
     const key = await custody.generate(dataKey, tenant, purpose);

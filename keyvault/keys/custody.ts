@@ -1,7 +1,6 @@
 import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import {
   generateKeys,
-  type HybridSeeds,
   type HybridSignature,
   keyId,
   signHybridOnce,
@@ -35,9 +34,14 @@ const PROBE = canonicalBytes({ type: "key_probe" });
 /** Custody under data keys that the token wraps. */
 export function createCustody(dataKeys: DataKeys): Custody {
   async function sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature> {
-    return dataKeys.use(key.dataKey, (dataKey) =>
-      consume(unwrapSeeds(dataKey, key, key.wrappedSeeds), (seeds) => signHybridOnce(seeds, bytes)),
-    );
+    return dataKeys.use(key.dataKey, (dataKey) => {
+      const seeds = unwrapSeeds(dataKey, key, key.wrappedSeeds);
+      try {
+        return signHybridOnce(seeds, bytes);
+      } finally {
+        eraseSeeds(seeds);
+      }
+    });
   }
 
   return {
@@ -54,13 +58,4 @@ export function createCustody(dataKeys: DataKeys): Custody {
     sign,
     holds: async (key) => verifyHybrid(key.publicKey, PROBE, await sign(key, PROBE)),
   };
-}
-
-/** Gives what `use` gives and overwrites the seeds, which it must be done with when it returns. */
-function consume<T>(seeds: HybridSeeds, use: (seeds: HybridSeeds) => T): T {
-  try {
-    return use(seeds);
-  } finally {
-    eraseSeeds(seeds);
-  }
 }

@@ -148,11 +148,6 @@ async function isAttested(row: JoinedKeyRow, service: HybridPublicKey): Promise<
   }
 }
 
-/** A tenant's row as it is stored, unverified, or undefined before its first key. */
-export async function readTenant(database: Database, tenant: string): Promise<TenantRow | undefined> {
-  return available(() => database<TenantRow>("tenants").where({ tenant }).first());
-}
-
 /**
  * One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was
  * attested as that tenant's.

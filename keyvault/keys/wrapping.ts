@@ -7,6 +7,7 @@ import { VaultError } from "../errors.ts";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const SEED_BYTES = 32;
+const SEEDS_BYTES = 2 * SEED_BYTES;
 
 /**
  * The runtime decrypts into memory that it copies and frees as it is. So seeds are decrypted in pieces, and
@@ -76,17 +77,12 @@ export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uin
   if (identity.version !== SEEDS_VERSION) {
     throw new VaultError("key_damaged", "The key lives in the token, which this version does not support");
   }
-  const seeds = unwrap(dataKey, identity, box, 2 * SEED_BYTES);
-  return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
-}
-
-function unwrap(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array, bytes: number): Buffer {
   const end = box.length - TAG_BYTES;
-  if (end - NONCE_BYTES !== bytes) throw new VaultError("key_damaged");
+  if (end - NONCE_BYTES !== SEEDS_BYTES) throw new VaultError("key_damaged");
   const decipher = createDecipheriv("aes-256-gcm", dataKey, box.subarray(0, NONCE_BYTES));
   decipher.setAAD(seedsContext(identity)).setAuthTag(box.subarray(end));
-  const seeds = Buffer.from(new ArrayBuffer(bytes));
-  for (let at = 0; at < bytes; at += PIECE_BYTES) {
+  const seeds = Buffer.from(new ArrayBuffer(SEEDS_BYTES));
+  for (let at = 0; at < SEEDS_BYTES; at += PIECE_BYTES) {
     const piece = decipher.update(box.subarray(NONCE_BYTES + at, NONCE_BYTES + at + PIECE_BYTES));
     wiper.update(NOTHING);
     seeds.set(piece, at);
@@ -98,7 +94,7 @@ function unwrap(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array, byt
     seeds.fill(0);
     throw new VaultError("key_damaged");
   }
-  return seeds;
+  return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
 }
 
 /** Overwrites seeds that were used. */

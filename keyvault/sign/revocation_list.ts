@@ -96,14 +96,6 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
   };
 }
 
-/** What the last list has; nothing before the first, and after one that was signed before lists were kept. */
-async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
-  if (last === undefined || last.listed === null) return NOTHING;
-  const listed = await readListed(database, keyId, last.listed);
-  if (listed !== undefined) return listed;
-  throw new VaultError("key_damaged", "The record of the key's last revocation list was altered");
-}
-
 /** Refuses a time that is not after the last list's, unless it is that list once more. */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
@@ -118,7 +110,7 @@ function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer)
 export type Listed = { certificates: readonly string[]; expiresAt: readonly number[] };
 
 /** A list as it is kept, and SHA-256 of that text in base64, which the audit record of the list has. */
-export type Kept = { text: string; digest: string };
+type Kept = { text: string; digest: string };
 
 /**
  * The entries of a list of these certificates after `last`: each with the later of the ends that it had and
@@ -159,27 +151,30 @@ function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undef
 }
 
 /** A list as it is kept. */
-export function keep({ certificates, expiresAt }: Listed): Kept {
+function keep({ certificates, expiresAt }: Listed): Kept {
   const text = JSON.stringify({ certificates, expires_at: expiresAt });
   return { text, digest: digestOf(text) };
 }
 
-/** The kept list of this digest; nothing when it was altered or taken away. */
-export async function readListed(
-  database: Database,
-  keyId: string,
-  digest: string,
-): Promise<Listed | undefined> {
+/**
+ * What the last list has; nothing before the first, and after one that was signed before lists were kept.
+ * Rejects with `VaultError key_damaged` when it was altered or taken away.
+ */
+async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
+  const digest = last?.listed ?? null;
+  if (digest === null) return NOTHING;
   const row = await available(() =>
     database("listed_certificates").where({ key_id: keyId, digest }).first("listed"),
   );
-  if (row === undefined || digestOf(row.listed) !== digest) return undefined;
+  if (row === undefined || digestOf(row.listed) !== digest) {
+    throw new VaultError("key_damaged", "The record of the key's last revocation list was altered");
+  }
   const { certificates, expires_at: expiresAt } = JSON.parse(row.listed);
   return { certificates, expiresAt };
 }
 
 /** Keeps a list beside those that its key has; {@link dropOthers} makes it the only one. */
-export async function writeListed(database: Database, keyId: string, { text, digest }: Kept): Promise<void> {
+async function writeListed(database: Database, keyId: string, { text, digest }: Kept): Promise<void> {
   const row = { key_id: keyId, digest, listed: text };
   await available(() =>
     database("listed_certificates").insert(row).onConflict(["key_id", "digest"]).merge(["listed"]),
@@ -190,7 +185,7 @@ export async function writeListed(database: Database, keyId: string, { text, dig
  * Lets go of every list of a key but the one of this digest, those that were kept and never signed among
  * them.
  */
-export async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
+async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
   await client.query("delete from listed_certificates where key_id = $1 and digest <> $2", [keyId, digest]);
 }
 
