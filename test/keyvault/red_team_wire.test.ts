@@ -196,6 +196,19 @@ test("a connection that was recorded on the wire signs nothing when it is played
   expect(head()).toBe(before);
 });
 
+test("a signature is not hidden by hanging up before the answer", async () => {
+  const before = head();
+  const body = challenge();
+  const socket = await open();
+  const call = `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n\r\n${body}`;
+  await new Promise<void>((resolve) => {
+    socket.write(call, () => resolve());
+  });
+  socket.destroy();
+  const signed = { statement: "challenge", outcome: "granted" };
+  await expect.poll(() => vault.recordsAfter(before), { timeout: 10_000 }).toEqual([signed]);
+});
+
 test("a call that is sent again is a new record each time, and none after its minute", async () => {
   const body = challenge();
   const headers = { "content-type": "application/json" };

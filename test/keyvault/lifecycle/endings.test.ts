@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Database } from "../../../keyvault/db/database.ts";
-import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy_tenant.ts";
+import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMINS, codeOf, issueIdentity, startVault, type TestVault } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
@@ -33,58 +33,6 @@ async function both(path: string, body: object = {}) {
 }
 const destroyKey = (key: string) => both(`/v1/keys/${key}/destroy`, WEEK);
 const destroyTenant = (tenant: string) => both(`/v1/tenants/${tenant}/destroy`, WEEK);
-
-test("a disabled key signs again only when two different admins ask for it", async () => {
-  const key = await makeKey();
-  const enable = (client: Client) => post(client, `/v1/keys/${key}/enable`);
-  expect(codeOf(await enable(alice))).toBe("policy_violation");
-  await disable(key);
-  expect(codeOf(await enable(vault.api))).toBe("forbidden");
-  expect((await enable(alice)).body).toMatchObject({ state: "disabled", pending: { admin: "alice" } });
-  expect(codeOf(await enable(alice))).toBe("policy_violation");
-  expect(await sign(key)).toBe("key_disabled");
-  expect((await enable(bob)).body).toEqual({ key_id: key, state: "active", pending: null, destroy_at: null });
-  expect(await sign(key)).toBe(200);
-  const records = await vault.home.sql(
-    "select caller, outcome, detail from audit where key_id = $1 and statement = 'key_enable' order by seq",
-    [key],
-  );
-  expect(records).toEqual([
-    { caller: "alice", outcome: "policy_violation", detail: {} },
-    { caller: "alice", outcome: "granted", detail: { step: "asked" } },
-    { caller: "alice", outcome: "policy_violation", detail: {} },
-    { caller: "bob", outcome: "granted", detail: { step: "done", asked_by: "alice" } },
-  ]);
-});
-
-test.each([
-  ["granted 24 hours after it", DAY, "active"],
-  ["too old a second later", DAY + 1, "disabled"],
-  ["granted by a clock that was set back 24 hours since", -DAY, "active"],
-  ["too far ahead of a clock that was set back further", -DAY - 1, "disabled"],
-])("what one admin asked for is %s", async (_, seconds, state) => {
-  const key = await makeKey();
-  const at = vault.clock.at;
-  await post(alice, `/v1/keys/${key}/disable`);
-  vault.clock.move(Math.max(0, -seconds));
-  await post(alice, `/v1/keys/${key}/enable`);
-  vault.clock.at = at;
-  vault.clock.move(Math.max(0, seconds));
-  expect((await post(bob, `/v1/keys/${key}/enable`)).body.state).toBe(state);
-});
-
-test("disabling takes back what waits to enable the key, and leaves what waits to destroy it", async () => {
-  const key = await makeKey();
-  await disable(key);
-  await post(alice, `/v1/keys/${key}/enable`);
-  await disable(key);
-  expect((await post(bob, `/v1/keys/${key}/enable`)).body).toMatchObject({ state: "disabled" });
-  const other = await makeKey();
-  await post(alice, `/v1/keys/${other}/destroy`, WEEK);
-  expect((await post(alice, `/v1/keys/${other}/disable`)).status).toBe(200);
-  expect((await post(bob, `/v1/keys/${other}/destroy`, WEEK)).body.state).toBe("destroying");
-  await post(bob, `/v1/keys/${other}/destroy/cancel`);
-});
 
 test("two admins destroy a key: it stops immediately, and its seeds are gone when the days are over", async () => {
   const key = await makeKey();
@@ -293,6 +241,16 @@ test("what the database calls due before its time, for the moment that it is ask
   expect(await eraseDue()).toEqual({ keys: 1, tenants: 1 });
 });
 
+test("a try to destroy a tenant that is not there, or to take that back, is on record", async () => {
+  const seq = vault.head();
+  expect(codeOf(await post(alice, "/v1/tenants/acc-none/destroy", WEEK))).toBe("key_not_found");
+  expect(codeOf(await post(bob, "/v1/tenants/acc-none/destroy/cancel"))).toBe("key_not_found");
+  expect(await vault.recordsAfter(seq)).toEqual([
+    { statement: "tenant_destroy", outcome: "key_not_found" },
+    { statement: "tenant_destroy_cancel", outcome: "key_not_found" },
+  ]);
+});
+
 test("data keys in memory are overwritten the moment a tenant is to be destroyed", async () => {
   await makeKey("acc-31");
   let cleared = 0;
@@ -305,40 +263,4 @@ test("data keys in memory are overwritten the moment a tenant is to be destroyed
   const destroy = createTenantDestruction({ ...vault.parts(), dataKeys });
   for (const admin of ADMINS) await destroy(admin, "acc-31", 7);
   expect(cleared).toBe(2);
-});
-
-test("a try to destroy a tenant that is not there, or to take that back, is on record", async () => {
-  const seq = vault.head();
-  expect(codeOf(await post(alice, "/v1/tenants/acc-none/destroy", WEEK))).toBe("key_not_found");
-  expect(codeOf(await post(bob, "/v1/tenants/acc-none/destroy/cancel"))).toBe("key_not_found");
-  expect(await vault.recordsAfter(seq)).toEqual([
-    { statement: "tenant_destroy", outcome: "key_not_found" },
-    { statement: "tenant_destroy_cancel", outcome: "key_not_found" },
-  ]);
-});
-
-test.each([
-  ["a key", (key: string) => `/v1/keys/${key}/destroy`],
-  ["a tenant", () => "/v1/tenants/acc-named/destroy"],
-])("the record of the end of %s names both admins; one takes a wish for it back", async (_, pathOf) => {
-  const path = pathOf(await makeKey("acc-named"));
-  const seq = vault.head();
-  const nine = { after_days: 9 };
-  await post(alice, path, nine);
-  await post(bob, `${path}/cancel`);
-  for (const client of [bob, alice]) await post(client, path, nine);
-  for (const client of [alice, alice]) await post(client, `${path}/cancel`);
-  const records = await vault.home.sql(
-    "select caller, outcome, detail - 'tenant' as detail from audit where seq > $1 order by seq",
-    [seq],
-  );
-  const asked = { outcome: "granted", detail: { days: "9", step: "asked" } };
-  expect(records).toEqual([
-    { caller: "alice", ...asked },
-    { caller: "bob", outcome: "granted", detail: {} },
-    { caller: "bob", ...asked },
-    { caller: "alice", outcome: "granted", detail: { days: "9", step: "done", asked_by: "bob" } },
-    { caller: "alice", outcome: "granted", detail: {} },
-    { caller: "alice", outcome: "policy_violation", detail: {} },
-  ]);
 });

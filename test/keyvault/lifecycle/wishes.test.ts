@@ -2,10 +2,11 @@ import { X509Certificate } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { decideByTwo } from "../../../keyvault/lifecycle/approval.ts";
-import { ADMIN, issueIdentity, startVault, type TestVault } from "../fixture.ts";
+import { ADMIN, codeOf, issueIdentity, startVault, type TestVault } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
 
 let vault: TestVault;
+let alice: Client;
 let bob: Client;
 let admins = 0;
 
@@ -13,6 +14,7 @@ const HOUR_MS = 3_600_000;
 
 beforeAll(async () => {
   vault = await startVault();
+  alice = await admin("alice", 1_000);
   bob = await admin("bob", 1_000);
 });
 afterAll(() => vault.close());
@@ -34,19 +36,23 @@ async function revoke({ cert = "" }: Client): Promise<void> {
 
 const post = async (client: Client, path: string, body?: object) =>
   (await vault.post(path, body, client)).body;
+const code = (body: { error?: { code: string } }) => body.error?.code;
 const makeKey = async (tenant: string) => (await vault.makeAgent(tenant)).key_id;
 
 /** What two admins do to a key or its tenant: how it is asked for, and the state before and after. */
 const WISHES = {
   "enabling a key": async (tenant: string) => {
     const key = await makeKey(tenant);
-    await post(bob, `/v1/keys/${key}/disable`);
-    return { ask: (by: Client) => post(by, `/v1/keys/${key}/enable`), before: "disabled", after: "active" };
+    const disable = () => post(bob, `/v1/keys/${key}/disable`);
+    await disable();
+    const ask = (by: Client) => post(by, `/v1/keys/${key}/enable`);
+    return { ask, disable, before: "disabled", after: "active" };
   },
   "destroying a key": async (tenant: string) => {
     const key = await makeKey(tenant);
+    const disable = () => post(bob, `/v1/keys/${key}/disable`);
     const ask = (by: Client) => post(by, `/v1/keys/${key}/destroy`, { after_days: 7 });
-    return { ask, before: "active", after: "destroying" };
+    return { ask, disable, before: "active", after: "destroying" };
   },
   "destroying a tenant": async (tenant: string) => {
     await makeKey(tenant);
@@ -91,6 +97,84 @@ test("an admin with another certificate under the same name by then asks anew, a
   await revoke(alice);
   expect(await ask(await admin(name, 1_000))).toMatchObject({ state: before, pending: { admin: name } });
   expect(await ask(bob)).toMatchObject({ state: after });
+});
+
+test("a disabled key signs again only when two different admins ask for it", async () => {
+  const key = await makeKey("acc-1");
+  const enable = (client: Client) => post(client, `/v1/keys/${key}/enable`);
+  expect(code(await enable(alice))).toBe("policy_violation");
+  await post(vault.api, `/v1/keys/${key}/disable`, { tenant: "acc-1" });
+  expect(code(await enable(vault.api))).toBe("forbidden");
+  expect(await enable(alice)).toMatchObject({ state: "disabled", pending: { admin: "alice" } });
+  expect(code(await enable(alice))).toBe("policy_violation");
+  expect(codeOf(await vault.sign(key))).toBe("key_disabled");
+  expect(await enable(bob)).toEqual({ key_id: key, state: "active", pending: null, destroy_at: null });
+  expect(codeOf(await vault.sign(key))).toBe(200);
+  const records = await vault.home.sql(
+    "select caller, outcome, detail from audit where key_id = $1 and statement = 'key_enable' order by seq",
+    [key],
+  );
+  expect(records).toEqual([
+    { caller: "alice", outcome: "policy_violation", detail: {} },
+    { caller: "alice", outcome: "granted", detail: { step: "asked" } },
+    { caller: "alice", outcome: "policy_violation", detail: {} },
+    { caller: "bob", outcome: "granted", detail: { step: "done", asked_by: "alice" } },
+  ]);
+});
+
+const DAY = 86_400;
+
+test.each([
+  ["granted 24 hours after it", DAY, "active"],
+  ["too old a second later", DAY + 1, "disabled"],
+  ["granted by a clock that was set back 24 hours since", -DAY, "active"],
+  ["too far ahead of a clock that was set back further", -DAY - 1, "disabled"],
+])("what one admin asked for is %s", async (_, seconds, state) => {
+  const key = await makeKey("acc-1");
+  const at = vault.clock.at;
+  await post(alice, `/v1/keys/${key}/disable`);
+  vault.clock.move(Math.max(0, -seconds));
+  await post(alice, `/v1/keys/${key}/enable`);
+  vault.clock.at = at;
+  vault.clock.move(Math.max(0, seconds));
+  expect((await post(bob, `/v1/keys/${key}/enable`)).state).toBe(state);
+});
+
+test("disabling takes back what waits to enable the key, and leaves what waits to destroy it", async () => {
+  const enabling = await WISHES["enabling a key"]("acc-1");
+  await enabling.ask(alice);
+  await enabling.disable();
+  expect(await enabling.ask(bob)).toMatchObject({ state: "disabled" });
+  const destroying = await WISHES["destroying a key"]("acc-1");
+  await destroying.ask(alice);
+  await destroying.disable();
+  expect(await destroying.ask(bob)).toMatchObject({ state: "destroying" });
+});
+
+test.each([
+  ["a key", (key: string) => `/v1/keys/${key}/destroy`],
+  ["a tenant", () => "/v1/tenants/acc-named/destroy"],
+])("the record of the end of %s names both admins; one takes a wish for it back", async (_, pathOf) => {
+  const path = pathOf(await makeKey("acc-named"));
+  const seq = vault.head();
+  const nine = { after_days: 9 };
+  await post(alice, path, nine);
+  await post(bob, `${path}/cancel`);
+  for (const client of [bob, alice]) await post(client, path, nine);
+  for (const client of [alice, alice]) await post(client, `${path}/cancel`);
+  const records = await vault.home.sql(
+    "select caller, outcome, detail - 'tenant' as detail from audit where seq > $1 order by seq",
+    [seq],
+  );
+  const wish = { outcome: "granted", detail: { days: "9", step: "asked" } };
+  expect(records).toEqual([
+    { caller: "alice", ...wish },
+    { caller: "bob", outcome: "granted", detail: {} },
+    { caller: "bob", ...wish },
+    { caller: "alice", outcome: "granted", detail: { days: "9", step: "done", asked_by: "bob" } },
+    { caller: "alice", outcome: "granted", detail: {} },
+    { caller: "alice", outcome: "policy_violation", detail: {} },
+  ]);
 });
 
 test("what is shown of a wish is who asked for what, and when", async () => {
