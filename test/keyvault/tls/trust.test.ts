@@ -1,98 +1,161 @@
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createLog } from "../../../keyvault/log.ts";
+import { pino } from "pino";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import { installTls, issueFiles, revokeCertificate } from "../../../keyvault/tls/issue.ts";
-import { openTrust } from "../../../keyvault/tls/trust.ts";
+import { readRevoked } from "../../../keyvault/tls/material.ts";
+import { openTrust, type Trust } from "../../../keyvault/tls/trust.ts";
+import { SILENT } from "../fixture.ts";
 
 let dir: string;
+let list: string;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), "keyvault-trust-"));
+  list = inDir("revoked");
   await installTls(dir, ["localhost"], new Date());
 });
 afterAll(() => rm(dir, { recursive: true }));
+beforeEach(() => rm(list, { force: true }));
 
-const log = createLog("silent");
-const file = (name: string): string => join(dir, name);
-const files = () => ({
-  caFile: file("ca.pem"),
-  certFile: file("server.pem"),
-  keyFile: file("server.key"),
-  revokedFile: file("revoked"),
+const inDir = (name: string): string => join(dir, name);
+const revoke = () => revokeCertificate(list, inDir("api.pem"), new Date());
+const certificateOf = async (name: string) => new X509Certificate(await readFile(inDir(`${name}.pem`)));
+const api = () => certificateOf("api");
+
+/** The TLS files of the folder in force, until the test ends. */
+async function open(log = SILENT): Promise<Trust> {
+  const [caFile, certFile, keyFile] = [inDir("ca.pem"), inDir("server.pem"), inDir("server.key")];
+  const trust = await openTrust({ caFile, certFile, keyFile, revokedFile: list }, log);
+  onTestFinished(() => trust.stop());
+  return trust;
+}
+
+test("a certificate is on the list as the vault reads it, once, also behind a line without an end", async () => {
+  await writeFile(list, "0A:0b");
+  const serial = await revoke();
+  expect(await revoke()).toBe(serial);
+  expect([...(await readRevoked(list))].sort()).toEqual(["a0b", serial].sort());
+  expect((await readFile(list, "utf8")).split("\n")).toHaveLength(3);
 });
-const api = async () => new X509Certificate(await readFile(file("api.pem")));
+
+test("a list that the vault does not take up is no revocation, and its bad line is named", async () => {
+  await writeFile(list, "# stolen\n0a0b\nserial=0c\n");
+  await expect(revoke()).rejects.toThrow(
+    `${list}: line 3 is not a hexadecimal serial number; no revocation is read until it is corrected`,
+  );
+  await writeFile(list, (await readFile(list, "utf8")).replace("serial=", ""));
+  expect(await readRevoked(list)).toContain(await revoke());
+});
+
+test("a list that cannot be read is named, not begun anew", async () => {
+  const revoked = revokeCertificate(dir, inDir("api.pem"), new Date());
+  await expect(revoked).rejects.toThrow(`${dir} cannot be read`);
+});
+
+test("a list begun anew where one was gone revokes who is on it, and lets in nobody who was on the former one", async () => {
+  const lines: { reason?: string }[] = [];
+  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as { reason?: string }) });
+  const [stolen, former, other] = await Promise.all(["api", "admin", "server"].map(certificateOf));
+  const serialOf = (certificate = stolen!) => `${certificate.serialNumber}\n`;
+  await writeFile(list, serialOf(former));
+  const trust = await open(log);
+  const clock = vi.spyOn(performance, "now");
+  let now = performance.now();
+  clock.mockImplementation(() => now);
+  const refresh = async () => {
+    now += 5_000;
+    await trust.refresh();
+  };
+  const accepted = () => [stolen, former, other].map((certificate) => trust.accepts(certificate!));
+  try {
+    await refresh();
+    expect(accepted()).toEqual([true, false, true]);
+    await rm(list);
+    await refresh();
+    await revoke();
+    for (const _ of [1, 2]) {
+      await refresh();
+      expect(accepted()).toEqual([false, false, true]);
+    }
+    expect(lines.map(({ reason }) => reason).filter((reason) => reason !== undefined)).toEqual([
+      expect.stringMatching(/is gone: the certificates on it stay revoked until it is put back$/),
+      expect.stringMatching(/lacks 1 of its serial numbers, which stay revoked: put them back/),
+    ]);
+    await appendFile(list, serialOf(former));
+    await refresh();
+    expect(accepted()).toEqual([false, false, true]);
+    await writeFile(list, serialOf());
+    await refresh();
+    await refresh();
+    expect(accepted(), "taken off by hand").toEqual([false, true, true]);
+  } finally {
+    clock.mockRestore();
+  }
+});
 
 test("revocations stay in force when their file is taken away from a running vault, until it was back and another one has stood for a second", async () => {
-  await rm(file("revoked"), { force: true });
-  await revokeCertificate(file("revoked"), file("api.pem"), new Date());
-  const trust = await openTrust(files(), log);
+  await revoke();
+  const trust = await open();
   expect(trust.accepts(await api())).toBe(false);
-  await rename(file("revoked"), file("away"));
+  await rename(list, inDir("away"));
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(false);
   await sleep(1_100);
   await trust.refresh();
   expect(trust.accepts(await api()), "however long it is away").toBe(false);
-  await rename(file("away"), file("revoked"));
+  await rename(inDir("away"), list);
   await trust.refresh();
-  await writeFile(file("revoked"), "# nobody\n");
+  await writeFile(list, "# nobody\n");
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(false);
   await sleep(1_100);
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(true);
-  trust.stop();
 });
 
 test("a vault without a file of revocations takes up the first one, and is at ease when an empty one goes", async () => {
-  await rm(file("revoked"), { force: true });
-  const trust = await openTrust(files(), log);
+  const trust = await open();
   expect(trust.accepts(await api())).toBe(true);
-  await writeFile(file("revoked"), "# nobody\n");
+  await writeFile(list, "# nobody\n");
   await trust.refresh();
-  await rm(file("revoked"));
-  await revokeCertificate(file("revoked"), file("api.pem"), new Date());
+  await rm(list);
+  await revoke();
   await trust.refresh();
   expect(trust.accepts(await api())).toBe(false);
   expect(trust.generation()).toBe(1);
-  trust.stop();
 });
 
 test("no look at a list that is being written lets a revoked certificate in", async () => {
-  await rm(file("revoked"), { force: true });
-  const trust = await openTrust(files(), log);
+  const trust = await open();
   const order: number[] = [];
   trust.onChange(({ revoked }) => order.push(revoked.size));
   const looks: Promise<void>[] = [];
   for (let count = 1; count <= 20; count += 1) {
-    await writeFile(file("revoked"), Array.from({ length: count }, (_, index) => `${index + 1}\n`).join(""));
+    await writeFile(list, Array.from({ length: count }, (_, index) => `${index + 1}\n`).join(""));
     looks.push(trust.refresh());
   }
   await Promise.all(looks);
   expect(order).toEqual(order.toSorted((a, b) => a - b));
   expect(trust.material().revoked.size).toBe(20);
-  trust.stop();
 });
 
 test("looks follow one another: files that were read earlier do not come into force later", async () => {
-  await rm(file("revoked"), { force: true });
-  const trust = await openTrust(files(), log);
-  await promisify(execFile)("mkfifo", [file("revoked")]);
+  const trust = await open();
+  await promisify(execFile)("mkfifo", [list]);
   const held = trust.refresh();
   await sleep(200);
-  await rename(file("revoked"), file("held"));
+  await rename(list, inDir("held"));
   const subject = { kind: "server", names: ["localhost"] } as const;
-  await issueFiles(dir, { subject, days: 1, stem: file("server"), replace: true }, new Date());
+  await issueFiles(dir, { subject, days: 1, stem: inDir("server"), replace: true }, new Date());
   const later = trust.refresh();
   await sleep(200);
-  await writeFile(file("held"), "# nobody\n");
+  await writeFile(inDir("held"), "# nobody\n");
   await Promise.all([held, later]);
-  expect(trust.material().cert).toEqual(await readFile(file("server.pem")));
-  trust.stop();
+  expect(trust.material().cert).toEqual(await readFile(inDir("server.pem")));
 });
