@@ -1,3 +1,5 @@
+import { glob } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Page, page } from "../../src/console/core/page.ts";
 import { consolePages } from "../../src/console/pages.ts";
@@ -63,6 +65,19 @@ describe("every page", () => {
     expect(new Set(consolePages.map(({ path }) => path)).size).toBe(consolePages.length);
   });
 
+  test("appears in the list of pages when a file declares it", async () => {
+    const folder = join(import.meta.dirname, "../../src/console/pages");
+    const listed = new Set<unknown>(consolePages);
+    const left: string[] = [];
+    for await (const file of glob("**/*.ts", { cwd: folder })) {
+      const declared = Object.entries((await import(join(folder, file))) as object);
+      for (const [name, value] of declared) {
+        if (name.endsWith("Page") && !listed.has(value)) left.push(`${file}: ${name}`);
+      }
+    }
+    expect(left, "add them to src/console/pages.ts").toEqual([]);
+  });
+
   test("calls operations that are documented", () => {
     const known = contract.operations.map(({ operationId }) => operationId);
     for (const { operations } of consolePages) expect(known).toEqual(expect.arrayContaining([...operations]));
@@ -106,7 +121,8 @@ describe("every page", () => {
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const { text } = await browser.open(pathOf(id, browser));
-      expect(text.match(/aria-current="true">/g)).toHaveLength(1);
+      const marked = text.match(/aria-current="true">/g) ?? [];
+      expect(marked, `no entry of the navigation has ${id} below its path or in its "also"`).toHaveLength(1);
       expect(text).toMatch(/<p class="back"><a href="|<nav aria-label="Parts of this connection">/);
     },
   );

@@ -1,14 +1,17 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { declaredFields } from "../../src/input/declared_fields.ts";
 import { isPlainLine, isPlainText } from "../../src/input/plain_text.ts";
 import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definitions.ts";
 
+type TextRow = [kind: string, path: string, isTaken: (text: string) => boolean];
+
 /** Every text of the definitions that people read, and what the API holds it against. */
-const texts: [string, string, (text: string) => boolean][] = [
+const texts: TextRow[] = [
   ["Platform", "spec.displayName", isPlainLine],
   ["Platform", "spec.description", isFreeText],
   ["Agent", "spec.displayName", isPlainLine],
   ["Delegation", "spec.revokeReason", isPlainText],
-  ["Delegation", "spec.requestedBy", isPlainLine],
+  ...Object.values(declaredFields).map((field): TextRow => ["Delegation", `spec.${field.spec}`, isPlainLine]),
   ["Delegation", "status.approval.approver.username", isPlainLine],
   ["Delegation", "status.approval.message", isFreeText],
   ["Delegation", "spec.constraints.resource_id", isPlainLine],

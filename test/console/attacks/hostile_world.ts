@@ -1,9 +1,12 @@
 import { consolePages } from "../../../src/console/pages.ts";
 import type { Database } from "../../../src/db/database.ts";
+import { declaredFields } from "../../../src/input/declared_fields.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
 import type { Shown } from "../support/console.ts";
 import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+
+const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
 /** What strangers fill, by table; how each is stored, where it is not text. */
 const FILLED: Record<string, readonly string[]> = {
@@ -14,7 +17,7 @@ const FILLED: Record<string, readonly string[]> = {
   certificates: ["approved_scope", "revoke_reason"],
   cluster_approvers: ["cluster_id", "username"],
   connections: ["verifier_id", "callback_url"],
-  delegation_requests: ["requested_scope", "constraints", "object_name", "requested_user"],
+  delegation_requests: ["requested_scope", "constraints", "object_name", ...DECLARED],
   organization_activity: ["actor_email", "target", "operation"],
   organization_invitations: ["email"],
   platforms: ["name", "description", "default_allowed_scopes", "object_name", "object_namespace"],
@@ -71,7 +74,7 @@ async function declare(db: Database, account_id: string): Promise<string> {
   await db("agents").where({ account_id }).update(object);
   const [request] = await db("delegation_requests")
     .where({ account_id })
-    .update({ ...object, requested_user: "a user" })
+    .update({ ...object, ...Object.fromEntries(DECLARED.map((column) => [column, "a text"])) })
     .returning("request_id");
   return String(request?.request_id);
 }

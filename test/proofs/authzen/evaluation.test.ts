@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { authzenMetadataRoute } from "../../../src/proofs/authzen/routes.ts";
+import type { RefusingReason } from "../../../src/proofs/decide/reasons.ts";
 import { startApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import {
@@ -25,6 +26,50 @@ async function registryApplication(approvedScope?: string[]): Promise<Applicatio
   const app = await world.application(approvedScope);
   await answerFromRegistry(app);
   return app;
+}
+
+type Changes = Record<string, unknown>;
+
+/**
+ * Arranges that a proof would be denied for each reason, and gives what the question then changes. `null`:
+ * only a proof can show it, because the registry answers about the account's own active certificates.
+ */
+const WITHOUT_PROOF: Record<RefusingReason, ((app: Application) => Promise<Changes>) | null> = {
+  delegation_revoked: async ({ person, certId }) => {
+    await person.client.post(`/v1/service/delegations/${certId}/revoke`, {});
+    return {};
+  },
+  delegation_expired: async ({ certId }) => {
+    await world.api
+      .db("certificates")
+      .where({ cert_id: certId })
+      .update({ expires_at: world.api.clock.now() });
+    world.api.clock.advance(1);
+    return {};
+  },
+  not_delegated: async () => ({ action: { name: "data:share" } }),
+  ceiling_exceeded: async ({ certId }) => {
+    await world.api
+      .db("certificates")
+      .where({ cert_id: certId })
+      .update({ ceiling_scope: ["data:share"] });
+    return {};
+  },
+  constraint_denied: (app) => constrain(app, { type: "max_amount", max_amount: 10, currency: "USD" }, 500),
+  constraint_unverifiable: (app) => constrain(app, { type: "max_amount", max_amount: 10, currency: "USD" }),
+  constraint_unknown: null,
+  untrusted_root: null,
+  principal_not_accepted: null,
+  not_yet_valid: null,
+  delegation_not_authorized: null,
+  revocation_state_unavailable: null,
+};
+
+/** Leaves the agent with one certificate, under this constraint; the question's amount is in its currency. */
+async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
+  await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+  await certify(app, ["data:read"], { constraints: [constraint] });
+  return amount === undefined ? {} : { context: { amount, currency: "USD" } };
 }
 
 describe("a question with a proof", () => {
@@ -192,25 +237,32 @@ describe("a question without a proof", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("is false for what no active certificate grants: another scope, a revoked, an expired one, a deleted agent", async () => {
+  test.each(
+    Object.entries(WITHOUT_PROOF).flatMap(([reason, arrange]) => (arrange ? [{ reason, arrange }] : [])),
+  )("is false where a proof is denied as $reason", async ({ arrange }) => {
     const app = await registryApplication();
-    const reason = async (changes = {}) => (await ask(app, question(app, changes))).body;
-    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
-    expect(await reason({ action: { name: "data:share" } })).toEqual(denied);
-    expect(await reason({ action: { name: "no such scope" } })).toEqual(denied);
-    expect(await reason({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
-    await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
-    expect(await reason()).toEqual(denied);
-    const late = await registryApplication([]);
-    await certify(late, ["data:read"], { expires_in: 60 });
+    const asked = question(app, await arrange(app));
+    expect((await ask(app, asked)).body.decision).toBe(false);
+  });
+
+  test("is true to the last second of a certificate", async () => {
+    const app = await registryApplication([]);
+    await certify(app, ["data:read"], { expires_in: 60 });
     world.api.clock.advance(60);
-    expect((await ask(late, question(late))).body.decision).toBe(true);
+    expect((await ask(app, question(app))).body.decision).toBe(true);
     world.api.clock.advance(1);
-    expect((await ask(late, question(late))).body.decision).toBe(false);
-    const gone = await registryApplication();
-    const path = `/v1/service/connections/${gone.platform.connectionId}/agents/${gone.agentId}`;
-    await gone.person.client.call("DELETE", path);
-    expect((await ask(gone, question(gone))).body).toEqual(denied);
+    expect((await ask(app, question(app))).body.decision).toBe(false);
+  });
+
+  test("is false for an unknown scope, an unknown agent and a deleted one", async () => {
+    const app = await registryApplication();
+    const answer = async (changes = {}) => (await ask(app, question(app, changes))).body;
+    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
+    expect(await answer({ action: { name: "no such scope" } })).toEqual(denied);
+    expect(await answer({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
+    const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}`;
+    await app.person.client.call("DELETE", path);
+    expect(await answer()).toEqual(denied);
   });
 
   test("is false for an agent of another connection, whatever that one may do there", async () => {

@@ -1,7 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../src/clock.ts";
-import { decisionReasons, decisionRules, explainDecision } from "../../../src/proofs/decide/reasons.ts";
+import {
+  decisionReasons,
+  decisionRules,
+  explainDecision,
+  REASONS,
+} from "../../../src/proofs/decide/reasons.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
@@ -29,6 +34,13 @@ const FAULTS = [
   "ceiling_exceeded",
 ] as const;
 type Fault = (typeof FAULTS)[number];
+/** Reasons that no chain of several faults can show. */
+const ALONE = [
+  "authorized",
+  "constraint_unverifiable",
+  "constraint_unknown",
+  "revocation_state_unavailable",
+] as const;
 
 const TOO_DEAR: Constraint = { type: "max_amount", max_amount: 10, currency: "EUR" };
 const CONTEXT = { amount: 11, currency: "EUR" };
@@ -143,6 +155,15 @@ describe("a proof without a fault", () => {
       "indeterminate revocation_state_unavailable",
     );
     expect(failedIn(explainDecision("revocation_state_unavailable"))).toEqual(["not_revoked"]);
+  });
+});
+
+describe("the list of reasons", () => {
+  test("has a proof in this file for each", () => {
+    const untested = Object.keys(REASONS).filter(
+      (reason) => ![...FAULTS, ...ALONE].some((each) => each === reason),
+    );
+    expect(untested, "give each a fault of proofWith, or a test of its own and a place in ALONE").toEqual([]);
   });
 });
 
