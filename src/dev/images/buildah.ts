@@ -53,11 +53,11 @@ const NPM = "11.19.1";
 const DEBIAN = [
   "--variant=apt",
   "--include=libatomic1,libstdc++6",
-  "--dpkgopt=path-exclude=/usr/share/man/*",
-  "--dpkgopt=path-exclude=/usr/share/locale/*",
+  "--dpkgopt=force-unsafe-io",
   '--customize-hook=chroot "$1" sh -c "cd /tmp && apt-get download libnode-dev && dpkg -x libnode-dev*.deb headers"',
   '--customize-hook=mkdir -p "$1/usr/local/include" && mv "$1/tmp/headers/usr/include/node" "$1/usr/local/include/"',
-  '--customize-hook=rm -rf "$1"/tmp/*',
+  // Not by dpkg's path-exclude: each package would then pass through a filter, which takes minutes.
+  '--customize-hook=rm -rf "$1"/usr/share/man/* "$1"/usr/share/locale/* "$1"/tmp/*',
 ];
 
 const NOTHING = "scratch";
