@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
 import { migrate } from "../db/migrate.ts";
-import { eventsEnvironment, kafkaPart, prepareEvents } from "./kafka/part.ts";
+import { eventsEnvironment, prepareEvents } from "./kafka/events.ts";
+import { kafkaParts } from "./kafka/nodes.ts";
 import type { Stack } from "./open_stack.ts";
 import { databaseUrl, postgresPart, prepareDatabases } from "./postgres/postgres.ts";
 import { rotateLog } from "./process/logs.ts";
@@ -139,9 +140,10 @@ async function startKafkaPart(
   { kafkaJars: jars, inherited }: StackSettings,
 ): Promise<string | undefined> {
   if (jars === undefined) return undefined;
-  const kafka = await kafkaPart({ jars, path: inherited.PATH, folder: join(stack.folder, "kafka") });
-  await stack.start(kafka);
-  return kafka.address;
+  const folder = join(stack.folder, "kafka");
+  const [kafka] = await kafkaParts({ jars, path: inherited.PATH, folder });
+  if (kafka !== undefined) await stack.start(kafka);
+  return kafka?.address;
 }
 
 async function exists(path: string): Promise<boolean> {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KafkaNode } from "../../src/dev/kafka/nodes.ts";
 import { createKafkaClient } from "../../src/events/kafka/client.ts";
 import { createKafkaProducer } from "../../src/events/kafka/producer.ts";
 import { topics } from "../../src/events/kafka/settings.ts";
 import { SILENT } from "../events/kafka/kafka_world.ts";
+import type { KafkaNode } from "../support/kafka.ts";
 import { MOMENTS } from "./die_at.ts";
 import type { WorkerProcess, World } from "./world.ts";
 

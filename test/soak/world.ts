@@ -6,7 +6,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { kafkaJars } from "../../src/dev/kafka/jars.ts";
-import { type KafkaNode, startKafka } from "../../src/dev/kafka/nodes.ts";
 import { spawnTied } from "../../src/dev/process/lifeline.mjs";
 import { createKafkaClient } from "../../src/events/kafka/client.ts";
 import { ensureTopics } from "../../src/events/kafka/topics.ts";
@@ -16,6 +15,7 @@ import { makeConnection, type TestConnection } from "../events/support/connectio
 import { type FragilePostgres, startFragilePostgres } from "../events/support/postgres.ts";
 import { SEALING_KEY } from "../events/support/worker.ts";
 import { insertRecords, type Records } from "../proofs/records.ts";
+import { type KafkaNode, startKafka } from "../support/kafka.ts";
 import type { GeneratorInput } from "./generator.ts";
 import { hasExited, type Program, startGenerator, startReceivers } from "./programs.ts";
 
@@ -70,14 +70,8 @@ export async function openWorld(folder: string, seed: number): Promise<World> {
       "broker.session.timeout.ms": String(BROKER_SESSION_MS),
       "leader.imbalance.check.interval.seconds": "5",
     };
-    const path = process.env.PATH ?? "";
-    const kafka = await startKafka({
-      jars,
-      path,
-      folder: join(folder, "kafka"),
-      count: 3,
-      settings: brokers,
-    });
+    const place = { jars, path: process.env.PATH, folder: join(folder, "kafka") };
+    const kafka = await startKafka(place, { count: 3, settings: brokers });
     stops.push(kafka.stop);
     const settings: KafkaSettings = {
       brokers: kafka.brokers,

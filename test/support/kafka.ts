@@ -1,16 +1,67 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { kafkaJars } from "../../src/dev/kafka/jars.ts";
-import { type KafkaNodes, type KafkaOptions, startKafka } from "../../src/dev/kafka/nodes.ts";
+import { type KafkaOptions, type KafkaPlace, kafkaParts } from "../../src/dev/kafka/nodes.ts";
+import type { RunningPart } from "../../src/dev/process/part.ts";
 
-/** A Kafka for tests: one of their own, or the one that KAFKA_BROKERS_TEST names. */
-export type TestKafka = Pick<KafkaNodes, "brokers" | "stop"> & { nodes: KafkaNodes["nodes"] };
+/** A broker that is its own controller too. */
+export type KafkaNode = {
+  /** Starts it again where it was; resolves when it takes connections. */
+  start(): Promise<void>;
+  /** Ends it immediately. */
+  kill(): Promise<void>;
+  /** Lets it finish what is under way. */
+  stop(): Promise<void>;
+  /** Freezes it, and lets it go on. */
+  pause(): void;
+  resume(): void;
+};
+
+/** Running brokers on loopback that form one cluster. They cannot outlive this process. */
+export type TestKafka = { brokers: string[]; nodes: KafkaNode[]; stop(): Promise<void> };
+
+type StartOptions = KafkaOptions & { count?: 1 | 3 };
+
+/** Starts one node, or three with every partition on all of them. */
+export async function startKafka(place: KafkaPlace, options: StartOptions = {}): Promise<TestKafka> {
+  await mkdir(place.folder, { recursive: true });
+  const parts = await kafkaParts(place, options.count, options);
+  const running = new Map<number, RunningPart>();
+  const nodes = parts.map((part, n): KafkaNode => {
+    const send = (signal: NodeJS.Signals) => void process.kill(running.get(n)?.pid ?? 0, signal);
+    return {
+      async start() {
+        const logFile = join(place.folder, `node-${n + 1}.log`);
+        const signal = new AbortController().signal;
+        running.set(n, await part.start({ logFile, signal, spawned: () => undefined }));
+      },
+      async kill() {
+        running.get(n)?.kill();
+        await running.get(n)?.exited;
+      },
+      stop: async () => running.get(n)?.stop(),
+      pause: () => send("SIGSTOP"),
+      resume: () => send("SIGCONT"),
+    };
+  });
+  try {
+    await Promise.all(nodes.map((node) => node.start()));
+  } catch (error) {
+    await Promise.all(nodes.map((node) => node.kill()));
+    throw error;
+  }
+  return {
+    brokers: parts.map(({ address }) => address),
+    nodes,
+    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+  };
+}
 
 /** Whether there can be one, or why not. `needsOwn`: its nodes are stopped, or secured in a special way. */
 export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   missing?: string;
-  start(options?: Omit<KafkaOptions, "jars" | "folder" | "path">): Promise<TestKafka>;
+  start(options?: StartOptions): Promise<TestKafka>;
 }> {
   const { KAFKA_BROKERS_TEST: given = "" } = process.env;
   if (given !== "" && needsOwn) {
@@ -23,10 +74,10 @@ export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   return { ...(missing !== undefined && { missing }), start };
 }
 
-async function start(options: Omit<KafkaOptions, "jars" | "folder" | "path"> = {}): Promise<TestKafka> {
+async function start(options: StartOptions = {}): Promise<TestKafka> {
   const { jars = "" } = await kafkaJars();
   const folder = await mkdtemp(join(tmpdir(), "deputize-kafka-"));
-  const kafka = await startKafka({ ...options, jars, folder, path: process.env.PATH ?? "" });
+  const kafka = await startKafka({ jars, folder, path: process.env.PATH }, options);
   return {
     ...kafka,
     async stop() {

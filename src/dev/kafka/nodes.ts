@@ -1,39 +1,22 @@
-import type { ChildProcess } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdir, open, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { spawnTied } from "../process/lifeline.mjs";
+import { type Part, processPart, spawnLogged } from "../process/part.ts";
 import { freePort } from "../process/ports.ts";
+import { UserError } from "../user_error.ts";
+import { KAFKA_VERSION } from "./jars.ts";
 
-/** A broker that is its own controller too. */
-export type KafkaNode = {
-  id: number;
-  address: string;
-  /** Starts it again where it was; resolves when it takes connections. */
-  start(): Promise<void>;
-  /** Ends it immediately. */
-  kill(): Promise<void>;
-  /** Lets it finish what is under way. */
-  stop(): Promise<void>;
-  /** Freezes it, and lets it go on. */
-  pause(): void;
-  resume(): void;
-};
+/** Kafka as a part of the stack; `address` is where it takes connections. */
+export type KafkaPart = Part & { address: string };
 
-/** Running brokers on loopback that form one cluster. They cannot outlive this process. */
-export type KafkaNodes = { brokers: string[]; nodes: KafkaNode[]; stop(): Promise<void> };
+/** Where Kafka's jars are, where java is looked for, as PATH has it, and where the nodes keep their data. */
+export type KafkaPlace = { jars: string; path: string | undefined; folder: string };
 
-/** How they are started. */
+/** How the nodes of a cluster differ from what they usually are. */
 export type KafkaOptions = {
-  jars: string;
-  /** Where java is looked for, as PATH has it. */
-  path: string;
-  /** Where the nodes keep their data. One that has data already goes on with it. */
-  folder: string;
-  count?: 1 | 3;
   /** Further settings of every node, and of how people's listener is secured. */
   settings?: Record<string, string>;
   protocol?: "PLAINTEXT" | "SASL_SSL" | "SSL" | "SASL_PLAINTEXT";
@@ -42,106 +25,99 @@ export type KafkaOptions = {
 };
 
 /** A node's folder, and its ports for people, for other nodes and for controllers. */
-export type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
+type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
 
 /** Options of java for a small node. */
-export const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
-const READY_MS = 60_000;
-const STOP_MS = 20_000;
+const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+const GRACE_MS = 20_000;
+const START_MS = 120_000;
+const EVERY_MS = 100;
 
-/** Starts one node, or three with every partition on all of them. */
-export async function startKafka(options: KafkaOptions): Promise<KafkaNodes> {
-  const { folder, count = 1 } = options;
-  await mkdir(folder, { recursive: true });
-  const clusterId = await clusterIdOf(folder);
+/**
+ * The nodes of a cluster, each a broker and a controller with every partition, on free ports of loopback that
+ * they keep until this process ends. Their data is used again.
+ */
+export async function kafkaParts(
+  { jars, path, folder }: KafkaPlace,
+  count: 1 | 3 = 1,
+  options: KafkaOptions = {},
+): Promise<KafkaPart[]> {
   const places: Place[] = [];
   for (let id = 1; id <= count; id += 1) {
-    const place = { id, folder: join(folder, `node-${id}`) };
-    places.push({
-      ...place,
-      port: await freePort(),
-      innerPort: await freePort(),
-      controllerPort: await freePort(),
-    });
+    const [port, innerPort, controllerPort] = [await freePort(), await freePort(), await freePort()];
+    places.push({ id, folder: join(folder, `node-${id}`), port, innerPort, controllerPort });
   }
-  const nodes: KafkaNode[] = [];
-  try {
-    for (const place of places) nodes.push(await makeNode(place, places, clusterId, options));
-    await Promise.all(nodes.map((node) => node.start()));
-  } catch (error) {
-    await Promise.all(nodes.map((node) => node.kill()));
-    throw error;
+  return places.map((place) => kafkaPart(place, places, { jars, path, folder }, options));
+}
+
+function kafkaPart(
+  place: Place,
+  places: Place[],
+  { jars, path, folder }: KafkaPlace,
+  { settings, protocol = "PLAINTEXT", scram = [] }: KafkaOptions,
+): KafkaPart {
+  const properties = join(place.folder, "server.properties");
+  const run = (...args: string[]) => [...JAVA, "-cp", `${jars}/*`, ...args];
+  const surroundings = { env: { PATH: path, HOME: place.folder }, cwd: place.folder, graceMs: GRACE_MS };
+  const address = `127.0.0.1:${place.port}`;
+  const server = processPart({
+    name: "kafka",
+    title: `Kafka ${KAFKA_VERSION} on ${address}`,
+    ports: [{ port: place.port, setting: "another start" }],
+    command: "java",
+    args: run("kafka.Kafka", properties),
+    ready: (signal) => untilConnects(place.port, signal),
+    startMs: START_MS,
+    ...surroundings,
+  });
+
+  async function prepare(logFile: string): Promise<void> {
+    await mkdir(place.folder, { recursive: true, mode: 0o700 });
+    const all = Object.entries({ ...settingsOf(place, places, protocol), ...settings });
+    const lines = all.map(([name, value]) => `${name}=${value.replaceAll("\n", "\\n")}\n`);
+    await writeFile(properties, lines.join(""), { mode: 0o600 });
+    const users = scram.flatMap(({ mechanism, name, password }) => [
+      "--add-scram",
+      `${mechanism}=[name=${name},password=${password}]`,
+    ]);
+    // The id may begin with a dash.
+    const id = `--cluster-id=${await clusterIdOf(folder)}`;
+    const args = run(
+      "kafka.tools.StorageTool",
+      "format",
+      "--ignore-formatted",
+      id,
+      "-c",
+      properties,
+      ...users,
+    );
+    const { child } = await spawnLogged("java", args, { ...surroundings, logFile });
+    const [code] = (await once(child, "exit")) as [number | null];
+    if (code !== 0) throw new UserError("Kafka's folder could not be made ready", `Its log is ${logFile}`);
   }
+
+  let prepared: Promise<void> | undefined;
   return {
-    brokers: nodes.map(({ address }) => address),
-    nodes,
-    stop: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+    ...server,
+    address,
+    async start(context) {
+      prepared ??= prepare(context.logFile);
+      await prepared;
+      return server.start(context);
+    },
   };
 }
 
 /** The id of the cluster of a folder, made the first time. */
-export async function clusterIdOf(folder: string): Promise<string> {
+async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");
   await writeFile(file, fresh, { flag: "wx" }).catch(() => undefined);
   return readFile(file, "utf8");
 }
 
-async function makeNode(
-  place: Place,
-  places: Place[],
-  clusterId: string,
-  { jars, path, settings = {}, protocol = "PLAINTEXT", scram = [] }: KafkaOptions,
-): Promise<KafkaNode> {
-  await mkdir(place.folder, { recursive: true });
-  const properties = join(place.folder, "server.properties");
-  const all = { ...settingsOf(place, places, protocol), ...settings };
-  const lines = Object.entries(all).map(([name, value]) => `${name}=${value.replaceAll("\n", "\\n")}`);
-  await writeFile(properties, `${lines.join("\n")}\n`, { mode: 0o600 });
-  const users = scram.flatMap(({ mechanism, name, password }) => [
-    "--add-scram",
-    `${mechanism}=[name=${name},password=${password}]`,
-  ]);
-  const java = (...args: string[]) => spawnJava(place.folder, path, [...JAVA, "-cp", `${jars}/*`, ...args]);
-  // The id may begin with a dash.
-  const format = ["format", "--ignore-formatted", `--cluster-id=${clusterId}`, "-c", properties, ...users];
-  const [code] = await once(await java("kafka.tools.StorageTool", ...format), "exit");
-  if (code !== 0) throw new Error(`Kafka's folder was not made: ${await lastLines(place.folder)}`);
-  let child: ChildProcess | undefined;
-  const address = `127.0.0.1:${place.port}`;
-
-  async function end(signal: NodeJS.Signals): Promise<void> {
-    const running = child;
-    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return;
-    const exit = once(running, "exit");
-    running.kill(signal);
-    running.kill("SIGCONT");
-    const timer = setTimeout(() => running.kill("SIGKILL"), STOP_MS);
-    await exit;
-    clearTimeout(timer);
-  }
-
-  return {
-    id: place.id,
-    address,
-    async start() {
-      child = await java("kafka.Kafka", properties);
-      for (let waited = 0; waited < READY_MS; waited += 100) {
-        if (await answers(place.port)) return;
-        if (child.exitCode !== null) throw new Error(`Kafka ended: ${await lastLines(place.folder)}`);
-        await sleep(100);
-      }
-      throw new Error(`Kafka did not begin within a minute: ${await lastLines(place.folder)}`);
-    },
-    kill: () => end("SIGKILL"),
-    stop: () => end("SIGTERM"),
-    pause: () => void child?.kill("SIGSTOP"),
-    resume: () => void child?.kill("SIGCONT"),
-  };
-}
-
 /** The settings of a node that is a broker and a controller, in a cluster with those at `places`. */
-export function settingsOf(
+function settingsOf(
   { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],
   protocol: string,
@@ -174,19 +150,11 @@ export function settingsOf(
   };
 }
 
-async function spawnJava(folder: string, path: string, args: string[]): Promise<ChildProcess> {
-  const log = await open(join(folder, "kafka.log"), "w");
-  try {
-    const env = { PATH: path, HOME: folder };
-    return spawnTied("java", args, { cwd: folder, env, stdio: ["ignore", log.fd, log.fd] });
-  } finally {
-    await log.close();
+async function untilConnects(port: number, signal: AbortSignal): Promise<void> {
+  while (!(await answers(port))) {
+    signal.throwIfAborted();
+    await sleep(EVERY_MS, undefined, { signal });
   }
-}
-
-async function lastLines(folder: string): Promise<string> {
-  const text = await readFile(join(folder, "kafka.log"), "utf8").catch(() => "");
-  return text.trim().split("\n").slice(-3).join(" | ");
 }
 
 /** Whether something on 127.0.0.1 takes a connection at a port. */

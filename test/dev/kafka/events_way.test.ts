@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { eventsEnvironment, prepareEvents } from "../../../src/dev/kafka/part.ts";
+import { eventsEnvironment, prepareEvents } from "../../../src/dev/kafka/events.ts";
 import { UserError } from "../../../src/dev/user_error.ts";
 import { makeConnection } from "../../events/support/connection.ts";
 import { useDatabase } from "../../events/support/database.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { kafkaJars } from "../../../src/dev/kafka/jars.ts";
-import { startKafka } from "../../../src/dev/kafka/nodes.ts";
+import { startKafka } from "../../support/kafka.ts";
 
 const { jars = "", missing } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
