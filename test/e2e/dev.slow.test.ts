@@ -1,68 +1,47 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { execFile, execFileSync } from "node:child_process";
+import { appendFile, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { signIn } from "../../src/dev/tour/person.ts";
+import { type DevRun, startDev, untilLeft, untilUp, workersOn } from "../support/dev_stack.ts";
 import { killHard, until } from "../support/process.ts";
 
 /**
  * The embedded stack as a newcomer runs it, start after start on the same folder; each test goes on from the
  * one before.
  */
-const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";
 const ESCAPE = String.fromCharCode(27);
 const STARTED_MS = 180_000;
 
 let folder: string;
-const running = new Set<ChildProcess>();
+const running: DevRun[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-dev-"));
 });
 
-afterEach(async () => {
-  await Promise.all([...running].map(killHard));
-  running.clear();
-});
+afterEach(() => Promise.all(running.splice(0).map(({ child }) => killHard(child))));
 
 afterAll(async () => {
-  await noneLeft();
+  await untilLeft(folder);
   await rm(folder, { recursive: true, force: true });
 });
 
-function start(...args: string[]) {
-  const child = spawn(process.execPath, [program, "dev", "--port", "0", "--data", folder, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  running.add(child);
-  const said = { out: "", err: "" };
-  child.stdout.on("data", (chunk: Buffer) => {
-    said.out += chunk;
-  });
-  child.stderr.on("data", (chunk: Buffer) => {
-    said.err += chunk;
-  });
-  const exit = once(child, "exit").then(([code]) => code as number | null);
-  return { child, said, exit };
+function start(...args: string[]): DevRun {
+  const run = startDev(folder, args);
+  running.push(run);
+  return run;
 }
 
-/** Starts everything and waits until it stays up: until it has said the last there is to say. */
+/** Starts everything and waits until it stays up. */
 async function startUp(...args: string[]) {
-  const last = args.includes("--json") ? '"step":"connection_kept"' : "Ctrl-C ends everything";
-  const stack = start(...args);
-  await until(
-    "everything is up",
-    () => stack.said.out.includes(last) || stack.child.exitCode !== null,
-    STARTED_MS,
-  );
-  expect(stack.child.exitCode, stack.said.out + stack.said.err).toBe(null);
-  return { ...stack, connection: await keptConnection() };
+  const run = start(...args);
+  await untilUp(run, args.includes("--json") ? '"step":"connection_kept"' : undefined);
+  return { ...run, connection: await keptConnection() };
 }
 
 async function keptConnection(): Promise<Record<string, string>> {
@@ -70,7 +49,7 @@ async function keptConnection(): Promise<Record<string, string>> {
 }
 
 /** The steps of a start with `--json`: every line of it is one. */
-function stepsOf({ said }: Pick<Running, "said">): Record<string, unknown>[] {
+function stepsOf({ said }: DevRun): Record<string, unknown>[] {
   const steps = said.out
     .trimEnd()
     .split("\n")
@@ -79,39 +58,26 @@ function stepsOf({ said }: Pick<Running, "said">): Record<string, unknown>[] {
   return steps;
 }
 
-type Running = Awaited<ReturnType<typeof startUp>>;
-
-async function interrupt({ child, exit }: Pick<Running, "child" | "exit">): Promise<number | null> {
+async function interrupt({ child, exit }: DevRun): Promise<number | null> {
   child.kill("SIGINT");
   const code = await exit;
-  await noneLeft();
+  await untilLeft(folder);
   return code;
 }
 
+async function creditOf(email: string): Promise<number> {
+  const { person } = await signIn(String((await keptConnection()).base_url), email);
+  const credits = await person.call<{ balance_micro_usd: number }>("GET", "/v1/service/credits");
+  return credits.balance_micro_usd;
+}
+
 /** Pastes the printed lines into a shell; the decision of the last. */
-async function paste({ said }: Running): Promise<string> {
+async function paste({ said }: DevRun): Promise<string> {
   const lines = said.out.split("\n").filter((line) => line.includes("curl "));
   expect(lines).toHaveLength(3);
   const { stdout } = await promisify(execFile)("sh", ["-c", lines.join("\n")], { timeout: 30_000 });
   const { decision, decision_reason } = JSON.parse(stdout) as Record<string, unknown>;
   return decision === undefined ? stdout : `${decision} ${decision_reason}`;
-}
-
-/** All processes that still work on the folder. */
-async function leftOver(): Promise<string[]> {
-  const found: string[] = [];
-  for (const pid of (await readdir("/proc")).filter(
-    (name) => /^\d+$/.test(name) && Number(name) !== process.pid,
-  )) {
-    const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
-    const environment = await readFile(`/proc/${pid}/environ`, "utf8").catch(() => "");
-    if (command.includes(folder) || environment.includes(folder)) found.push(`${pid} ${command}`);
-  }
-  return found;
-}
-
-async function noneLeft(): Promise<void> {
-  await until("nothing works on the folder", async () => (await leftOver()).length === 0);
 }
 
 const exists = (path: string) =>
@@ -129,13 +95,23 @@ async function edit(name: string, change: (text: string) => string): Promise<voi
   await writeFile(manifest(name), after);
 }
 
-test("interrupted while the databases are prepared it ends with 130 and leaves no process, and starts the next time", async () => {
-  const stack = start("--once");
-  await until("the vault is being made", () => exists(join(folder, "logs", "keyvault_init.log")), STARTED_MS);
-  expect(await interrupt(stack)).toBe(130);
-  expect(stack.said.out).toMatch(/FAIL Databases and their schema .*\n {5}stopped\n/);
-  expect(stack.said.err).toBe("");
+/** Interrupts a start as soon as `when` holds, and expects that the part called `title` says so. */
+async function interruptAt(title: string, when: () => Promise<boolean>): Promise<void> {
+  const run = start("--once");
+  await until("the moment has come", when, STARTED_MS);
+  expect(await interrupt(run)).toBe(130);
+  expect(run.said.out).toMatch(new RegExp(`^FAIL ${title} .*\\n {5}stopped\\n`, "m"));
+  expect(run.said.err).toBe("");
+}
+
+test("interrupted while Postgres is made it ends with 130, and leaves no process and half of nothing", async () => {
+  const names = () => readdir(join(folder, "postgres")).catch(() => []);
+  await interruptAt("Postgres", async () => (await names()).some((name) => name.includes(".partial-")));
+  expect(await names()).toEqual(["data.password"]);
 });
+
+test("interrupted while the databases are prepared it ends with 130, and starts the next time", () =>
+  interruptAt("Databases and their schema", () => exists(join(folder, "logs", "keyvault_init.log"))));
 
 test("it stays up with lines to paste that answer allow, and values for their owner alone", async () => {
   const stack = await startUp();
@@ -152,9 +128,12 @@ test("it stays up with lines to paste that answer allow, and values for their ow
   expect(await interrupt(stack)).toBe(0);
 });
 
-test("the next start has the same platform and key, and asks anew for the delegation that was revoked", async () => {
+test("the next start has the same platform and key, and a new delegation, words and credits that were asked for", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
-  const stack = await startUp("--alias", "ratify", "--alias", "trial,other");
+  const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
+  // The tour's three decisions are charged.
+  expect(await creditOf(OWNER)).toBe(50_000_000 - 3 * 2_000);
+  expect(await creditOf("trial@example.test")).toBe(50_000_000);
   expect(stack.connection).toMatchObject(same);
   expect(stack.connection.cert_id).not.toBe(revoked);
   expect(await paste(stack)).toBe("allow authorized");
@@ -169,20 +148,7 @@ test("the next start has the same platform and key, and asks anew for the delega
     const url = `${stack.connection.base_url}/v1/${word}/challenge`;
     expect([word, (await fetch(url, { method: "POST", headers })).status]).toEqual([word, status]);
   }
-  expect(await interrupt(stack)).toBe(0);
-});
-
-test("credits are given to the owner who is there up to the amount, and to accounts that are made", async () => {
-  const stack = await startUp("--credits", "50");
   expect(stack.said.out).toMatch(/owner@example\.test was granted 4\d\.\d+ USD and has 50\.00 USD/);
-  const baseUrl = String(stack.connection.base_url);
-  const creditOf = async (email: string) => {
-    const { person } = await signIn(baseUrl, email);
-    return person.call<{ balance_micro_usd: number }>("GET", "/v1/service/credits");
-  };
-  // The tour's three decisions are charged.
-  expect((await creditOf(OWNER)).balance_micro_usd).toBe(50_000_000 - 3 * 2_000);
-  expect((await creditOf("trial@example.test")).balance_micro_usd).toBe(50_000_000);
   expect(await interrupt(stack)).toBe(0);
 });
 
@@ -200,7 +166,7 @@ test("a vault without its PIN is one message with what to do, and starts once th
   await rename(pin, `${pin}.away`);
   const stack = start("--once");
   expect(await stack.exit).toBe(1);
-  await noneLeft();
+  await untilLeft(folder);
   await rename(`${pin}.away`, pin);
   expect(stack.said.out).toMatch(/^FAIL Databases and their schema \d.*\n$/m);
   expect(stack.said.out).not.toContain(pin);
@@ -236,9 +202,18 @@ test("bound to an account that nobody has, it says so, and stays up without the 
 test("with `once` the same is a surprise, and the exit status 1", async () => {
   const stack = start("--once", "--json");
   expect(await stack.exit).toBe(1);
-  await noneLeft();
+  await untilLeft(folder);
   const steps = stepsOf(stack);
   expect(steps.at(-1)).toMatchObject({ step: "platform_registered", ok: false });
   expect(steps.slice(0, -1).every(({ ok }) => ok === true)).toBe(true);
   expect(stack.said.err).toMatch(/^"platform\.yaml .*NamespaceNotBound.*\n$/);
+});
+
+test("interrupted while Postgres starts it ends with 130 without waiting until Postgres is ready", async () => {
+  const data = join(folder, "postgres", "data");
+  // Its server then waits ten minutes for what it is to recover.
+  execFileSync("cp", ["-p", join(data, "PG_VERSION"), join(data, "recovery.signal")]);
+  await appendFile(join(data, "postgresql.auto.conf"), "restore_command = 'sleep 600'\n");
+  const waits = async () => (await workersOn(folder)).some((command) => command.startsWith("sleep"));
+  await interruptAt("Postgres", waits);
 });

@@ -1,52 +1,36 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { KAFKA_VERSION, kafkaJars } from "../../src/dev/kafka/jars.ts";
-import { answers, startKafka } from "../../src/dev/kafka/nodes.ts";
+import { answers } from "../../src/dev/kafka/nodes.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { topics } from "../../src/events/kafka/settings.ts";
 import { readTopic } from "../events/kafka/kafka_world.ts";
-import { PROGRAM } from "../support/dev_stack.ts";
+import { type DevRun, startDev, untilUp } from "../support/dev_stack.ts";
+import { startKafka } from "../support/kafka.ts";
 import { isRunning, killHard, until } from "../support/process.ts";
 
 /**
  * `npm start -- --kafka` as a newcomer runs it, start after start on the same folder; each test goes on from
  * the one before.
  */
-const STARTED_MS = 180_000;
 const { missing, jars = "" } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 let folder: string;
-const running = new Set<ChildProcess>();
+const running: DevRun[] = [];
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-kafka-dev-"));
 });
-afterEach(async () => {
-  await Promise.all([...running].map(killHard));
-  running.clear();
-});
+afterEach(() => Promise.all(running.splice(0).map(({ child }) => killHard(child))));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-function start(args: string[], path = process.env.PATH) {
-  const child = spawn(process.execPath, [PROGRAM, "dev", "--port", "0", "--data", folder, ...args], {
-    stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, PATH: path },
-  });
-  running.add(child);
-  const said = { out: "", err: "" };
-  child.stdout.on("data", (chunk: Buffer) => {
-    said.out += chunk;
-  });
-  child.stderr.on("data", (chunk: Buffer) => {
-    said.err += chunk;
-  });
-  const exit = once(child, "close").then(([code]) => code as number | null);
-  return { child, said, exit };
+function start(args: string[], path?: string): DevRun {
+  const run = startDev(folder, args, path);
+  running.push(run);
+  return run;
 }
 
 type Step = { step: string; ok: boolean; detail: string };
@@ -141,9 +125,9 @@ describe.skipIf(missing !== undefined)("with Java", () => {
   });
 
   test("with it again it stays up, starts a killed Kafka again, and ends everything on Ctrl-C", async () => {
-    const { child, said, exit } = start(["--kafka"]);
-    const isUp = () => said.out.includes("Ctrl-C ends everything") || child.exitCode !== null;
-    await until("everything is up", isUp, STARTED_MS);
+    const run = start(["--kafka"]);
+    await untilUp(run);
+    const { child, said, exit } = run;
     const [before, worker] = [await partOf("kafka"), await partOf("worker")];
     expect(said.out).toContain(`ok   Kafka ${KAFKA_VERSION} on 127.0.0.1:${before.port} `);
     process.kill(before.pid, "SIGKILL");

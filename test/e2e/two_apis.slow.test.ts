@@ -12,7 +12,7 @@ import { openShop } from "./shop.ts";
  * Two API processes over one Postgres and one real vault: the embedded stack's own, and a second one with its
  * settings. `RACE_ROUNDS` sets the number of rounds.
  */
-const ROUNDS = Number(process.env.RACE_ROUNDS ?? 240);
+const ROUNDS = Number(process.env.RACE_ROUNDS ?? 120);
 const ACCOUNTS = 8;
 let stack: DevStack;
 let second: ChildProcess;

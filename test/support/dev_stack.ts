@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, readlink, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -12,6 +12,59 @@ export const PROGRAM = fileURLToPath(new URL("../../src/main.ts", import.meta.ur
 
 const STARTED_MS = 180_000;
 const STOPPED_MS = 60_000;
+const UP = "Ctrl-C ends everything";
+
+/** `deputize dev` as a process: what it has said, and the status that it ends with. */
+export type DevRun = {
+  child: ChildProcess;
+  said: { out: string; err: string };
+  exit: Promise<number | null>;
+};
+
+/** Starts `deputize dev` on a folder and a free port. */
+export function startDev(folder: string, args: readonly string[] = [], path = process.env.PATH): DevRun {
+  const child = spawn(process.execPath, [PROGRAM, "dev", "--port", "0", "--data", folder, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, PATH: path },
+  });
+  const said = { out: "", err: "" };
+  child.stdout.on("data", (chunk: Buffer) => {
+    said.out += chunk;
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    said.err += chunk;
+  });
+  return { child, said, exit: once(child, "close").then(([code]) => code as number | null) };
+}
+
+/** Waits until everything is up: until it has said the last that there is to say. Throws when it ends before. */
+export async function untilUp({ child, said }: DevRun, last = UP): Promise<void> {
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
+  await until("everything is up", () => said.out.includes(last) || hasEnded(), STARTED_MS);
+  if (hasEnded()) throw new Error(`the stack did not start:\n${said.out}${said.err}`);
+}
+
+/** Command lines of all processes that still work on a folder. */
+export async function workersOn(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  const others = (await readdir("/proc")).filter(
+    (name) => /^\d+$/.test(name) && Number(name) !== process.pid,
+  );
+  for (const pid of others) {
+    const read = (name: string) => readFile(`/proc/${pid}/${name}`, "utf8").catch(() => "");
+    const [command, environment] = [await read("cmdline"), await read("environ")];
+    const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => "");
+    if ([command, environment, cwd].some((text) => text.includes(folder))) {
+      found.push(command.replaceAll("\0", " "));
+    }
+  }
+  return found;
+}
+
+/** Waits until no process works on a folder. */
+export async function untilLeft(folder: string): Promise<void> {
+  await until(`nothing works on ${folder}`, async () => (await workersOn(folder)).length === 0);
+}
 
 /** The embedded stack, up, on a folder of its own. */
 export type DevStack = { folder: string; baseUrl: string; stop(): Promise<void> };
@@ -19,21 +72,15 @@ export type DevStack = { folder: string; baseUrl: string; stop(): Promise<void> 
 /** Starts it as `npm start` does and waits until it stays up. Stopping it takes its folder away. */
 export async function startDevStack(): Promise<DevStack> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
-  const child = spawn(process.execPath, [PROGRAM, "dev", "--port", "0", "--data", folder], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+  const run = startDev(folder);
   const stop = async () => {
-    await end(child);
+    run.child.kill("SIGINT");
+    await Promise.race([run.exit, sleep(STOPPED_MS, undefined, { ref: false })]);
+    await killHard(run.child);
     await rm(folder, { recursive: true, force: true });
   };
-  let said = "";
-  child.stdout.on("data", (chunk: Buffer) => {
-    said += chunk;
-  });
   try {
-    const isUp = () => said.includes("Ctrl-C ends everything") || child.exitCode !== null;
-    await until("everything is up", isUp, STARTED_MS);
-    if (child.exitCode !== null) throw new Error(`the stack did not start:\n${said}`);
+    await untilUp(run);
   } catch (error) {
     await stop();
     throw error;
@@ -52,12 +99,4 @@ export async function environmentOf({ folder }: DevStack, part: string): Promise
       .filter((line) => line.includes("="))
       .map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
   );
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill("SIGINT");
-  await Promise.race([exit, sleep(STOPPED_MS, undefined, { ref: false })]);
-  await killHard(child);
 }

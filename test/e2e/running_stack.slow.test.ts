@@ -1,4 +1,6 @@
+import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
@@ -10,8 +12,9 @@ import { type Backend, startTcpBalancer, type TcpBalancer } from "../support/tcp
 import { openShop, type Shop } from "./shop.ts";
 
 /*
- * What a Deployment of two APIs does at an upgrade, with real processes, the real vault and a balancer that
- * learns late who is ready: migrate, then replace one after the other, all under load.
+ * A stack that runs keeps the specification. Then what a Deployment of two APIs does at an upgrade, with real
+ * processes, the real vault and a balancer that learns late who is ready: migrate, then replace one after the
+ * other, all under load.
  */
 
 const CALLERS = 8;
@@ -101,6 +104,28 @@ async function verifyOn(visitor: Visitor, seen: { allowed: number; wrong: string
     else note(`decided: ${JSON.stringify(decided)}`);
   }
 }
+
+const main = fileURLToPath(new URL("../specification/main.ts", import.meta.url));
+
+function run(...args: string[]): Promise<{ code: number; output: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [main, ...args], { maxBuffer: 2 ** 24 }, (error, stdout, stderr) =>
+      resolve({ code: error === null ? 0 : Number(error.code), output: stdout + stderr }),
+    );
+  });
+}
+
+test("the running stack keeps every row of the specification", async () => {
+  const { code, output } = await run("--base-url", stack.baseUrl, "--limits");
+  expect(code, output).toBe(0);
+  expect(output).not.toMatch(/skipped/);
+});
+
+test("the suite ends with 2 when it is called wrongly, with 1 when nobody answers", async () => {
+  expect((await run()).code).toBe(2);
+  expect((await run("--base-url", "nowhere")).code).toBe(2);
+  expect((await run("--base-url", "http://127.0.0.1:1")).code).toBe(1);
+});
 
 test("a migration and the replacement of both APIs under load: no 5xx, no reset, and no decision is lost", {
   timeout: 300_000,
