@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { mavenJars } from "../../src/dev/kafka/jars.ts";
-import { wheelProgram } from "../support/wheel.ts";
+import { wheelProgram } from "../support/outside_tools.ts";
 import type { Definitions, Folder } from "./definitions.ts";
 
 const run = promisify(execFile);

