@@ -5,7 +5,6 @@ import { UserError } from "./user_error.ts";
 
 /** The port that was typed: 0 takes a free one. Throws `UserError` for anything but 0 to 65535 in digits. */
 export function readPort(text: string): number {
-  refuseOption("--port", text);
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65_535) {
     throw new UserError(
@@ -16,22 +15,22 @@ export function readPort(text: string): number {
   return port;
 }
 
-/** The data folder that was typed, absolute. Throws `UserError` when it is not a port. */
+/**
+ * The data folder that was typed, absolute. Throws `UserError` when there is none: the word after an option
+ * without a value is read as its value.
+ */
 export function readFolder(text: string): string {
-  refuseOption("--data", text);
-  if (text === "") throw new UserError("--data needs a folder", "Give its path, such as --data .deputize");
+  if (text === "" || text.startsWith("--"))
+    throw new UserError("--data needs a folder", "Give its path, such as --data .deputize");
   return resolve(text);
 }
 
 /**
- * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError`
+ * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError` for
  * anything that is not a word.
  */
 export function readAliases(texts: readonly string[]): string[] {
-  const words = texts.flatMap((text) => {
-    refuseOption("--alias", text);
-    return text.split(",").map((word) => word.trim());
-  });
+  const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));
   for (const word of words) {
     if (WORD.test(word)) continue;
     const form = "1 to 32 lower-case letters and digits, a letter first, such as --alias ratify";
@@ -42,7 +41,6 @@ export function readAliases(texts: readonly string[]): string[] {
 
 /** The micro-USD of the US dollars that were typed. Throws `UserError` for anything but an amount. */
 export function readCredits(text: string): number {
-  refuseOption("--credits", text);
   const amount = parseUsd(text);
   if (amount === undefined) {
     throw new UserError(
@@ -52,19 +50,3 @@ export function readCredits(text: string): number {
   }
   return amount;
 }
-
-/** The word after an option without a value is read as its value. */
-function refuseOption(option: string, text: string): void {
-  if (!text.startsWith("--")) return;
-  throw new UserError(
-    `${option} has no value: ${text} follows it`,
-    `Give one, such as ${option} ${EXAMPLES[option]}`,
-  );
-}
-
-const EXAMPLES: Record<string, string> = {
-  "--port": "8080",
-  "--data": ".deputize",
-  "--alias": "ratify",
-  "--credits": "50",
-};

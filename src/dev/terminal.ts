@@ -19,8 +19,6 @@ export type TerminalOptions = {
 
 /** One thing under way. It ends once, by `done` or by `fail`. */
 export type Step = {
-  /** Says how far it is, on a terminal only. */
-  update(progress: string): void;
   done(detail?: string): void;
   /** A text is the detail. A thrown thing is left to `problem` to show; in JSON its message is the detail. */
   fail(why: unknown): void;
@@ -77,8 +75,8 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
   };
 }
 
-/** Calls `report` when the step ends, once, with its duration. */
-function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Pick<Step, "done" | "fail"> {
+/** A step that calls `report` when it ends, once, with its duration. */
+function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;
   function end(ok: boolean, detail: unknown): void {
@@ -92,13 +90,11 @@ function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Pick
 
 function jsonFace(out: Output): Face {
   return {
-    step: (name) => ({
-      update: () => undefined,
-      ...timed((ok, ms, why) => {
+    step: (name) =>
+      timed((ok, ms, why) => {
         const detail = printable(messageOf(why));
         out.write(`${JSON.stringify({ step: name, ok, ms, detail })}\n`);
       }),
-    }),
     print: (stream, text) => void stream.write(`${text}\n`),
     halt: () => undefined,
   };
@@ -116,12 +112,11 @@ function plainFace(out: Output): Face {
       const reminder = setInterval(() => {
         print(out, `...  ${title} ${duration(performance.now() - began)}`);
       }, REMIND_MS).unref();
-      const ends = timed((ok, ms, detail) => {
+      return timed((ok, ms, detail) => {
         clearInterval(reminder);
         print(out, `${ok ? "ok  " : "FAIL"} ${title} ${duration(ms)}`);
         for (const line of linesOf(detail)) print(out, `     ${line}`);
       });
-      return { update: () => undefined, ...ends };
     },
   };
 }
@@ -146,12 +141,10 @@ function liveFace(out: Output, color: boolean): Face {
 
   function step(_: string, title: string): Step {
     const began = performance.now();
-    let progress = "";
     function drawSelf(): void {
       const elapsed = performance.now() - began;
       const frame = FRAMES[Math.floor(elapsed / FRAME_MS) % FRAMES.length] ?? "";
-      const text = `${title}${progress === "" ? "" : `: ${progress}`} ${duration(elapsed)}`;
-      out.write(`${ERASE}${paint.cyan(frame)} ${shorten(text, out.columns)}`);
+      out.write(`${ERASE}${paint.cyan(frame)} ${shorten(`${title} ${duration(elapsed)}`, out.columns)}`);
     }
     const spin = setInterval(() => {
       if (draw === drawSelf) {
@@ -160,18 +153,12 @@ function liveFace(out: Output, color: boolean): Face {
     }, FRAME_MS).unref();
     draw = drawSelf;
     drawSelf();
-    const ends = timed((ok, ms, detail) => {
+    return timed((ok, ms, detail) => {
       clearInterval(spin);
       if (draw === drawSelf) halt();
       print(out, `${ok ? paint.green("✔") : paint.red("✘")} ${title} ${paint.dim(duration(ms))}`);
       for (const line of linesOf(detail)) print(out, `  ${ok ? paint.dim(line) : paint.red(line)}`);
     });
-    return {
-      update(text) {
-        progress = printable(text);
-      },
-      ...ends,
-    };
   }
   return { print, step, halt };
 }

@@ -107,7 +107,7 @@ describe("on a terminal", () => {
 
   test("what is under way never needs more than a line", () => {
     const { terminal, written } = terminalOn(true);
-    terminal.step("one", "x".repeat(200)).update("y".repeat(200));
+    terminal.step("one", "x".repeat(200));
     const line = screen(written.out).at(-1) ?? "";
     expect(line).toMatch(/x…$/);
     expect(line.length).toBeLessThan(40);
@@ -119,9 +119,7 @@ describe("in JSON mode", () => {
     for (const isTTY of [true, false]) {
       const { terminal, written } = terminalOn(isTTY, { json: true });
       terminal.line("for people");
-      const one = terminal.step("one", "The first");
-      one.update("half");
-      one.done("seven");
+      terminal.step("one", "The first").done("seven");
       terminal.step("two", "The second").fail("broken\nin two");
       expect(written.out.split("\n").map((line) => (line === "" ? undefined : JSON.parse(line)))).toEqual([
         { step: "one", ok: true, ms: expect.any(Number), detail: "seven" },
