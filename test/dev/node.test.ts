@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isLockedNode, LOCKED_NODE, NODE_HASHES } from "../../src/dev/setup/node.mjs";
+import { isInstalled } from "../../src/dev/setup/packages.mjs";
 
 const ROOT = join(import.meta.dirname, "../..");
 
@@ -44,4 +45,27 @@ test("a Node of which one byte was altered is not, nor is one that is missing or
   expect(isLockedNode(folder)).toBe(false);
   await writeFile(path, (await readFile(process.execPath)).subarray(0, -1));
   expect(isLockedNode(folder)).toBe(false);
+});
+
+const LOCKED = { version: "1.0.0", integrity: "sha512-a" };
+
+test.each([
+  ["as the lock says", { "node_modules/a": LOCKED }, true],
+  ["with an optional one more", { "node_modules/a": LOCKED, "node_modules/b": LOCKED }, true],
+  ["of another version", { "node_modules/a": { ...LOCKED, version: "1.0.1" } }, false],
+  ["with another hash", { "node_modules/a": { ...LOCKED, integrity: "sha512-b" } }, false],
+  ["without their folder", { "node_modules/a": LOCKED, "node_modules/c": LOCKED }, false],
+  ["that npm has not finished", {}, false],
+])("packages %s count as installed: %s", async (_, installed: Record<string, unknown>, wanted) => {
+  const needed = Object.keys(installed).includes("node_modules/c") ? { "node_modules/c": LOCKED } : {};
+  const locked = {
+    "": {},
+    "node_modules/a": LOCKED,
+    "node_modules/b": { ...LOCKED, optional: true },
+    ...needed,
+  };
+  for (const name of ["a", "b"]) await mkdir(join(folder, "node_modules", name), { recursive: true });
+  await writeFile(join(folder, "package-lock.json"), JSON.stringify({ packages: locked }));
+  await writeFile(join(folder, "node_modules/.package-lock.json"), JSON.stringify({ packages: installed }));
+  expect(isInstalled(folder)).toBe(wanted);
 });

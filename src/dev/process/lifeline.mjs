@@ -1,5 +1,19 @@
 import { spawn } from "node:child_process";
 
+/**
+ * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Where a standard stream goes: a file descriptor or one of
+ *   Node's words.
+ *
+ * @typedef {object} TiedOptions
+ * @property {string} [cwd]
+ * @property {Record<string, string | undefined>} [env] Left out, the one of this process.
+ * @property {number} [uid]
+ * @property {number} [gid]
+ * @property {[Stream, Stream, Stream]} stdio
+ * @property {"TERM" | "INT" | "KILL"} [signal] Name of the signal that asks the child to end, without "SIG".
+ * @property {number} [graceMs] Milliseconds from that signal to SIGKILL.
+ */
+
 // The background shell holds the reading end of a pipe nobody writes to. It reads an end of file when the
 // parent closes the pipe or dies in any way, kill -9 included, and then ends the process that took the main
 // shell's place and whatever that left in its process group. Being in that group itself, it keeps the group's
@@ -27,7 +41,7 @@ exec "$@"
  *
  * @param {string} command
  * @param {string[]} args
- * @param {import("./lifeline.d.mts").TiedOptions} options
+ * @param {TiedOptions} options
  * @returns {import("node:child_process").ChildProcess}
  */
 export function spawnTied(command, args, { stdio, signal = "TERM", graceMs = 5000, ...options }) {

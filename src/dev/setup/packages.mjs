@@ -148,7 +148,7 @@ function writeStamp(root) {
  *
  * @param {string} root
  */
-function isInstalled(root) {
+export function isInstalled(root) {
   const locked = readPackages(join(root, "package-lock.json"));
   const installed = readPackages(join(root, "node_modules/.package-lock.json"));
   return Object.entries(locked).every(([path, { version, integrity, optional }]) => {

@@ -1,8 +1,6 @@
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { delimiter, join } from "node:path";
-import { processBirth } from "../process/folder_lock.mjs";
 import { spawnTied } from "../process/lifeline.mjs";
 import { LOCKED_NODE } from "./node.mjs";
 
@@ -63,34 +61,17 @@ function forwardSignals(child) {
 }
 
 /**
- * Ends the child when npm is gone, which runs this process directly or through a shell.
+ * Ends the child when npm is gone, which runs this process directly: its shell gives way by `exec`.
  *
  * @param {import("node:child_process").ChildProcess} child
  */
 function followNpm(child) {
-  const parent = process.ppid;
-  const npm = shellParent(parent) ?? parent;
-  const birth = processBirth(npm);
+  const npm = process.ppid;
   const timer = setInterval(() => {
-    if (process.ppid !== parent || processBirth(npm) !== birth) {
+    if (process.ppid !== npm) {
       clearInterval(timer);
       child.kill("SIGTERM");
     }
   }, FOLLOW_MS);
   timer.unref();
-}
-
-/**
- * The parent of the shell that runs an npm script; undefined for another process, and where /proc is not.
- *
- * @param {number} pid
- */
-function shellParent(pid) {
-  try {
-    const runsScript = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("src/dev/setup.mjs");
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return runsScript ? Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) : undefined;
-  } catch {
-    return undefined;
-  }
 }
