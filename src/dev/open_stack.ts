@@ -4,7 +4,7 @@ import type { Part } from "./process/part.ts";
 import { checkFree } from "./process/ports.ts";
 import { type Supervisor, supervisePart } from "./process/supervisor.ts";
 import { openStateFolder, type Run, untilEarlierRunEnded, writeRun } from "./state_folder.ts";
-import type { Terminal } from "./terminal.ts";
+import { inStep, type Terminal } from "./terminal.ts";
 
 type StackOptions = {
   /** Where everything is kept; one stack at a time. */
@@ -57,9 +57,8 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
 
   return {
     folder,
-    async start(part) {
-      const step = terminal.step(part.name, part.title);
-      try {
+    start: (part) =>
+      inStep(terminal.step(part.name, part.title), { interrupted: over.signal }, async () => {
         over.signal.throwIfAborted();
         await Promise.all((part.ports ?? []).map(checkFree));
         const context = {
@@ -71,12 +70,7 @@ export async function openStack({ folder, terminal }: StackOptions): Promise<Sta
         supervisors.push(supervisor);
         await supervisor.started;
         await writing;
-        step.done();
-      } catch (error) {
-        step.fail(over.signal.aborted ? "stopped" : error);
-        throw error;
-      }
-    },
+      }),
     stop: () => {
       stopping ??= stopAll();
       return stopping;

@@ -167,13 +167,6 @@ function shortest(path: string): string {
   return fromHere.startsWith("..") ? path : fromHere;
 }
 
-/** What the vault's own program needs besides to make its tables. */
-export function vaultMigrationEnvironment({
-  vaultMigrationUrlFile,
-}: Pick<StackPaths, "vaultMigrationUrlFile">): Environment {
-  return { KEYVAULT_MIGRATION_DATABASE_URL_FILE: vaultMigrationUrlFile };
-}
-
 /** The environment of the vault's own program, whatever its command. */
 export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
   return {

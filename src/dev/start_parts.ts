@@ -1,4 +1,4 @@
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../clock.ts";
@@ -16,9 +16,8 @@ import {
   type StackPorts,
   stackParts,
   vaultEnvironment,
-  vaultMigrationEnvironment,
 } from "./stack_parts.ts";
-import type { Terminal } from "./terminal.ts";
+import { inStep, type Terminal } from "./terminal.ts";
 import { openManifests } from "./tour/manifests.ts";
 import { openQuickstart, type QuickstartFolder } from "./tour/quickstart_folder.ts";
 import { topUp } from "./tour/top_up.ts";
@@ -63,7 +62,7 @@ export async function startParts(
   }
   const inFolder = (...names: string[]) => join(stack.folder, ...names);
   const dataDir = inFolder("postgres", "data");
-  const secrets = await openSecrets(inFolder("secrets"), !(await exists(dataDir)));
+  const secrets = await openSecrets(inFolder("secrets"), !existsSync(dataDir));
   const ports: StackPorts = {
     api: settings.apiPort === 0 ? await freePort() : settings.apiPort,
     apiHealth: await freePort(),
@@ -96,24 +95,22 @@ export async function startParts(
     credentials: inFolder("credentials"),
   };
   const examples = join(root, "docs", "examples", "quickstart");
+  const { interrupted } = settings;
   const schema = terminal.step(
     "schema",
     settings.kafkaJars === undefined ? "Databases and their schema" : "Databases, their schema, and topics",
   );
-  try {
+  await inStep(schema, { interrupted }, async () => {
     await prepareDatabases(postgres.superuserUrl("postgres"), [own, vaultOwn]);
+    const migration = { KEYVAULT_MIGRATION_DATABASE_URL_FILE: paths.vaultMigrationUrlFile };
     const vault = {
       program: paths.vaultProgram,
-      env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...vaultMigrationEnvironment(paths) },
+      env: { ...settings.inherited, ...vaultEnvironment(ports, paths), ...migration },
       logFile: await rotateLog(stack.folder, "keyvault_init"),
     };
     const migrated = migrate(url).then(() => prepareEvents(url, events));
     await Promise.all([migrated, initialiseVault(vault)]);
-    schema.done();
-  } catch (error) {
-    schema.fail(settings.interrupted.aborted ? "stopped" : error);
-    throw error;
-  }
+  });
   if (settings.credits !== undefined) {
     const step = terminal.step("credits", "Credit for trials");
     step.done(await topUp({ url, email: settings.ownerEmail, to: settings.credits, clock: systemClock }));
@@ -129,7 +126,7 @@ export async function startParts(
     manifests: paths.manifests,
     status: paths.status,
     secrets: paths.credentials,
-    interrupted: settings.interrupted,
+    interrupted,
   });
   return { baseUrl, quickstart, isNew: found === "new" };
 }
@@ -144,11 +141,4 @@ async function startKafkaPart(
   const [kafka] = await kafkaParts({ jars, path: inherited.PATH, folder });
   if (kafka !== undefined) await stack.start(kafka);
   return kafka?.address;
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

@@ -75,6 +75,25 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
   };
 }
 
+/**
+ * Does the work of a step, whose detail is `detail` of what it answers. What it throws fails the step, as
+ * "stopped" once `interrupted` is aborted, and is thrown again.
+ */
+export async function inStep<T>(
+  step: Step,
+  { detail, interrupted }: { detail?: (answer: T) => string; interrupted?: AbortSignal },
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    const answer = await work();
+    step.done(detail?.(answer));
+    return answer;
+  } catch (error) {
+    step.fail(interrupted?.aborted ? "stopped" : error);
+    throw error;
+  }
+}
+
 /** A step that calls `report` when it ends, once, with its duration. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();

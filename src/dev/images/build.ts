@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Terminal } from "../terminal.ts";
+import { inStep, type Terminal } from "../terminal.ts";
 import { UserError } from "../user_error.ts";
 import { buildah, IMAGES_FOLDER, localBase } from "./buildah.ts";
 import { billOfMaterials, type Lock } from "./sbom.ts";
@@ -66,7 +66,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
   for (const { target, name, packages } of images) {
     const reference = `localhost/${name}:${options.tag}`;
     const archive = join(out, `${name}.tar`);
-    await inStep(terminal, name, `Image ${reference}`, archive, async () => {
+    const step = terminal.step(name, `Image ${reference}`);
+    await inStep(step, { detail: () => archive }, async () => {
       // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
       // Without --force-rm it keeps a working copy of each stage for ever.
       const how = [
@@ -119,34 +120,8 @@ async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): 
     );
   }
   if (options.base !== undefined) return options.base;
-  let base = "";
-  await inStep(
-    terminal,
-    "local_base",
-    "Base image from Debian's packages, made once",
-    undefined,
-    async () => {
-      base = await localBase(ROOT, log);
-    },
-  );
-  return base;
-}
-
-async function inStep(
-  terminal: Terminal,
-  name: string,
-  title: string,
-  detail: string | undefined,
-  work: () => Promise<void>,
-): Promise<void> {
-  const step = terminal.step(name, title);
-  try {
-    await work();
-    step.done(detail);
-  } catch (error) {
-    step.fail(error);
-    throw error;
-  }
+  const step = terminal.step("local_base", "Base image from Debian's packages, made once");
+  return inStep(step, {}, () => localBase(ROOT, log));
 }
 
 /** The commit that is built, marked where files differ from it; empty outside of a repository. */

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { access, mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -40,7 +41,7 @@ export async function mavenJars(
   }
   const cache = join(homedir(), ".cache", "deputize");
   const jars = join(cache, name);
-  if (await exists(jars)) return { jars };
+  if (existsSync(jars)) return { jars };
   if ((await run("mvn", ["--version"]).catch(() => undefined)) === undefined) {
     return { missing: `Maven, to fetch ${name} the first time: apt-get install -y maven` };
   }
@@ -58,7 +59,7 @@ async function fetchJars(cache: string, name: string, artifacts: readonly string
     await run("mvn", ["-q", "-B", ...goal], { cwd: folder, timeout: FETCH_MS });
     // Another process may have been faster.
     await rename(join(folder, "jars"), jars).catch(async (error: unknown) => {
-      if (!(await exists(jars))) throw error;
+      if (!existsSync(jars)) throw error;
     });
     return { jars };
   } catch (error) {
@@ -88,13 +89,6 @@ async function javaVersion(): Promise<number | undefined> {
   const answer = await run("java", ["-version"]).catch(() => undefined);
   const version = /version "(\d+)/.exec(answer?.stderr ?? "")?.[1];
   return version === undefined ? undefined : Number(version);
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
 }
 
 /**

@@ -1,4 +1,5 @@
-import { copyFile, mkdir, readdir, rename, rm, stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
 /** The folders between a reader and the operator, and the example that they begin with. */
@@ -17,8 +18,8 @@ export type ManifestsFound = "new" | "kept" | "restored";
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {
   const { examples, manifests, status, credentials } = folders;
-  const isNew = !(await exists(status));
-  const isMissing = !(await exists(manifests));
+  const isNew = !existsSync(status);
+  const isMissing = !existsSync(manifests);
   if (isMissing && !isNew) await placeAll(examples, manifests);
   for (const folder of [manifests, credentials, status]) {
     await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -33,11 +34,4 @@ async function placeAll(examples: string, manifests: string): Promise<void> {
   await mkdir(partial, { recursive: true, mode: 0o700 });
   for (const file of await readdir(examples)) await copyFile(join(examples, file), join(partial, file));
   await rename(partial, manifests);
-}
-
-async function exists(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
 }

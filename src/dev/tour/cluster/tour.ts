@@ -2,8 +2,8 @@ import { fileURLToPath } from "node:url";
 import { createKubectl, Failure, type Kubectl } from "../../../plugin/kubectl.ts";
 import { readDevConfig } from "../../config.ts";
 import { runStack } from "../../open_stack.ts";
-import { createTerminal, type Terminal } from "../../terminal.ts";
-import { messageOf, UserError } from "../../user_error.ts";
+import { createTerminal, inStep, type Terminal } from "../../terminal.ts";
+import { UserError } from "../../user_error.ts";
 import { askForCode, codeInMailbox } from "../person.ts";
 import type { Receiver } from "../receiver.ts";
 import { runTour } from "../run_tour.ts";
@@ -216,20 +216,12 @@ function requireReachable({ name, isDevelopment }: Release, settings: ClusterTou
 }
 
 /** Does it as a step of the terminal, whose detail is part of the answer. */
-async function shown<T extends { detail: string }>(
+function shown<T extends { detail: string }>(
   { terminal, interrupted }: Pick<Context, "terminal" | "interrupted">,
   name: string,
   title: string,
   work: () => Promise<T>,
 ): Promise<T> {
   interrupted.throwIfAborted();
-  const step = terminal.step(name, title);
-  try {
-    const answer = await work();
-    step.done(answer.detail);
-    return answer;
-  } catch (error) {
-    step.fail(interrupted.aborted ? "stopped" : new Error(messageOf(error)));
-    throw error;
-  }
+  return inStep(terminal.step(name, title), { detail: ({ detail }) => detail, interrupted }, work);
 }
