@@ -227,7 +227,7 @@ describe("the check of the rules", () => {
     expect(found("keyvault/token/child.ts", text)).toEqual(["keyvault/token/child.ts reads the environment"]);
     expect(found("src/config.ts", text)).toEqual([]);
     expect(found("keyvault/config.ts", text)).toEqual([]);
-    expect(found("src/dev/setup/npm.mjs", text)).toEqual([]);
+    expect(found("src/dev/setup/packages.mjs", text)).toEqual([]);
   });
 
   test("sees the environment imported by name", () => {

@@ -1,8 +1,8 @@
 import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { installPackages } from "./packages.mjs";
+import { SetupError } from "./report.mjs";
 import { runTarget } from "./run.mjs";
-import { SetupError } from "./setup_error.mjs";
 import { findModule, installSystemPackages } from "./system.mjs";
 
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];

@@ -3,8 +3,7 @@ import { once } from "node:events";
 import { accessSync, closeSync, constants, existsSync, mkdirSync, openSync, readFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
-import { showProgress } from "./progress.mjs";
-import { SetupError } from "./setup_error.mjs";
+import { SetupError, showProgress } from "./report.mjs";
 
 /** Where SoftHSM's PKCS#11 module is on Debian and Ubuntu, Fedora, Arch, from source, and from Homebrew. */
 const MODULES = [

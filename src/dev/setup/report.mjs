@@ -1,6 +1,18 @@
 const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const REMIND_SECONDS = 15;
 
+/** What a person has to correct before anything can start: one sentence, and what to do. */
+export class SetupError extends Error {
+  /**
+   * @param {string} message
+   * @param {string} remedy
+   */
+  constructor(message, remedy) {
+    super(message);
+    this.remedy = remedy;
+  }
+}
+
 /**
  * Shows on the error stream that something takes its time: a spinner with the seconds on a terminal, plain
  * lines elsewhere. The returned function ends it.
