@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { migrate, migrations } from "../../src/db/migrate.ts";
 import { historyMonths } from "../../src/db/migrations/0026_to_0028.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
@@ -8,6 +8,8 @@ import { until } from "../support/process.ts";
 
 const before = migrations.slice(0, migrations.indexOf(historyMonths));
 const upTo = migrations.slice(0, migrations.indexOf(historyMonths) + 1);
+/** A database before the migration, of which each test has a copy. */
+let former: TestDatabase;
 let database: TestDatabase;
 let client: Client;
 const [rich, poor] = [randomUUID(), randomUUID()];
@@ -48,18 +50,25 @@ const rowsOf = async (sql: string) => (await client.query(sql)).rows;
 const ALL = "select * from ledger_postings order by account_id, posted_at, posting_id";
 const SUMS = "select account_id, book, sum(amount_micro_usd) from ledger_entries group by 1, 2 order by 1, 2";
 
-beforeEach(async () => {
-  database = await testDatabase();
-  await migrate(database.url, { migrations: before });
-  client = await connected();
+beforeAll(async () => {
+  former = await testDatabase();
+  await migrate(former.url, { migrations: before });
+  const owner = new Client({ connectionString: former.url });
+  await owner.connect();
   for (const account of [rich, poor]) {
-    await client.query(
+    await owner.query(
       "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $2, 'profile', now())",
       [account, `${account}@example.test`],
     );
   }
+  await owner.end();
 });
+afterAll(() => former.drop());
 
+beforeEach(async () => {
+  database = await testDatabase({ template: new URL(former.url).pathname.slice(1) });
+  client = await connected();
+});
 afterEach(async () => {
   await client.end();
   await database.drop();

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { Client } from "pg";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { StartError } from "../../src/config.ts";
 import { openDatabase } from "../../src/db/database.ts";
 import {
@@ -10,14 +10,14 @@ import {
   migrations,
   readSchemaState,
 } from "../../src/db/migrate.ts";
-import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { migratedDatabase, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 import { startTcpProxy } from "../support/tcp_proxy.ts";
 
 let database: TestDatabase;
 
 beforeEach(async () => {
-  database = await testDatabase();
+  database = await migratedDatabase();
 });
 
 afterEach(() => database.drop());
@@ -32,30 +32,10 @@ async function query(sql: string) {
   }
 }
 
-test("applies every migration once, in order, and nothing the second time", async () => {
-  const { applied } = await migrate(database.url);
-  expect(applied[0]).toBe("0001_accounts");
-  expect(applied).toEqual(applied.toSorted());
-  expect((await migrate(database.url)).applied).toEqual([]);
-});
-
-test("may be run by several processes concurrently: one of them applies each migration", async () => {
-  const runs = await Promise.all(Array.from({ length: 4 }, () => migrate(database.url)));
-  const applied = runs.flatMap((run) => run.applied);
-  expect(new Set(applied).size).toBe(applied.length);
-  expect(applied.length).toBeGreaterThan(0);
-});
-
-test("goes on after a run that was killed and left the library's lock behind", async () => {
-  await migrate(database.url);
-  await query("update schema_migrations_lock set is_locked = 1");
-  expect((await migrate(database.url)).applied).toEqual([]);
-});
-
 const next = (n: number): Migration => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 
-async function stateOf() {
-  const db = openDatabase({ url: database.url, name: "test", max: 1, onError: () => {} });
+async function stateOf({ url } = database) {
+  const db = openDatabase({ url, name: "test", max: 1, onError: () => {} });
   try {
     return await readSchemaState(db);
   } finally {
@@ -63,10 +43,26 @@ async function stateOf() {
   }
 }
 
-test("has a database without a schema, and one that lacks a migration, wait", async () => {
-  expect(await stateOf()).toMatchObject({ kind: "behind", missing: migrations.map(({ name }) => name) });
-  await migrate(database.url, { migrations: migrations.slice(0, -1) });
-  expect(await stateOf()).toEqual({ kind: "behind", missing: [migrations.at(-1)?.name] });
+test("applies every migration once and in order, by one of several concurrent runs", async () => {
+  const names = migrations.map(({ name }) => name);
+  const empty = await testDatabase();
+  onTestFinished(() => empty.drop());
+  expect(await stateOf(empty)).toMatchObject({ kind: "behind", missing: names });
+  const runs = await Promise.all(Array.from({ length: 4 }, () => migrate(empty.url)));
+  expect(runs.flatMap(({ applied }) => applied)).toEqual(names);
+  expect(await stateOf(empty)).toEqual({ kind: "usable" });
+  expect((await migrate(empty.url)).applied).toEqual([]);
+});
+
+test("goes on after a run that was killed and left the library's lock behind", async () => {
+  await query("update schema_migrations_lock set is_locked = 1");
+  expect((await migrate(database.url)).applied).toEqual([]);
+});
+
+test("has a database that lacks a migration wait", async () => {
+  const last = migrations.at(-1)?.name;
+  await query(`delete from schema_migrations where name = '${last}'`);
+  expect(await stateOf()).toEqual({ kind: "behind", missing: [last] });
 });
 
 test("bears one migration of the next release, and leaves it as it is", async () => {
@@ -85,7 +81,6 @@ test("refuses two of later releases, and changes nothing", async () => {
 });
 
 test("refuses a migration among its own that it does not know", async () => {
-  await migrate(database.url);
   await query("insert into schema_migrations (name, batch, migration_time) values ('0024_other', 9, now())");
   expect(await stateOf()).toEqual({ kind: "strange", unknown: ["0024_other"] });
   await expect(migrate(database.url)).rejects.toThrow(/0024_other/);
@@ -111,7 +106,6 @@ describe("beside running processes", () => {
   let holder: Client;
 
   beforeEach(async () => {
-    await migrate(database.url);
     holder = new Client({ connectionString: database.url });
     await holder.connect();
     await holder.query("begin; lock table accounts in access share mode");
@@ -237,10 +231,10 @@ describe("a database that is not up yet", () => {
     const said: string[] = [];
     const log = { info: (line: string) => said.push(line) } as never;
     try {
-      const run = migrate(proxy.url, { databaseMs: 60_000, log });
+      const run = migrate(proxy.url, { migrations: [...migrations, next(1)], databaseMs: 60_000, log });
       await until("it waits", () => said.length > 0);
       proxy.mend();
-      expect((await run).applied).toHaveLength(migrations.length);
+      expect((await run).applied).toEqual(["9001_next"]);
       expect(said).toHaveLength(1);
       expect(said[0]).toMatch(/^waiting: the database does not answer yet: /);
     } finally {

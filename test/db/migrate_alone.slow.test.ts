@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Migration, migrate, migrations } from "../../src/db/migrate.ts";
-import { testDatabase } from "../support/postgres.ts";
+import { migratedDatabase } from "../support/postgres.ts";
 
 /** Longer than a pool keeps a connection of which nothing is asked. */
 const LONG_SECONDS = 14;
 
 test("a run keeps others out for as long as its migration takes", async () => {
-  const database = await testDatabase();
+  const database = await migratedDatabase();
   try {
-    await migrate(database.url);
     const long: Migration = { name: "9001_next", sql: `select pg_sleep(${LONG_SECONDS})` };
     const run = migrate(database.url, { migrations: [...migrations, long] });
     await sleep((LONG_SECONDS - 2) * 1_000);

@@ -1,0 +1,180 @@
+import { randomUUID } from "node:crypto";
+import { Client } from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Migration, migrations } from "../../src/db/migrate.ts";
+import { outcomes } from "../../src/db/migrations/0005_to_0011.ts";
+import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/0012_to_0019.ts";
+import { organizations } from "../../src/db/migrations/0026_to_0028.ts";
+import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+
+/*
+ * What a migration makes of rows that are there. The tests share one database, which each takes on to its
+ * migration.
+ */
+
+let database: TestDatabase;
+let client: Client;
+let applied = 0;
+
+beforeAll(async () => {
+  database = await testDatabase();
+  client = new Client({ connectionString: database.url });
+  await client.connect();
+});
+afterAll(async () => {
+  await client.end();
+  await database.drop();
+});
+
+/** Brings the tables to what they are before a migration. */
+async function before(migration: Migration): Promise<void> {
+  while (migrations[applied] !== migration) await apply();
+}
+
+/** Applies the next migration. */
+async function apply(): Promise<void> {
+  await client.query(migrations[applied++]!.sql);
+}
+
+async function insertAccount(): Promise<string> {
+  const id = randomUUID();
+  await client.query(
+    "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $2, 'profile', now())",
+    [id, `${id}@example.test`],
+  );
+  return id;
+}
+
+test("outcomes that were reported before they had a table are in it afterwards, and nothing else is", async () => {
+  await before(outcomes);
+  const insert = `insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id,
+      decided_at, outcome, outcome_detail, outcome_occurred_at, outcome_recorded_at)
+    values ($1, $1, $2, '\\x00', $3, '2026-05-01T10:00:00Z', $4, $5, $6, $7)`;
+  const [account, told, untold] = [randomUUID(), randomUUID(), randomUUID()];
+  const times = ["2026-05-01T10:00:01Z", "2026-05-01T10:00:02Z"];
+  await client.query(insert, [account, "told", told, "failed", "why", ...times]);
+  await client.query(insert, [account, "untold", untold, null, null, null, null]);
+  await apply();
+  expect((await client.query("select * from outcomes")).rows).toEqual([
+    {
+      account_id: account,
+      decided_at: new Date("2026-05-01T10:00:00Z"),
+      event_id: told,
+      outcome: "failed",
+      detail: "why",
+      occurred_at: new Date("2026-05-01T10:00:01Z"),
+      recorded_at: new Date("2026-05-01T10:00:02Z"),
+    },
+  ]);
+  expect((await client.query("select from invocations")).rowCount).toBe(2);
+});
+
+test("accounts that are there are low at 20 % of their alpha credits, and grants can be posted to them", async () => {
+  await before(credits);
+  const [rich, poor] = [await insertAccount(), await insertAccount()];
+  await client.query("insert into balances values ($1, 4000), ($2, 4000)", [rich, poor]);
+  const post = `insert into ledger_postings values ($1, now(), '\\x00', $2, 'grants', 'credit', 10000009)`;
+  await client.query(post, [rich, "alpha_credit"]);
+  await expect(client.query(post, [poor, "grant"])).rejects.toMatchObject({ code: "23514" });
+  await apply();
+  const { rows } = await client.query("select * from balances order by low_at_micro_usd");
+  expect(rows).toEqual([
+    { account_id: poor, balance_micro_usd: "4000", low_at_micro_usd: "0", next_event_seq: "1" },
+    { account_id: rich, balance_micro_usd: "4000", low_at_micro_usd: "2000001", next_event_seq: "1" },
+  ]);
+  await client.query(post, [poor, "grant"]);
+  await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });
+});
+
+test("decisions made elsewhere get the verifier's names of today, and grants the amount of their posting", async () => {
+  await before(verifierNames);
+  const [shop, platform, connection, stranger] = Array.from({ length: 4 }, () => randomUUID());
+  await client.query(
+    `insert into accounts (account_id, email, onboarding_step, account_type, organization_name, created_at)
+     values ($1, 'shop@example.test', 'account_type', 'organization', 'Shops', now())`,
+    [shop],
+  );
+  await client.query(
+    `insert into platforms (platform_id, account_id, name, description, surface_type, default_allowed_scopes,
+                            signing_secret_sealed, created_at, expires_at)
+     values ($1, $2, 'Shop', '', 'agentic_api', '{data:read}', '\\x00', now(), now())`,
+    [platform, shop],
+  );
+  await client.query(
+    `insert into connections (connection_id, account_id, platform_id, verifier_id, webhook_secret_sealed, created_at)
+     values ($1, $2, $3, 'shop', '\\x00', now())`,
+    [connection, shop, platform],
+  );
+  const decided = `insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id,
+                                             decision, verifier_account_id)
+    values ($1, now(), gen_random_uuid(), 'proof.verified', $2, 'a', 'allow', $3)`;
+  await client.query(decided, [shop, connection, null]);
+  await client.query(decided, [stranger, connection, shop]);
+  await client.query(
+    "insert into ledger_postings values ($1, '2026-01-01Z', '\\x00', 'grant', 'grants', 'credit', 7)",
+    [shop],
+  );
+  await client.query("insert into credit_grants values ('r', $1, '2026-01-01Z', '\\x00', 'paid')", [shop]);
+  await client.query("begin");
+  await apply();
+  await before(grantAmounts);
+  await apply();
+  await client.query("commit");
+  const { rows } = await client.query(
+    `select account_id, verifier_platform_name as platform, verifier_organization_name as organization
+     from audit_events order by platform nulls last`,
+  );
+  expect(rows).toEqual([
+    { account_id: stranger, platform: "Shop", organization: "Shops" },
+    { account_id: shop, platform: null, organization: null },
+  ]);
+  expect((await client.query("select reference, amount_micro_usd from credit_grants")).rows).toEqual([
+    { reference: "r", amount_micro_usd: "7" },
+  ]);
+});
+
+test("answers with secrets that were kept for a day are emptied, and other answers stay", async () => {
+  await before(keptSecrets);
+  for (const routeId of ["rotate_api_key", "deny_request"]) {
+    await client.query(
+      `insert into idempotency_keys (account_id, caller, route_id, key, body_hash, run_id, locked_until, answer_sealed, created_at)
+       values ($1, 'person', $2, 'k', '\\x00', gen_random_uuid(), now(), '\\x1234', now())`,
+      [randomUUID(), routeId],
+    );
+  }
+  await apply();
+  const { rows } = await client.query(
+    `select route_id, octet_length(answer_sealed) as bytes, secret_until <= now() as over
+     from idempotency_keys order by route_id`,
+  );
+  expect(rows).toEqual([
+    { route_id: "deny_request", bytes: 2, over: null },
+    { route_id: "rotate_api_key", bytes: 0, over: true },
+  ]);
+});
+
+test("organizations that are there, or are made by the version before, have the owner they had", async () => {
+  await before(organizations);
+  const ids = [await insertAccount()];
+  await apply();
+  ids.push(await insertAccount());
+  const { rows } = await client.query(
+    "select own_role, four_eyes from accounts where account_id = any ($1)",
+    [ids],
+  );
+  expect(rows).toEqual([
+    { own_role: "owner", four_eyes: false },
+    { own_role: "owner", four_eyes: false },
+  ]);
+  const changed = client.query("update accounts set own_role = 'admin'");
+  await expect(changed).rejects.toMatchObject({ code: "23514" });
+  const claim = async (verified: string) =>
+    client.query(
+      `insert into organization_domains (organization_id, domain, token, created_at, verified_at)
+       values ($1, 'example.com', 't', now(), ${verified})`,
+      [await insertAccount()],
+    );
+  await claim("now()");
+  await claim("null");
+  await expect(claim("now()"), "a domain is one organization's").rejects.toMatchObject({ code: "23505" });
+});
