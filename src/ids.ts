@@ -1,5 +1,5 @@
 import { randomFillSync } from "node:crypto";
-import { UUID, uuidv7 } from "uuidv7";
+import { v7 as uuidv7 } from "uuid";
 
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
@@ -19,30 +19,22 @@ export function newId(): string {
   return uuidv7();
 }
 
-/**
- * The fields of a UUID v7 besides its time: 12 and 62 bits. The first begins in its lower half and counts up.
- */
-const [COUNTER_START, COUNTER_END, RANDOM_HIGH] = [0x7ff, 0xfff, 0x3fff_ffff];
-const RANDOM_BYTES = 10;
-let last = { ms: -1, counter: 0 };
+const RANDOM_BYTES = 16;
 /** Drawn for many ids at a time; each byte is used once. */
 const drawn = Buffer.alloc(400 * RANDOM_BYTES);
 let used = drawn.length;
+/** The time of the last id, and the 32 bits behind it, which begin in their lower half and count up. */
+let last = { msecs: -1, seq: 0 };
 
 /**
  * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself.
  * Ids that this process makes one after the other for the same millisecond grow.
  */
 export function newIdAt(time: Date): string {
-  const [ms, random] = [time.getTime(), drawRandom()];
-  const next = last.ms === ms && last.counter < COUNTER_END ? last.counter + 1 : undefined;
-  last = { ms, counter: next ?? random.readUInt16BE(0) & COUNTER_START };
-  return UUID.fromFieldsV7(
-    ms,
-    last.counter,
-    random.readUInt32BE(2) & RANDOM_HIGH,
-    random.readUInt32BE(6),
-  ).toString();
+  const [msecs, random] = [time.getTime(), drawRandom()];
+  const seq = last.msecs === msecs ? last.seq + 1 : random.readUInt32BE() >>> 1;
+  last = { msecs, seq };
+  return uuidv7({ msecs, seq, random });
 }
 
 function drawRandom(): Buffer {

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { uuidv7 } from "uuidv7";
 import type { Transaction } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
+import { newId } from "../ids.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { traceparent } from "../trace_context.ts";
 import type { BusEvent } from "./bus.ts";
@@ -92,7 +92,7 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
   if (event.connectionId !== connectionId || fields.connection_id !== connectionId) {
     throw new Error(`The event ${event.type} names another connection than the one it is appended for`);
   }
-  return { eventId: uuidv7(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
+  return { eventId: newId(), event, payload: JSON.stringify({ event: event.type, ...fields }) };
 }
 
 /**
@@ -159,7 +159,7 @@ export async function appendAccountEvent(tx: Transaction, event: AccountEvent, n
     .returning("next_event_seq");
   if (balance === undefined) throw new Error(`The account ${fields.account_id} has no balance`);
   await tx("outbox").insert({
-    event_id: uuidv7(),
+    event_id: newId(),
     aggregatetype: "account",
     aggregateid: fields.account_id,
     aggregate_seq: balance.next_event_seq - 1,
