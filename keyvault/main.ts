@@ -1,4 +1,9 @@
 import { hardenProcess } from "./hardening.ts";
 
 hardenProcess();
-await import("./program.ts");
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+  process.exit(1);
+});
+const { runProgram } = await import("./program.ts");
+await runProgram(process.argv.slice(2));

@@ -34,39 +34,43 @@ Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault_reference.md has the rest.`;
 
 /**
+ * Runs the command that these arguments name. A failure that a person can mend is one line on standard error
+ * and sets the exit code; any other error is thrown.
+ */
+export async function runProgram(args: readonly string[]): Promise<void> {
+  try {
+    await createProgram().parseAsync(args, { from: "user" });
+  } catch (error) {
+    const message = describeError(error);
+    if (message === undefined) throw error;
+    console.error(`keyvault: ${message}`);
+    process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
+  }
+}
+
+/**
  * A command loads what it works with when it runs: help and usage errors need none of it, and no command
  * loads another's.
  */
-const program = new Command("keyvault")
-  .description(ABOUT)
-  .addHelpText("after", FIRST_START)
-  .addCommand(initCommand())
-  .addCommand(serveCommand())
-  .addCommand(statusCommand())
-  .addCommand(sealCommand())
-  .addCommand(unsealCommand())
-  .addCommand(keysCommand())
-  .addCommand(tenantsCommand())
-  .addCommand(adoptCommand())
-  .addCommand(kekCommand())
-  .addCommand(auditCommand())
-  .addCommand(backupCommand())
-  .addCommand(certCommand())
-  .addCommand(migrateCommand());
-complainInOneLine(program);
-
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
-  process.exit(1);
-});
-
-try {
-  await program.parseAsync();
-} catch (error) {
-  const message = describeError(error);
-  if (message === undefined) throw error;
-  console.error(`keyvault: ${message}`);
-  process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
+function createProgram(): Command {
+  const program = new Command("keyvault")
+    .description(ABOUT)
+    .addHelpText("after", FIRST_START)
+    .addCommand(initCommand())
+    .addCommand(serveCommand())
+    .addCommand(statusCommand())
+    .addCommand(sealCommand())
+    .addCommand(unsealCommand())
+    .addCommand(keysCommand())
+    .addCommand(tenantsCommand())
+    .addCommand(adoptCommand())
+    .addCommand(kekCommand())
+    .addCommand(auditCommand())
+    .addCommand(backupCommand())
+    .addCommand(certCommand())
+    .addCommand(migrateCommand());
+  complainInOneLine(program);
+  return program;
 }
 
 /**

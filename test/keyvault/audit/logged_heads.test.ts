@@ -1,12 +1,12 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { readHeads } from "../../../keyvault/audit/head_file.ts";
+import { cli } from "../command_line.ts";
 import { createHome, readIdentity, type VaultHome } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 
@@ -25,8 +25,6 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => home.remove());
 
-const cli = (...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
 const write = async (name: string, text: string) => {
   const file = join(home.dir, name);
   await writeFile(file, text);
@@ -57,7 +55,7 @@ async function runVault(): Promise<string[]> {
     ).toBe(200);
     const steady = () => headsIn(written).filter(({ why }) => why === "steady");
     await vi.waitUntil(() => steady().length > 1, { timeout: 20_000 });
-    await cli("seal", "--url", url);
+    await cli(home, "seal", "--url", url);
   } finally {
     child.kill("SIGTERM");
     await once(child, "close");
@@ -86,7 +84,7 @@ test("audit verify takes the vault's log, as it is, as kubectl and as a node's c
     expect((await readHeads(file)).heads, name).toHaveLength(headsIn(lines).length);
   }
   const file = await write("log", `${lines.join("\n")}\n`);
-  expect((await cli("audit", "verify", "--heads", file)).stdout).toContain(
+  expect((await cli(home, "audit", "verify", "--heads", file)).stdout).toContain(
     `the heads noted before are in them (${headsIn(lines).length})`,
   );
 });
@@ -104,7 +102,7 @@ test("a log line that was altered, or that another program wrote, is named and n
     await expect(readHeads(file), wrong).rejects.toThrow("line 2 is not a head");
   }
   const none = await write("none", `${lines.filter((line) => !line.includes("audit_head")).join("\n")}\n`);
-  await expect(cli("audit", "verify", "--heads", none)).rejects.toThrow(/holds no head/);
+  await expect(cli(home, "audit", "verify", "--heads", none)).rejects.toThrow(/holds no head/);
 });
 
 test("who sets back the database and the token's folder together is found out by the log alone", async () => {
@@ -115,8 +113,8 @@ test("who sets back the database and the token's folder together is found out by
   await home.sql("delete from keys where tenant = 'acc-1'; delete from tenants where tenant = 'acc-1'");
   await rm(home.config.token.dir, { recursive: true });
   await cp(join(home.dir, "token of that time"), home.config.token.dir, { recursive: true });
-  expect((await cli("audit", "verify")).stdout).toMatch(/records hold/);
-  await expect(cli("audit", "verify", "--heads", file)).rejects.toMatchObject({
+  expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
+  await expect(cli(home, "audit", "verify", "--heads", file)).rejects.toMatchObject({
     code: 2,
     stdout: expect.stringMatching(/those after it were cut off/),
   });

@@ -1,17 +1,17 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFile, mkdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { appendHead, keepHeads, readHeads } from "../../../keyvault/audit/head_file.ts";
 import type { Head } from "../../../keyvault/audit/ledger.ts";
 import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { auditHeader, auditLine } from "../../../keyvault/commands/audit_tail.ts";
+import { cli } from "../command_line.ts";
 import { API, issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 
@@ -33,8 +33,7 @@ afterAll(() => vault.close());
 
 const read = async (query: string): Promise<AuditPage> =>
   (await call(`${vault.url}/v1/audit?${query}`, auditor)).body as unknown as AuditPage;
-const cli = (...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, "audit", ...args], { env: vault.home.environment });
+const audit = (...args: string[]) => cli(vault.home, "audit", ...args);
 const headsOf = async (file: string) => (await readHeads(file)).heads;
 const record = (note: string) =>
   vault.vault.journal.record({ caller: API, statement: "call", outcome: "forbidden", detail: { note } });
@@ -89,10 +88,10 @@ test("lines fit 80 and 120 columns, whatever is in them, and stay aligned", () =
 
 test("the command line shows the newest records, follows, and exports heads that find a cut tail", async () => {
   const remote = ["--url", vault.url];
-  const { stdout } = await cli("tail", "-n", "2", ...remote);
+  const { stdout } = await audit("tail", "-n", "2", ...remote);
   expect(stdout.trim().split("\n")).toHaveLength(3);
   expect(stdout).toMatch(/SEQ +TIME.*\n.*key_create +granted/);
-  const json = (await cli("tail", "-n", "1", "--json", ...remote)).stdout;
+  const json = (await audit("tail", "-n", "1", "--json", ...remote)).stdout;
   expect(JSON.parse(json)).toEqual((await read("limit=1")).records[0]);
 
   const follower = spawn(process.execPath, [MAIN, "audit", "tail", "-n", "1", "-f", "--json", ...remote], {
@@ -106,16 +105,16 @@ test("the command line shows the newest records, follows, and exports heads that
   follower.kill("SIGKILL");
 
   const file = join(vault.home.dir, "exported");
-  await cli("export", file, ...remote);
+  await audit("export", file, ...remote);
   await record("after the first head");
-  await cli("export", file, ...remote);
+  await audit("export", file, ...remote);
   expect(await headsOf(file)).toHaveLength(2);
-  await cli("verify", "--heads", file);
+  await audit("verify", "--heads", file);
   const [, second] = await headsOf(file);
   await writeFile(file, `${new Date().toISOString()} ${second!.seq + 1}:${"0".repeat(64)}\n`, { flag: "a" });
-  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
+  await expect(audit("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
   await writeFile(file, "nonsense\n");
-  await expect(cli("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
+  await expect(audit("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
 });
 
 test("a running vault notes its head when it moved and at its stop, and only then", async () => {
@@ -213,21 +212,21 @@ test("audit verify reports an unfinished line, goes by the others, and does not 
   const file = join(vault.home.dir, "torn");
   const head = vault.vault.journal.head();
   await writeFile(file, `${lineOf(head)}\n2026-11-2`);
-  expect((await cli("verify", "--heads", file)).stdout).toMatch(
+  expect((await audit("verify", "--heads", file)).stdout).toMatch(
     /heads noted before are in them \(1\)[\s\S]*line 2 is unfinished/,
   );
-  expect(JSON.parse((await cli("verify", "--json", "--heads", file)).stdout)).toMatchObject({
+  expect(JSON.parse((await audit("verify", "--json", "--heads", file)).stdout)).toMatchObject({
     intact: true,
     unfinished: [2],
   });
   await appendFile(file, "1");
   await appendHead(file, { seq: head.seq + 1, mac: Buffer.alloc(32) }, AT);
-  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({
+  await expect(audit("verify", "--heads", file)).rejects.toMatchObject({
     code: 2,
     stdout: expect.stringMatching(/The chain is broken[\s\S]*line 2 is unfinished/),
   });
   await writeFile(file, "2026-11-2");
-  await expect(cli("verify", "--heads", file)).rejects.toMatchObject({
+  await expect(audit("verify", "--heads", file)).rejects.toMatchObject({
     code: 1,
     stderr: expect.stringMatching(/holds no head/),
   });

@@ -26,18 +26,30 @@ export async function migrateToLevel(home: VaultHome, level: number): Promise<vo
   );
 }
 
+type Columns = { table_name: string; column_name: string }[];
+const knownColumns = new Map<number, Columns>();
+
+/** The columns of a level's tables. */
+async function columnsOf(level: number): Promise<Columns> {
+  const known = knownColumns.get(level);
+  if (known !== undefined) return known;
+  const home = await createHome({ made: "empty" });
+  await migrateToLevel(home, level);
+  const columns: Columns = await home.sql(
+    "select table_name, column_name from information_schema.columns where table_schema = 'public'",
+  );
+  await home.remove();
+  knownColumns.set(level, columns);
+  return columns;
+}
+
 /**
  * What a running vault's rows would be if a version with the tables of `level` had written them: without the
  * columns and tables that were added later, and with a chain, by the token's own audit key, that does not
  * know of codes for rows where there were none.
  */
 export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
-  const home = await createHome({ made: "empty" });
-  await migrateToLevel(home, level);
-  const columns = await home.sql<{ table_name: string; column_name: string }>(
-    "select table_name, column_name from information_schema.columns where table_schema = 'public'",
-  );
-  await home.remove();
+  const columns = await columnsOf(level);
   const tables: Record<string, object[]> = {};
   for (const table of ["tenants", "keys", "residents"]) {
     const known = columns.filter((column) => column.table_name === table).map((column) => column.column_name);

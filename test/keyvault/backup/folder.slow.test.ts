@@ -1,17 +1,13 @@
-import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { addBackup } from "../../../keyvault/commands/backup.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
+import { cli } from "../command_line.ts";
 import { issueIdentity, startVault, type TestVault } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 60_000 });
-
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 let vault: TestVault;
 let recoveryKey: string;
@@ -19,10 +15,8 @@ let serviceKey: string;
 /** The options that lead to the vault, by a certificate of the role backup. */
 let remote: string[];
 
-const run = (...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, "backup", ...args], {
-    env: { ...vault.home.environment, KEYVAULT_DATA_DIR: "", KEYVAULT_DATABASE_URL: "" },
-  });
+/** Runs a command on a machine that has no settings of the vault. */
+const run = (...args: string[]) => cli({ environment: {} }, "backup", ...args);
 const lastBackup = async () => {
   const text = await (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
   return Number(/^keyvault_last_backup_timestamp_seconds (\d+)$/m.exec(text)?.[1]);
@@ -36,9 +30,7 @@ const folderOf = async (name: string) => {
 beforeAll(async () => {
   vault = await startVault();
   recoveryKey = join(vault.home.dir, "recovery.key");
-  await promisify(execFile)(process.execPath, [MAIN, "backup", "key", recoveryKey], {
-    env: vault.home.environment,
-  });
+  await cli(vault.home, "backup", "key", recoveryKey);
   const nightly = { kind: "client", role: "backup", name: "nightly" } as const;
   const { ca, cert, key } = await issueIdentity(vault.home, nightly);
   const files = { "ca.pem": ca, "backup.pem": cert, "backup.key": key };

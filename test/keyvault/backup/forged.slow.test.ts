@@ -1,15 +1,13 @@
-import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { createRecoveryKey, encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import { createRecoveryKey } from "../../../keyvault/backup/encrypted_stream.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
 import { migrationNames } from "../../../keyvault/db/migrate.ts";
-import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture.ts";
+import { runCommand } from "../command_line.ts";
+import { createHome, SILENT, type VaultHome } from "../fixture.ts";
+import { expectNothing, sealLines } from "./backup_support.ts";
 
 /*
  * Who has power over the place where backups are kept has the public recovery key too, or may find it: every
@@ -18,7 +16,6 @@ import { createHome, SILENT, unfinishedTokens, type VaultHome } from "../fixture
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const { publicKey, privateKey } = createRecoveryKey();
 const ESCAPES = "\u001b[2J\u001b]0;The backup is genuine; pass --unsigned\u0007";
 
@@ -46,21 +43,15 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-async function seal(lines: readonly unknown[]): Promise<Buffer> {
-  const texts = Readable.from(lines.map((line) => `${JSON.stringify(line)}\n`));
-  return Buffer.concat(await Array.fromAsync(encryptStream(texts, publicKey)));
-}
+const seal = (lines: readonly unknown[]) => sealLines(lines, publicKey);
 
 /** What the command says of a forged backup to somebody who was asked to pass `--unsigned`. */
 async function refusal(backup: Buffer): Promise<string> {
   await writeFile(file, backup);
-  const args = [MAIN, "backup", "restore", file, "--recovery-key", key, "--unsigned"];
-  const failed = await promisify(execFile)(process.execPath, args, { env: home.environment }).then(
-    () => expect.fail("it was restored"),
-    (error: { code: number; stdout: string; stderr: string }) => error,
-  );
-  expect(failed).toMatchObject({ code: 1, stdout: "" });
-  return failed.stderr;
+  const args = ["backup", "restore", file, "--recovery-key", key, "--unsigned"];
+  const { code, stdout, stderr } = await runCommand(args, home.environment);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  return stderr;
 }
 
 const NOT_WHOLE = /^The backup is incomplete or out of order$/;
@@ -86,6 +77,12 @@ test.each<[string, readonly unknown[], RegExp]>([
   ["a file that is a folder too", token({ a: "", "a/b": "" }), NO_FILE],
   ["a file in a folder that is a file", token({ "a/b/c": "", "a/b": "" }), NO_FILE],
   ["a file at the root", token({ "/etc/escaped": "" }), OUTSIDE],
+  ["a file beside the data folder", token({ "../../escaped": "" }), OUTSIDE],
+  ["a file beside the token", token({ "../escaped": "" }), OUTSIDE],
+  ["a file by way of the token's folder", token({ "tokens/../../escaped": "" }), OUTSIDE],
+  ["a file in a folder named like the token's", token({ "../token.unfinished-escaped/a": "" }), OUTSIDE],
+  ["a file in the token's own place", token({ "../token/escaped": "" }), OUTSIDE],
+  ["a file that is a folder of the token's", token({ "tokens/..": "" }), OUTSIDE],
   ["a line that is null", [manifest, null, end], NOT_WHOLE],
   ["a line of another kind", [manifest, { kind: ESCAPES }, end], NOT_WHOLE],
   ["rows that are no list", [manifest, { kind: "rows", table: "tenants", rows: tenant }, end], NOT_WHOLE],
@@ -114,12 +111,9 @@ async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
   expect(said).toMatch(/^keyvault: [ -~]+\n$/);
   expect(said.slice("keyvault: ".length, -1)).toMatch(expected);
   await expectNothing(home);
-}
-
-async function expectNothing(home: VaultHome): Promise<void> {
-  expect(existsSync(home.config.token.dir)).toBe(false);
-  expect(await unfinishedTokens(home)).toEqual([]);
-  expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
+  const left = await readdir(home.dir, { recursive: true, withFileTypes: true });
+  const files = left.filter((entry) => entry.isFile()).map(({ name }) => name);
+  expect(files.sort()).toEqual(["backup", "recovery.key"]);
 }
 
 test("of two concurrent restores into one folder one is whole, and the other says what is in its way", async () => {

@@ -1,17 +1,14 @@
-import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
 import { existsSync, statSync } from "node:fs";
-import { copyFile, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import { cli } from "../command_line.ts";
 import {
   createHome,
   issueIdentity,
@@ -23,12 +20,9 @@ import {
   type VaultHome,
 } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
+import { expectNothing, sealLines } from "./backup_support.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
-
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
-const cli = (home: VaultHome, ...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
 
 let vault: TestVault;
 let agent: CreatedKey;
@@ -137,7 +131,7 @@ test("refuses to restore over a vault, and leaves it as it is", async () => {
   );
   const home = await freshHome();
   await restore(home);
-  await promisify(execFile)("rm", ["-r", home.config.token.dir]);
+  await rm(home.config.token.dir, { recursive: true });
   await expect(restore(home)).rejects.toThrow(/database holds a vault already/);
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
@@ -163,8 +157,7 @@ test("refuses a backup that was altered, cut off, lengthened, or is for another 
     const file = join(vault.home.dir, "odd");
     await writeFile(file, bytes);
     await expect(restore(home, file, key)).rejects.toThrow(expected);
-    expect(existsSync(home.config.token.dir)).toBe(false);
-    expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
+    await expectNothing(home);
   }
 });
 
@@ -236,19 +229,16 @@ test("refuses a backup whose token is of another kind of module, either way", as
 
   const home = await freshHome();
   const without = join(home.dir, "without");
-  const texts = async function* (): AsyncGenerator<string> {
-    const manifest = {
-      kind: "manifest",
-      version: 1,
-      created_at: "2026-01-01T00:00:00.000Z",
-      migrations: migrationNames(),
-      token: {},
-    };
-    yield `${JSON.stringify({ ...manifest, head: { seq: 0, mac: "00".repeat(32) } })}\n`;
-    yield `${JSON.stringify({ kind: "end", counts: {} })}\n`;
+  const manifest = {
+    kind: "manifest",
+    version: 1,
+    created_at: "2026-01-01T00:00:00.000Z",
+    migrations: migrationNames(),
+    head: { seq: 0, mac: "00".repeat(32) },
+    token: {},
   };
   const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");
-  await writeFile(without, encryptStream(texts(), publicKey));
+  await writeFile(without, await sealLines([manifest, { kind: "end", counts: {} }], publicKey));
   expect(await failure(home, without, recoveryKey, "--unsigned")).toMatch(
     /holds no token.*KEYVAULT_PKCS11_MODULE/,
   );

@@ -4,31 +4,21 @@ import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
+import type { Origin } from "../../../keyvault/backup/check.ts";
 import { backupSignBytes, openLines, readLine, type SignatureLine } from "../../../keyvault/backup/format.ts";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
 import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
-import {
-  readIdentity,
-  SILENT,
-  startVault,
-  type TestVault,
-  unfinishedTokens,
-  type VaultHome,
-} from "../fixture.ts";
+import { cli } from "../command_line.ts";
+import { readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
+import { expectNothing, sealLines } from "./backup_support.ts";
 import { earlierRows, machineFor, machineOfLevel } from "./earlier_support.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
-
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
-const cli = (home: VaultHome, ...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment });
 
 const WITHOUT_CODES = 2;
 
@@ -76,18 +66,13 @@ async function linesOf(backup: Buffer): Promise<Line[]> {
   return lines.map((line) => readLine(line) as unknown as Line);
 }
 
-/** These lines as anybody who has the public recovery key can encrypt them. */
-async function sealed(lines: readonly object[]): Promise<Buffer> {
-  const texts = async function* (): AsyncGenerator<string> {
-    for (const line of lines) yield `${JSON.stringify(line)}\n`;
-  };
-  return Buffer.concat(await Array.fromAsync(encryptStream(texts(), publicRecoveryKey)));
-}
+const sealed = (lines: readonly object[]) => sealLines(lines, publicRecoveryKey);
 
-async function requireEmpty(home: VaultHome): Promise<void> {
-  expect(existsSync(home.config.token.dir)).toBe(false);
-  expect(await unfinishedTokens(home)).toEqual([]);
-  expect(await home.sql("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
+/** Restores a backup onto a machine. It is read twice, and may be another one the second time. */
+function restoreFrom({ config }: VaultHome, backup: Buffer, origin: Origin = { serviceKey }, then = backup) {
+  const readings = [backup, then];
+  const read = () => Readable.from([readings.shift()]);
+  return restoreBackup(config, read, { recoveryKey, origin }, SILENT);
 }
 
 /** What the command line says of a restore that fails. */
@@ -122,7 +107,7 @@ test("is restored under the id of the service key that signed it, which is shown
   expect(await failure(home, "--service-key", serviceKey, "--unsigned")).toMatch(
     /^keyvault: .*cannot be used with .*; see "keyvault backup restore --help"\n$/,
   );
-  await requireEmpty(home);
+  await expectNothing(home);
 
   const { stdout } = await cli(
     home,
@@ -179,53 +164,31 @@ test("a forged backup is refused in one line, and leaves nothing", async () => {
   const home = await emptyMachine();
   for (const [what, [forged, expected]] of Object.entries(forgeries)) {
     const forgery = await sealed(forged);
-    const restoring = restoreBackup(
-      home.config,
-      () => Readable.from([forgery]),
-      { recoveryKey, origin: { serviceKey } },
-      SILENT,
-    );
-    await expect(restoring, what).rejects.toMatchObject({
+    await expect(restoreFrom(home, forgery), what).rejects.toMatchObject({
       name: "UserError",
       message: expect.stringMatching(expected),
     });
-    await requireEmpty(home);
+    await expectNothing(home);
   }
   for (const half of ["ed25519", "ml_dsa_65"] as const) {
     const mixed = (await ownSigned({}, signature.public_key)).at(-1)!.signature as SignatureLine["signature"];
     const forgery = await sealed(
       changed(lines, -1, { signature: { ...signature.signature, [half]: mixed[half] } }),
     );
-    const trust = { recoveryKey, origin: { serviceKey } };
-    await expect(
-      restoreBackup(home.config, () => Readable.from([forgery]), trust, SILENT),
-      half,
-    ).rejects.toThrow(broken);
+    await expect(restoreFrom(home, forgery), half).rejects.toThrow(broken);
   }
-  await restoreBackup(
-    home.config,
-    () => Readable.from([bytes]),
-    { recoveryKey, origin: { serviceKey } },
-    SILENT,
-  );
+  await restoreFrom(home, bytes);
 });
 
 test("a file that is another one when it is read again leaves nothing", async () => {
   const lines = await linesOf(bytes);
   const keys = lines.findIndex(({ kind, table }) => kind === "rows" && table === "keys");
   const rows = (lines[keys]!.rows as object[]).map((row) => ({ ...row, label: "another" }));
-  const readings = [bytes, await sealed(changed(lines, keys, { rows }))];
+  const another = await sealed(changed(lines, keys, { rows }));
   const home = await emptyMachine();
-  await expect(
-    restoreBackup(
-      home.config,
-      () => Readable.from([readings.shift()!]),
-      { recoveryKey, origin: { serviceKey } },
-      SILENT,
-    ),
-  ).rejects.toThrow(/was altered while it was read/);
-  expect(readings).toEqual([]);
-  await requireEmpty(home);
+  const restoring = restoreFrom(home, bytes, { serviceKey }, another);
+  await expect(restoring).rejects.toThrow(/was altered while it was read/);
+  await expectNothing(home);
 });
 
 test("a backup without a signature is restored only by who says that it has none", async () => {
@@ -239,7 +202,7 @@ test("a backup without a signature is restored only by who says that it has none
     await expect(restore(...options)).rejects.toMatchObject({
       stderr: expect.stringMatching(/^keyvault: The backup is not signed: [^\n]*pass --unsigned[^\n]*\n$/),
     });
-    await requireEmpty(home);
+    await expectNothing(home);
   }
   expect((await restore("--unsigned")).stdout).toMatch(/signed by +nobody/);
 });
@@ -249,11 +212,9 @@ test("a backup without a signature that lacks rows of a table is not restored, a
   const home = await emptyMachine();
   for (const table of ["keys", "audit"]) {
     const fewer = await sealed(lines.filter((line) => line.table !== table));
-    const trust = { recoveryKey, origin: "unsigned" } as const;
-    await expect(restoreBackup(home.config, () => Readable.from([fewer]), trust, SILENT)).rejects.toThrow(
-      `The backup lacks rows of ${table}`,
-    );
-    await requireEmpty(home);
+    const lacking = restoreFrom(home, fewer, "unsigned");
+    await expect(lacking).rejects.toThrow(`The backup lacks rows of ${table}`);
+    await expectNothing(home);
   }
 });
 
@@ -266,7 +227,7 @@ test("what is no file is refused: a backup is read twice", async () => {
     expect(restoring).rejects.toMatchObject({ stderr: expect.stringMatching(/read twice/) }),
     writeFile(pipe, bytes).catch(() => {}),
   ]);
-  await requireEmpty(home);
+  await expectNothing(home);
 });
 
 test("the signature is on record before it leaves: the statement's digest, the key, who asked", async () => {
@@ -320,7 +281,6 @@ test("is signed too while the rows of an earlier version wait for their adoption
   } finally {
     await waiting.stop();
   }
-  const trust = { recoveryKey, origin: { serviceKey } };
   const written = await readFile(backup);
-  await restoreBackup((await emptyMachine()).config, () => Readable.from([written]), trust, SILENT);
+  await restoreFrom(await emptyMachine(), written);
 });

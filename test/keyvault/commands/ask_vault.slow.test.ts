@@ -1,4 +1,4 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
@@ -6,9 +6,9 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createAuthority, issueCertificate, type Subject } from "../../../keyvault/tls/authority.ts";
+import { runCommand } from "../command_line.ts";
 import { issueIdentity, readIdentity, startVault, type TestVault } from "../fixture.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -23,15 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-type Ended = { code: number; stdout: string; stderr: string };
-
-/** A command of this vault, how it ended and what it said. */
-function run(args: string[], environment = vault.home.environment): Promise<Ended> {
-  return promisify(execFile)(process.execPath, [MAIN, ...args], { env: environment }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
-  );
-}
+const run = (args: string[], environment: object = vault.home.environment) => runCommand(args, environment);
 
 /** The one line that `keyvault status` says on standard error when it fails. */
 async function complaint(args: string[]): Promise<string> {
@@ -69,7 +61,7 @@ test("no setting is needed beside an address, an authority and a certificate", a
   expect((await run(["status", ...own], {})).code).toBe(0);
 });
 
-/** A command with this standard input: what it said, on either stream. */
+/** What a command said, on either stream, that reads its certificate from this standard input. */
 async function withInput(input: string, ...args: string[]): Promise<string> {
   const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, "--cert", "-"], {
     env: vault.home.environment,

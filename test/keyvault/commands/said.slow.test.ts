@@ -1,11 +1,11 @@
-import { execFile, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { cli } from "../command_line.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
 /* What the commands that ask no running vault say of what they did, to people and to programs. */
@@ -21,8 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-const run = async (...args: string[]) =>
-  (await promisify(execFile)(process.execPath, [MAIN, ...args], { env: home.environment })).stdout;
+const run = async (...args: string[]) => (await cli(home, ...args)).stdout;
 const linesOf = (text: string) =>
   text
     .trimEnd()

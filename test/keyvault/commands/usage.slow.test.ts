@@ -5,17 +5,9 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { settingsHelp } from "../../../keyvault/commands/serve.ts";
 import { errorCodes } from "../../../keyvault/errors.ts";
+import { runCommand } from "../command_line.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
-
-type Ended = { code: number; stdout: string; stderr: string };
-
-const run = (args: string[]): Promise<Ended> =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: {} }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
-  );
-
 const ID = "0".repeat(32);
 
 test.each([
@@ -42,7 +34,7 @@ test.each([
   [["cert", "issue", "--role", "server", "--days", "3651"], "Give 1 to 3650 days.", "keyvault cert issue"],
   [["tenants", "destroy", "a b"], "Give 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
 ])("`keyvault %j` is refused in one line that says where its help is", async (args, reason, command) => {
-  const { code, stdout, stderr } = await run(args);
+  const { code, stdout, stderr } = await runCommand(args, {});
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toMatch(/^keyvault: [^\n]+\n$/);
   expect(stderr).toContain(reason);
@@ -51,12 +43,12 @@ test.each([
 
 test("help that was asked for is on standard output and no error; without a command it is on standard error", async () => {
   for (const args of [["--help"], ["help"], ["keys", "--help"], ["help", "keys"]]) {
-    const { code, stdout, stderr } = await run(args);
+    const { code, stdout, stderr } = await runCommand(args, {});
     expect({ code, stderr }, args.join(" ")).toEqual({ code: 0, stderr: "" });
     expect(stdout).toMatch(/^Usage: keyvault/);
   }
   for (const args of [[], ["keys"], ["audit"]]) {
-    const { code, stdout, stderr } = await run(args);
+    const { code, stdout, stderr } = await runCommand(args, {});
     expect({ code, stdout }, args.join(" ")).toEqual({ code: 1, stdout: "" });
     expect(stderr).toMatch(/^Usage: keyvault/);
   }

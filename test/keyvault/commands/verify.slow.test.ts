@@ -1,12 +1,8 @@
-import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { runCommand } from "../command_line.ts";
 import { createHome, startVault, type VaultHome } from "../fixture.ts";
-
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 let home: VaultHome;
 
@@ -15,14 +11,8 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-type Ended = { code: number; stdout: string; stderr: string };
-
 const verify = (...args: string[]) => audit("verify", ...args);
-const audit = (...args: string[]): Promise<Ended> =>
-  promisify(execFile)(process.execPath, [MAIN, "audit", ...args], { env: home.environment }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
-  );
+const audit = (...args: string[]) => runCommand(["audit", ...args], home.environment);
 
 test("says how many heads were looked for, and takes a file without any for no proof", {
   timeout: 60_000,

@@ -1,10 +1,7 @@
-import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { Subject } from "../../../keyvault/tls/authority.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
@@ -12,10 +9,10 @@ import { type CertificatePlan, ensureCertificates } from "../../../keyvault/tls/
 import { openSecrets, type Secrets } from "../../../keyvault/tls/kubernetes_secrets.ts";
 import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { type Kubernetes, startKubernetes } from "../../support/kubernetes/server.ts";
+import { cli } from "../command_line.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 900_000 });
 
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const NAMESPACE = "vaults";
 const PATH = `/api/v1/namespaces/${NAMESPACE}/secrets`;
 const TOKEN = "token-of-the-job";
@@ -184,8 +181,7 @@ test("an authority is exchanged by its Secret: first both, and all certificates 
 test("the command does it all, prints no key, and says in one line what is wrong", async () => {
   const wanted = ["--authority", AUTHORITY, "--server", SERVER, "--server-name", "vault"];
   const there = ["--kubernetes", cluster.url, "--account", folder];
-  const run = (...args: string[]) =>
-    promisify(execFile)(process.execPath, [MAIN, "cert", "secrets", ...args], { env: {} });
+  const run = (...args: string[]) => cli({ environment: {} }, "cert", "secrets", ...args);
   const { stdout } = await run(
     ...wanted,
     "--client",

@@ -1,17 +1,10 @@
-import { execFile } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { parseAllDocuments } from "yaml";
 import type { Container, PodSpec, PodTemplate, Rendered } from "../../chart/render.ts";
+import { cli } from "../command_line.ts";
 
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
-
-/** Runs a command of the vault with this environment and no other. */
-export const runKeyvault = (environment: Record<string, string>, ...args: string[]) =>
-  promisify(execFile)(process.execPath, [MAIN, ...args], { env: environment });
 
 /** The pod of an example, with its labels: the one that its last object is or makes. */
 export async function readTemplate(file: string): Promise<PodTemplate> {
@@ -60,6 +53,7 @@ export async function startLocally(
   return {
     here,
     settingsOf,
-    run: async (container) => runKeyvault(settingsOf(container), ...(known(container).args ?? []).map(here)),
+    run: async (container) =>
+      cli({ environment: settingsOf(container) }, ...(known(container).args ?? []).map(here)),
   };
 }

@@ -1,9 +1,6 @@
-import { execFile } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type ChartCluster, missingCluster, startChartCluster } from "../../chart/cluster.ts";
 import {
@@ -17,10 +14,10 @@ import {
 } from "../../chart/render.ts";
 import { VALUES, type Values } from "../../chart/values.ts";
 import { helm } from "../../support/helm.ts";
+import { cli } from "../command_line.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
-const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 const START_MS = 20 * 60_000;
 const TRIAL: Values = VALUES.trial ?? {};
 const SECRETS = `/api/v1/namespaces/${NAMESPACE}/secrets`;
@@ -85,8 +82,7 @@ describe.skipIf(missing !== undefined)("a release's key vault, on a real API ser
       const pod = podsOf(objects).find(({ of }) => of.kind === "Job" && of.metadata.name === JOB);
       const args = pod?.template.spec.containers[0]?.args ?? [];
       const there = [`--kubernetes=${cluster.url}`, `--account=${folder}`];
-      const make = async () =>
-        (await promisify(execFile)(process.execPath, [MAIN, ...args, ...there], { env: {} })).stdout;
+      const make = async () => (await cli({ environment: {} }, ...args, ...there)).stdout;
       expect((await make()).match(/: made/g)).toHaveLength(4);
       expect((await make()).match(/: kept/g)).toHaveLength(4);
     } finally {

@@ -1,48 +1,70 @@
-import { cp, readdir, writeFile } from "node:fs/promises";
+import { appendFile, cp, readdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import type { Status } from "../../../keyvault/status.ts";
 import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
 import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
-import type { PodSpec } from "../../chart/render.ts";
-import { createHome, readIdentity, startVault, type TestVault, type VaultHome } from "../fixture.ts";
+import { cli } from "../command_line.ts";
+import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
-import { type LocalPod, readPod, runKeyvault, startLocally } from "./example_pod.ts";
+import { readPod, startLocally } from "./example_pod.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let vault: TestVault;
 let key: CreatedKey;
-let fresh: VaultHome;
-let pod: PodSpec;
-let local: LocalPod;
-/** The folder that is the pod's root. */
-let root: string;
 
 beforeAll(async () => {
-  [vault, fresh] = await Promise.all([startVault(), createHome({ made: "empty" })]);
+  vault = await startVault();
   key = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "kept", ceiling: ["data:read"] });
-  root = join(fresh.dir, "root");
-  pod = await readPod("restore.yaml");
+});
+afterAll(() => vault.close());
+
+test("the Job of audit_verify.yaml checks a running vault's audit against heads of its log, and fails when one is not in it", async () => {
+  const pod = await readPod("audit_verify.yaml");
+  const root = join(vault.home.dir, "root");
+  const local = await startLocally(pod, root);
+  const { config } = vault.home;
+  await writeFile(join(root, "run/secrets/database/url"), config.databaseUrl);
+  await cp(config.token.pinFile, join(root, "run/secrets/pin/pin"));
+  await cp(config.dataDir, join(root, "var/lib/keyvault/data"), { recursive: true });
+  const [verify] = pod.containers;
+  const heads = join(root, "etc/keyvault/heads/heads");
+  const line = (seq: number, mac: string) =>
+    `${JSON.stringify({ part: "keyvault", event: "audit_head", seq, mac, why: "time" })}\n`;
+  const { audit } = JSON.parse(
+    (await cli(vault.home, "status", "--json", "--url", vault.url)).stdout,
+  ) as Status;
+  await writeFile(heads, line(audit.records, audit.head ?? ""));
+  expect((await local.run(verify)).stdout).toMatch(/hold, and the heads noted before are in them \(1\)/);
+
+  await appendFile(heads, line(audit.records + 100, "0".repeat(64)));
+  await expect(local.run(verify)).rejects.toMatchObject({
+    code: 2,
+    stdout: expect.stringContaining("were cut off"),
+  });
+});
+
+test("the Job of restore.yaml restores a backup and proves it, and the vault's own pod then starts sealed and signs", async () => {
+  const fresh = await createHome({ made: "empty" });
+  onTestFinished(() => fresh.remove());
+  const root = join(fresh.dir, "root");
+  const pod = await readPod("restore.yaml");
   await startLocally(pod, root);
-  const { environment } = vault.home;
-  await runKeyvault(environment, "backup", "key", join(root, "run/secrets/recovery/recovery.key"));
+  await cli(vault.home, "backup", "key", join(root, "run/secrets/recovery/recovery.key"));
   const folder = join(root, "backups");
-  await runKeyvault(environment, "backup", "create", "--out-dir", folder, "--url", vault.url);
+  await cli(vault.home, "backup", "create", "--out-dir", folder, "--url", vault.url);
   const [backup = ""] = await readdir(folder);
   await writeFile(join(root, "run/secrets/database/url"), fresh.config.databaseUrl);
   await writeFile(join(root, "run/secrets/database/migrationUrl"), fresh.config.migrationDatabaseUrl);
   await cp(vault.home.config.token.pinFile, join(root, "run/secrets/pin/pin"));
-  local = await startLocally(pod, root, [
+  const local = await startLocally(pod, root, [
     [basename(pod.initContainers?.[0]?.args?.[2] ?? ""), backup],
     ["0123456789abcdef0123456789abcdef", key.attestation.attested_by],
   ]);
-});
-afterAll(() => Promise.all([vault.close(), fresh.remove()]));
-
-test("the example's Job restores a backup and proves it, and the vault's own pod then starts sealed and signs", async () => {
   const [restore] = pod.initContainers ?? [];
   const [verify] = pod.containers;
   expect((await local.run(restore)).stdout).toMatch(/Restored the vault of .*: 2 keys of 2 tenants/);
@@ -54,7 +76,7 @@ test("the example's Job restores a backup and proves it, and the vault's own pod
     ...local.settingsOf(verify),
     KEYVAULT_PIN_FILE: "/none/pin",
   };
-  const steps = await runKeyvault(environment, "init", "--no-pin", "--no-certificates", "--json");
+  const steps = await cli({ environment }, "init", "--no-pin", "--no-certificates", "--json");
   expect(JSON.parse(steps.stdout.split("\n")[1] ?? "")).toEqual({
     step: "token",
     created: [],
@@ -73,7 +95,7 @@ test("the example's Job restores a backup and proves it, and the vault's own pod
     expect(restored.sealing.state()?.reason).toBe("no_pin_file");
     const caller = ["--url", restored.url, "--ca", config.tls.caFile, "--cert", join(tls, "admin.pem")];
     const pin = join(root, "run/secrets/pin/pin");
-    expect((await runKeyvault({}, "unseal", "--pin-file", pin, ...caller)).stdout).toBe(
+    expect((await cli({ environment: {} }, "unseal", "--pin-file", pin, ...caller)).stdout).toBe(
       "The vault is open.\n",
     );
     const binding = {
