@@ -6,7 +6,7 @@ import type { ChainVerdict } from "../audit/verify.ts";
 import { UserError } from "../errors.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
 import type { AuditVerdict } from "./check_chain.ts";
-import { columnsOf, foldLines } from "./display.ts";
+import { columnsOf, foldLines, print } from "./display.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
 const BROKEN_EXIT_CODE = 2;
@@ -39,13 +39,12 @@ export function auditCommand(): Command {
       const { checkChain } = await import("./check_chain.ts");
       const verdict = await checkChain(expected);
       const wrong = describeWrong(verdict);
-      const text = json
-        ? `${JSON.stringify({ ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) })}\n`
-        : describe(verdict.chain, expected.length) +
-          wrong +
-          describeWaiting(verdict.damaged) +
-          unfinished.map((line) => describeUnfinished(heads, line)).join("");
-      process.stdout.write(text);
+      const text =
+        describe(verdict.chain, expected.length) +
+        wrong +
+        describeWaiting(verdict.damaged) +
+        unfinished.map((line) => describeUnfinished(heads, line)).join("");
+      print({ json }, { ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) }, text);
       if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
     });
   const accept = new Command("accept")

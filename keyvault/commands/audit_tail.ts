@@ -1,9 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Command, InvalidArgumentError } from "commander";
+import { Command } from "commander";
 import { appendHead } from "../audit/head_file.ts";
 import type { AuditPage, AuditView } from "../audit/list.ts";
 import { systemClock } from "../clock.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { print } from "./display.ts";
+import { wholeNumber } from "./read_input.ts";
 
 const FOLLOW_MS = 1_000;
 const NARROWEST = 80;
@@ -28,9 +30,7 @@ export function auditTailCommand(): Command {
     .option("-f, --follow", "print new records as they are written, until stopped");
   return withRemoteOptions(command).action(async (options: TailOptions) => {
     const width = Math.max(process.stdout.columns ?? DEFAULT_WIDTH, NARROWEST);
-    const say = options.json
-      ? (record: AuditView) => process.stdout.write(`${JSON.stringify(record)}\n`)
-      : (record: AuditView) => process.stdout.write(`${auditLine(record, width)}\n`);
+    const say = (record: AuditView) => print(options, record, `${auditLine(record, width)}\n`);
     const newest = await readPage(options, `limit=${options.lines}`);
     if (!options.json) process.stdout.write(`${auditHeader(width)}\n`);
     let last = show(newest, say, 0);
@@ -51,7 +51,7 @@ export function auditExportCommand(): Command {
   return withRemoteOptions(command).action(async (file: string, options: RemoteOptions) => {
     const { head } = await readPage(options, "limit=1");
     await appendHead(file, { seq: head.seq, mac: Buffer.from(head.mac, "hex") }, systemClock.now());
-    process.stdout.write(options.json ? `${JSON.stringify({ head, file })}\n` : `${head.seq}:${head.mac}\n`);
+    print(options, { head, file }, `${head.seq}:${head.mac}\n`);
   });
 }
 
@@ -64,13 +64,7 @@ function show({ records }: AuditPage, say: (record: AuditView) => void, before: 
   return records.at(-1)?.seq ?? before;
 }
 
-function parseCount(text: string): number {
-  const count = Number(text);
-  if (!Number.isInteger(count) || count < 1 || count > 1000) {
-    throw new InvalidArgumentError("Give a number from 1 to 1000.");
-  }
-  return count;
-}
+const parseCount = wholeNumber(1, 1000, "Give a number from 1 to 1000.");
 
 const WIDE = 120;
 

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { Command, InvalidArgumentError, Option } from "commander";
+import { Command, Option } from "commander";
 import type { Origin } from "../backup/check.ts";
 import { createRecoveryKey } from "../backup/encrypted_stream.ts";
 import type { BackupSource } from "../backup/format.ts";
@@ -12,8 +12,8 @@ import { UserError } from "../errors.ts";
 import { syncPath, writeFileDurably } from "../files.ts";
 import { createLog } from "../log.ts";
 import { download, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
-import { columnsOf, foldLines } from "./display.ts";
-import { openNamedFile, readNamedFile } from "./read_input.ts";
+import { columnsOf, foldLines, print } from "./display.ts";
+import { openNamedFile, readNamedFile, wholeNumber } from "./read_input.ts";
 
 const KEY = `Make the key pair that backups are encrypted to. The public half stays with the vault; take the private half away from this machine, it opens every backup.`;
 
@@ -25,12 +25,16 @@ export function backupCommand(): Command {
     .argument("<file>", "where the private half goes")
     .option("--json", "print JSON")
     .action(makeKey);
+  const check = new Command("check").summary("check a backup without restoring it").description(CHECK);
+  withReadOptions(check).action(runCheck);
+  const restore = new Command("restore").summary("put a backup back").description(RESTORE);
+  withReadOptions(restore).action(runRestore);
   return new Command("backup")
     .summary("write backups, check them and put them back")
     .addCommand(key)
     .addCommand(backupCreateCommand())
-    .addCommand(backupCheckCommand())
-    .addCommand(backupRestoreCommand());
+    .addCommand(check)
+    .addCommand(restore);
 }
 
 async function makeKey(file: string, { json }: { json?: true }): Promise<void> {
@@ -44,9 +48,7 @@ async function makeKey(file: string, { json }: { json?: true }): Promise<void> {
   await writeFileDurably(file, privateKey);
   await writeFileDurably(recoveryKeyFile, publicKey, 0o644);
   const made = { public: recoveryKeyFile, private: file };
-  process.stdout.write(
-    json ? `${JSON.stringify(made)}\n` : `Made ${recoveryKeyFile}. Take ${file} away from this machine.\n`,
-  );
+  print({ json }, made, `Made ${recoveryKeyFile}. Take ${file} away from this machine.\n`);
 }
 
 const CREATE = `Write a backup of a running vault to a file: SoftHSM's token (another module's is backed up by its vendor's means), all wrapped keys and the audit, encrypted to the recovery key and signed by the vault's service key, whose id "keyvault status" shows. Needs an admin's certificate, or one of the role backup. The PIN is not in it: keep it apart, or who opens the backup has the keys.
@@ -67,7 +69,7 @@ function backupCreateCommand(): Command {
 }
 
 async function runCreate(file: string | undefined, options: CreateOptions, command: Command): Promise<void> {
-  const { outDir, keep, json } = options;
+  const { outDir, keep } = options;
   if ((file === undefined) === (outDir === undefined)) command.error("give a file, or --out-dir");
   if (outDir === undefined && keep !== undefined) command.error("--keep goes with --out-dir");
   const take = (to: string): Promise<number> => download(options, "/v1/backup", to);
@@ -75,24 +77,11 @@ async function runCreate(file: string | undefined, options: CreateOptions, comma
     outDir === undefined
       ? { file: file ?? "", bytes: await take(file ?? ""), removed: [] }
       : await addBackup(outDir, { take, now: systemClock.now(), keep });
-  process.stdout.write(
-    json
-      ? `${JSON.stringify(made)}\n`
-      : [
-          `Wrote ${made.file}, ${made.bytes} bytes`,
-          ...made.removed.map((name) => `Removed ${name}`),
-          "",
-        ].join("\n"),
-  );
+  const lines = [`Wrote ${made.file}, ${made.bytes} bytes`, ...made.removed.map((name) => `Removed ${name}`)];
+  print(options, made, `${lines.join("\n")}\n`);
 }
 
-function parseCount(text: string): number {
-  const count = Number(text);
-  if (!/^\d+$/.test(text) || count < 1 || count > 10_000) {
-    throw new InvalidArgumentError("Give a number from 1 to 10000.");
-  }
-  return count;
-}
+const parseCount = wholeNumber(1, 10_000, "Give a number from 1 to 10000.");
 
 const NAME = /^keyvault-\d{8}T\d{6}\.\d{3}Z\.backup$/;
 const UNFINISHED = /^\.keyvault-\d{8}T\d{6}\.\d{3}Z\.backup\.unfinished$/;
@@ -149,18 +138,6 @@ Exit code: 0 it would be restored, 1 it would not.`;
 
 type ReadOptions = { json?: true; recoveryKey: string; serviceKey?: string; unsigned?: true };
 
-/** `keyvault backup restore` */
-function backupRestoreCommand(): Command {
-  const command = new Command("restore").summary("put a backup back").description(RESTORE);
-  return withReadOptions(command).action(runRestore);
-}
-
-/** `keyvault backup check` */
-function backupCheckCommand(): Command {
-  const command = new Command("check").summary("check a backup without restoring it").description(CHECK);
-  return withReadOptions(command).action(runCheck);
-}
-
 function withReadOptions(command: Command): Command {
   return command
     .argument("<file>", "the backup")
@@ -203,11 +180,7 @@ async function runCheck(file: string, options: ReadOptions): Promise<void> {
   requireKnownTables(manifest);
   const { created_at, head } = manifest;
   const checked = { file, created_at, signed_by: signedBy, head };
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify(checked)}\n`
-      : `${file} is whole, of ${created_at}.\n${describeOrigin(signedBy, head)}`,
-  );
+  print(options, checked, `${file} is whole, of ${created_at}.\n${describeOrigin(signedBy, head)}`);
 }
 
 async function runRestore(file: string, options: ReadOptions): Promise<void> {
@@ -217,10 +190,10 @@ async function runRestore(file: string, options: ReadOptions): Promise<void> {
   );
   const { counts, created_at, signed_by, upgraded, head } = restored;
   const upgrade = upgraded.map((name) => `Brought up to date: ${name}\n`).join("");
-  process.stdout.write(
-    options.json
-      ? `${JSON.stringify(restored)}\n`
-      : `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${describeOrigin(signed_by, head)}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
+  print(
+    options,
+    restored,
+    `Restored the vault of ${created_at}: ${counts.keys} keys of ${counts.tenants} tenants, ${counts.audit} audit records\n${upgrade}${describeOrigin(signed_by, head)}Next: put the PIN file in its place, then "keyvault audit verify".\n`,
   );
 }
 

@@ -6,9 +6,11 @@ import { systemClock } from "../clock.ts";
 import { loadCertificateConfig } from "../config.ts";
 import { UserError } from "../errors.ts";
 import type { Subject } from "../tls/authority.ts";
+import { print } from "./display.ts";
+import { wholeNumber } from "./read_input.ts";
 
 const NAME = /^[A-Za-z0-9._-]{1,64}$/;
-const DEFAULT_DAYS = "397";
+const parseDays = wholeNumber(1, 3650, "Give 1 to 3650 days.");
 
 const ISSUE = `Issue a certificate with a fresh key, from the authority in <data>/tls or the folder of --ca. Run it where ca.key is: no token and no database are needed, and with --ca no setting. A running vault needs no restart to accept the new certificate.
 
@@ -39,7 +41,7 @@ export function certCommand(): Command {
         .makeOptionMandatory(),
     )
     .option("--name <name>", "who it is for: written in every audit record", parseName)
-    .option("--days <days>", "how long it holds", parseDays, parseDays(DEFAULT_DAYS))
+    .option("--days <days>", "how long it holds", parseDays, 397)
     .option("--ca <folder>", "where ca.pem and ca.key are (default: <data>/tls)")
     .option("--out <stem>", "where to: <stem>.pem and <stem>.key (default: <role>-<name> in that folder)")
     .option("--replace", "overwrite those files")
@@ -60,7 +62,7 @@ export function certCommand(): Command {
           `There was no ${revokedFile}, so this begins one. If there was a list before, put it back and revoke again.\n`,
         );
       }
-      process.stdout.write(json ? `${JSON.stringify({ revoked: serial })}\n` : `Revoked ${serial}\n`);
+      print({ json }, { revoked: serial }, `Revoked ${serial}\n`);
     });
   return new Command("cert")
     .summary("issue and revoke certificates")
@@ -87,9 +89,12 @@ async function runIssue(options: IssueOptions, command: Command): Promise<void> 
     },
     systemClock.now(),
   );
-  if (options.json) return void process.stdout.write(`${JSON.stringify(issued)}\n`);
   const rows = Object.entries({ ...issued, not_after: issued.not_after.slice(0, 10) });
-  process.stdout.write(rows.map(([key, value]) => `${key.replace("_", " ").padEnd(12)} ${value}\n`).join(""));
+  print(
+    options,
+    issued,
+    rows.map(([key, value]) => `${key.replace("_", " ").padEnd(12)} ${value}\n`).join(""),
+  );
 }
 
 function subjectOf({ role, name = "" }: IssueOptions, names: readonly string[]): Subject {
@@ -164,8 +169,7 @@ async function run({ authority, server, serverName, client, label, ...options }:
   try {
     const plan = { authority, ends, labels: label, days, renewDays };
     for (const one of await ensureCertificates(secrets, plan, systemClock.now())) {
-      const text = `${one.secret}: ${one.done}, holds until ${one.not_after.slice(0, 10)}`;
-      process.stdout.write(`${json ? JSON.stringify(one) : text}\n`);
+      print({ json }, one, `${one.secret}: ${one.done}, holds until ${one.not_after.slice(0, 10)}\n`);
     }
   } finally {
     await secrets.close();
@@ -191,13 +195,4 @@ function addLabel(text: string, before: Record<string, string>): Record<string, 
   const [, name, value] = LABEL.exec(text) ?? [];
   if (name === undefined || value === undefined) throw new InvalidArgumentError("Give <name>=<value>.");
   return { ...before, [name]: value };
-}
-
-/** Days from 1 to 3650. */
-function parseDays(text: string): number {
-  const days = Number(text);
-  if (!Number.isInteger(days) || days < 1 || days > 3650) {
-    throw new InvalidArgumentError("Give 1 to 3650 days.");
-  }
-  return days;
 }

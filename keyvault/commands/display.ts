@@ -61,6 +61,11 @@ function lengthOf(text: string): number {
   return stringWidth(text);
 }
 
+/** Writes what a command did to standard output: with `--json` as one line of JSON, otherwise as this text. */
+export function print({ json }: { json?: true | undefined }, value: unknown, text: string): void {
+  process.stdout.write(json ? `${JSON.stringify(value)}\n` : text);
+}
+
 /** A line on standard error that shows how far long work is, drawn only for a terminal. */
 type ProgressBar = { show(done: number, total: number): void; end(): void };
 

@@ -4,7 +4,7 @@ import { loadConfig } from "../config.ts";
 import { EXPOSED_REMEDY, exposedFolders } from "../hardening.ts";
 import type { InitStep } from "../init.ts";
 import { createLog } from "../log.ts";
-import { columnsOf, foldLines } from "./display.ts";
+import { columnsOf, foldLines, print } from "./display.ts";
 import { settingsHelp } from "./serve.ts";
 
 const ABOUT = `Make what a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority and the certificates of the server, the API and one admin.
@@ -24,7 +24,7 @@ export function initCommand(): Command {
     .addHelpText("after", settingsHelp)
     .action(async ({ json, pin, certificates }: Options) => {
       const config = loadConfig();
-      const say = json ? sayJson : sayLine;
+      const say = (step: InitStep): void => print({ json }, step, describe(step));
       const { initialise } = await import("../init.ts");
       const given = { report: say, makesPin: pin, makesCertificates: certificates };
       await initialise(config, systemClock, createLog("error"), given);
@@ -36,14 +36,10 @@ export function initCommand(): Command {
     });
 }
 
-function sayJson(step: InitStep): void {
-  process.stdout.write(`${JSON.stringify(step)}\n`);
-}
-
-function sayLine({ step, created, absent = [] }: InitStep): void {
+function describe({ step, created, absent = [] }: InitStep): string {
   const done = created.length === 0 ? "already there" : `made ${created.join(", ")}`;
   const rest = absent.length === 0 ? "" : `; ${tellAbsent(step, absent)}`;
-  process.stdout.write(foldLines([[step, `${done}${rest}`]], 14, columnsOf()));
+  return foldLines([[step, `${done}${rest}`]], 14, columnsOf());
 }
 
 function tellAbsent(step: InitStep["step"], absent: readonly string[]): string {
@@ -63,9 +59,7 @@ export function migrateCommand(): Command {
     .action(async ({ json }: { json?: true }) => {
       const { migrate } = await import("../db/migrate.ts");
       const applied = await migrate(loadConfig(), createLog("error"));
-      if (json) return void process.stdout.write(`${JSON.stringify({ applied })}\n`);
-      process.stdout.write(
-        applied.length === 0 ? "The tables are up to date.\n" : `Applied ${applied.join(", ")}.\n`,
-      );
+      const done = applied.length === 0 ? "The tables are up to date" : `Applied ${applied.join(", ")}`;
+      print({ json }, { applied }, `${done}.\n`);
     });
 }

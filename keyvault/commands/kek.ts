@@ -4,7 +4,7 @@ import { UserError } from "../errors.ts";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { Status } from "../status.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
-import { createProgressBar } from "./display.ts";
+import { createProgressBar, print } from "./display.ts";
 
 const POLL_MS = 200;
 /** Proving a million data keys takes some minutes. */
@@ -30,8 +30,8 @@ export function kekCommand(): Command {
   const rotate = new Command("rotate").summary("make a new key-encryption key").description(ABOUT_ROTATE);
   withRemoteOptions(rotate).action(async (options: RemoteOptions) => {
     const made = (await ask(options, "/v1/kek/rotate", {})) as { kek: string; keks: string[] };
-    const text = `${made.kek} wraps from now on.\nNext: "keyvault backup create", then "keyvault kek rewrap".`;
-    process.stdout.write(`${options.json ? JSON.stringify(made) : text}\n`);
+    const next = 'Next: "keyvault backup create", then "keyvault kek rewrap".';
+    print(options, made, `${made.kek} wraps from now on.\n${next}\n`);
   });
   const rewrap = new Command("rewrap")
     .summary("wrap all data keys under the newest")
@@ -43,8 +43,7 @@ export function kekCommand(): Command {
     .argument("<version>", "the version, for instance kek-1", parseVersion);
   withRemoteOptions(retire).action(async (kek: string, options: RemoteOptions) => {
     const { retired, keks } = await runRetire(options, kek);
-    const text = `${retired} is destroyed. The token has ${keks.join(", ")}.`;
-    process.stdout.write(`${options.json ? JSON.stringify({ retired, keks }) : text}\n`);
+    print(options, { retired, keks }, `${retired} is destroyed. The token has ${keks.join(", ")}.\n`);
   });
   return new Command("kek")
     .summary("rotate the key-encryption key")
@@ -65,7 +64,7 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
   }
   bar.show(progress.done, progress.done + progress.remaining);
   bar.end();
-  process.stdout.write(`${options.json ? JSON.stringify(progress) : describe(progress)}\n`);
+  print(options, progress, `${describe(progress)}\n`);
   if (progress.fault !== null) {
     throw new UserError(`Not finished (${progress.fault}): run it again to continue`);
   }

@@ -3,7 +3,7 @@ import type { Wish } from "../db/rows.ts";
 import type { KeyPage, KeyView, ListedKey } from "../keys/view.ts";
 import type { KeyAnswer } from "../lifecycle/destroy.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
-import { type Column, drawTable } from "./display.ts";
+import { type Column, drawTable, print } from "./display.ts";
 import { parseDestructionDays, parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
@@ -31,18 +31,18 @@ export function keysCommand(): Command {
     .option("--tenant <name>", "only this tenant's", parseTenant)
     .action(async (options: ListOptions) => {
       const keys = await readAll(options);
-      write(options, keys, describeList(keys, process.stdout.columns || 80));
+      print(options, keys, describeList(keys, process.stdout.columns || 80));
       if (keys.some(({ damaged }) => damaged)) process.exitCode = DAMAGED_EXIT_CODE;
     });
   const show = withId(new Command("show").summary("show one key's public parts"));
   show.action(async (id: string, options: RemoteOptions) => {
     const key = (await ask(options, `/v1/keys/${id}`)) as KeyView;
-    write(options, key, describeKey(key));
+    print(options, key, describeKey(key));
   });
   const disable = withId(new Command("disable").summary("stop a key from signing, immediately"));
   disable.action(async (id: string, options: RemoteOptions) => {
     const outcome = (await ask(options, `/v1/keys/${id}/disable`, {})) as object;
-    write(options, outcome, `${id} is disabled: it signs no more.\n`);
+    print(options, outcome, `${id} is disabled: it signs no more.\n`);
   });
   const enable = withId(new Command("enable").summary("let a disabled key sign again (two admins)"));
   enable.action((id: string, options: RemoteOptions) => decide(options, `/v1/keys/${id}/enable`, {}));
@@ -66,7 +66,7 @@ function withId(command: Command): Command {
 
 async function decide(options: RemoteOptions, path: string, body: object): Promise<void> {
   const outcome = (await ask(options, path, body)) as KeyAnswer;
-  write(options, outcome, describeAnswer(outcome));
+  print(options, outcome, describeAnswer(outcome));
 }
 
 async function readAll(options: ListOptions): Promise<ListedKey[]> {
@@ -144,10 +144,6 @@ function describeAnswer({ key_id, state, pending, destroy_at }: KeyAnswer): stri
     return `${key_id} is still ${state}: another admin must run the same command within 24 hours.\n`;
   }
   return `${key_id} is ${state}${destroy_at === null ? "" : `; its seeds are erased ${destroy_at}`}.\n`;
-}
-
-function write(options: RemoteOptions, value: unknown, text: string): void {
-  process.stdout.write(options.json ? `${JSON.stringify(value)}\n` : text);
 }
 
 function parseId(text: string): string {

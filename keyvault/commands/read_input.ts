@@ -1,5 +1,6 @@
 import { type FileHandle, open } from "node:fs/promises";
 import type { ReadStream } from "node:tty";
+import { InvalidArgumentError } from "commander";
 import { UserError } from "../errors.ts";
 import { MAX_PIN_BYTES } from "../token/pin_box.ts";
 
@@ -84,6 +85,18 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
       bytes.fill(0);
       throw new UserError(length === 0 ? "No PIN was given" : `A PIN has at most ${MAX_PIN_BYTES} bytes`);
     },
+  };
+}
+
+/**
+ * A parser of an option's whole number in these bounds. It throws commander's error with `hint` for anything
+ * else.
+ */
+export function wholeNumber(least: number, most: number, hint: string): (text: string) => number {
+  return (text) => {
+    const number = Number(text);
+    if (!/^\d+$/.test(text) || number < least || number > most) throw new InvalidArgumentError(hint);
+    return number;
   };
 }
 

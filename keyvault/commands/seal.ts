@@ -3,6 +3,7 @@ import { Command } from "commander";
 import type { SealState } from "../lifecycle/sealing.ts";
 import { encryptPin } from "../token/pin_box.ts";
 import { ask, CallError, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { print } from "./display.ts";
 import { readPin } from "./read_input.ts";
 
 const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificate: the process that is logged in to the token is ended, and all keys in memory are overwritten. Until "keyvault unseal" the vault signs nothing, makes nothing and shows its status only. A PIN file is not read meanwhile, but by the next start.`;
@@ -25,8 +26,7 @@ export function sealCommand(): Command {
   const command = new Command("seal").summary("stop all signing, immediately").description(ABOUT_SEAL);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const sealed = (await ask(options, "/v1/seal", {})) as SealState & { sealed: true };
-    const text = `The vault is sealed since ${sealed.since}. "keyvault unseal" opens it.`;
-    process.stdout.write(`${options.json ? JSON.stringify(sealed) : text}\n`);
+    print(options, sealed, `The vault is sealed since ${sealed.since}. "keyvault unseal" opens it.\n`);
   });
 }
 
@@ -42,7 +42,7 @@ export function unsealCommand(): Command {
         const offer = await askForOffer(options);
         const box = encryptPin(pin, Buffer.from(offer, "base64")).toString("base64");
         const answer = await ask(options, "/v1/unseal", { offer, box });
-        process.stdout.write(`${options.json ? JSON.stringify(answer) : "The vault is open."}\n`);
+        print(options, answer, "The vault is open.\n");
       } finally {
         pin.fill(0);
       }

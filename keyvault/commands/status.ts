@@ -3,7 +3,7 @@ import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { SealState } from "../lifecycle/sealing.ts";
 import type { Status } from "../status.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
-import { columnsOf, foldLines } from "./display.ts";
+import { columnsOf, foldLines, print } from "./display.ts";
 
 /** `keyvault status` */
 export function statusCommand(): Command {
@@ -14,7 +14,7 @@ export function statusCommand(): Command {
     );
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const status = (await ask(options, "/v1/status")) as Status;
-    process.stdout.write(options.json ? `${JSON.stringify(status)}\n` : describeStatus(status));
+    print(options, status, describeStatus(status));
   });
 }
 

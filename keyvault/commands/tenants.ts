@@ -2,6 +2,8 @@ import { Command, InvalidArgumentError } from "commander";
 import type { AdoptionAnswer } from "../lifecycle/adopt_states.ts";
 import type { TenantAnswer } from "../lifecycle/destroy.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
+import { print } from "./display.ts";
+import { wholeNumber } from "./read_input.ts";
 
 const TENANT = /^[A-Za-z0-9._:@-]{1,128}$/;
 
@@ -23,7 +25,7 @@ export function tenantsCommand(): Command {
       const outcome = (await (options.cancel
         ? ask(options, `${path}/cancel`, {})
         : ask(options, path, { after_days: options.days }))) as TenantAnswer;
-      process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeAnswer(outcome));
+      print(options, outcome, describeAnswer(outcome));
     });
   return new Command("tenants").summary("destroy a tenant with all its keys").addCommand(destroy);
 }
@@ -46,7 +48,7 @@ export function adoptCommand(): Command {
     .description(ABOUT_ADOPT);
   return withRemoteOptions(command).action(async (options: RemoteOptions) => {
     const outcome = (await ask(options, "/v1/states/adopt", {}, TIMEOUT_MS)) as AdoptionAnswer;
-    process.stdout.write(options.json ? `${JSON.stringify(outcome)}\n` : describeAdoption(outcome));
+    print(options, outcome, describeAdoption(outcome));
   });
 }
 
@@ -66,11 +68,5 @@ export function parseTenant(text: string): string {
   return text;
 }
 
-/**
- * Days that a destruction waits, from the command line: 7 to 30. Throws commander's error for anything else.
- */
-export function parseDestructionDays(text: string): number {
-  const days = Number(text);
-  if (!Number.isInteger(days) || days < 7 || days > 30) throw new InvalidArgumentError("Give 7 to 30 days.");
-  return days;
-}
+/** Reads the days that a destruction waits from the command line. */
+export const parseDestructionDays = wholeNumber(7, 30, "Give 7 to 30 days.");

@@ -15,7 +15,7 @@ import type {
 import type { Sealing } from "../lifecycle/sealing.ts";
 import type { ReadStatus } from "../status.ts";
 import { readBody, shaped } from "./body.ts";
-import type { Call, Invocation } from "./routes.ts";
+import { type Call, get, type Invocation, post } from "./routes.ts";
 import { tenantName } from "./schemas.ts";
 
 /** The operations behind the calls of people who run the vault. */
@@ -55,30 +55,27 @@ const sealedPin = z.strictObject({
  */
 export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   return [
-    {
-      method: "GET",
-      path: "/v1/audit",
-      roles: ["admin", "auditor"],
-      handle: ({ context }) => operations.listAudit(shaped(auditQuery, { ...context.query }, "query")),
-    },
+    get("/v1/audit", ["admin", "auditor"], ({ context }) =>
+      operations.listAudit(shaped(auditQuery, { ...context.query }, "query")),
+    ),
     {
       ...plainCall("/v1/backup", ({ caller }) => operations.createBackup(caller)),
       roles: ["admin", "backup"],
     },
     plainCall("/v1/keys/:id/enable", ({ caller, keyId }) => operations.enableKey(caller, keyId)),
-    adminCall("/v1/keys/:id/destroy", async ({ caller, keyId, context }) => {
+    post("/v1/keys/:id/destroy", ["admin"], async ({ caller, keyId, context }) => {
       const { after_days } = await readBody(context, destruction);
       return operations.destroyKey(caller, keyId, after_days);
     }),
     plainCall("/v1/keys/:id/destroy/cancel", ({ caller, keyId }) =>
       operations.cancelKeyDestruction(caller, keyId),
     ),
-    adminCall("/v1/tenants/:tenant/destroy", async ({ caller, context }) => {
+    post("/v1/tenants/:tenant/destroy", ["admin"], async ({ caller, context }) => {
       const tenant = shaped(tenantName, context.params.tenant, "path");
       const { after_days } = await readBody(context, destruction);
       return operations.destroyTenant(caller, tenant, after_days);
     }),
-    adminCall("/v1/tenants/:tenant/destroy/cancel", async ({ caller, context }) => {
+    post("/v1/tenants/:tenant/destroy/cancel", ["admin"], async ({ caller, context }) => {
       const tenant = shaped(tenantName, context.params.tenant, "path");
       await readBody(context, nothing);
       return operations.cancelTenantDestruction(caller, tenant);
@@ -86,7 +83,7 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
     plainCall("/v1/states/adopt", ({ caller }) => operations.adoptStates(caller)),
     plainCall("/v1/kek/rotate", ({ caller }) => operations.rotateKek(caller)),
     plainCall("/v1/kek/rewrap", ({ caller }) => operations.rewrapping.start(caller)),
-    adminCall("/v1/kek/retire", async ({ caller, context }) =>
+    post("/v1/kek/retire", ["admin"], async ({ caller, context }) =>
       operations.retireKek(caller, (await readBody(context, kekVersion)).kek),
     ),
   ];
@@ -95,23 +92,18 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
 /** The calls that a sealed vault answers too. */
 export function createSealCalls({ sealing, readStatus }: SealOperations): readonly Call[] {
   return [
-    { method: "GET", path: "/v1/status", roles: ["admin", "auditor"], handle: () => readStatus() },
+    get("/v1/status", ["admin", "auditor"], () => readStatus()),
     plainCall("/v1/seal", async ({ caller }) => ({ sealed: true, ...(await sealing.seal(caller)) })),
-    { method: "GET", path: "/v1/unseal", roles: ["admin"], handle: async () => sealing.offer() },
-    adminCall("/v1/unseal", async ({ caller, context }) =>
+    get("/v1/unseal", ["admin"], async () => sealing.offer()),
+    post("/v1/unseal", ["admin"], async ({ caller, context }) =>
       sealing.unseal(caller, await readBody(context, sealedPin)),
     ),
   ];
 }
 
-/** A `POST` that only admins may make. */
-function adminCall(path: string, handle: Call["handle"]): Call {
-  return { method: "POST", path, roles: ["admin"], handle };
-}
-
 /** A `POST` that only admins may make, with an empty object as its body. */
 function plainCall(path: string, work: (invocation: Invocation) => Promise<object | Refusal>): Call {
-  return adminCall(path, async (invocation) => {
+  return post(path, ["admin"], async (invocation) => {
     await readBody(invocation.context, nothing);
     return work(invocation);
   });

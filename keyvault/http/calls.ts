@@ -8,7 +8,7 @@ import type { SignDelegation } from "../sign/delegation.ts";
 import type { SignRevocationList } from "../sign/revocation_list.ts";
 import { type AdminOperations, createAdminCalls } from "./admin_calls.ts";
 import { MAX_LIST_BODY_BYTES, readBody, shaped } from "./body.ts";
-import type { Call } from "./routes.ts";
+import { type Call, get, post } from "./routes.ts";
 import {
   ceilingBody,
   challengeBody,
@@ -46,85 +46,41 @@ const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as
  */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
-    {
-      method: "POST",
-      path: "/v1/keys",
-      roles: ["api"],
-      handle: async ({ caller, context }) => {
-        const requestKey = context.get("idempotency-key");
-        if (!idempotencyKeyPattern.test(requestKey)) {
-          throw new VaultError("invalid_request", "idempotency-key: missing or malformed");
-        }
-        const request = await readBody(context, createKeyBody);
-        return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
-      },
-    },
-    {
-      method: "GET",
-      path: "/v1/keys",
-      roles: ["admin", "auditor"],
-      handle: ({ context }) => operations.listKeys(shaped(listQuery, { ...context.query }, "query")),
-    },
-    {
-      method: "GET",
-      path: "/v1/keys/:id",
-      roles: ["api", "admin", "auditor"],
-      handle: ({ caller, keyId, context }) => {
-        const { tenant } = shaped(keyQuery, { ...context.query }, "query");
-        return operations.getKey(keyId, ownTenant(caller, tenant));
-      },
-    },
-    {
-      method: "POST",
-      path: "/v1/keys/:id/disable",
-      roles: ["api", "admin"],
-      handle: async ({ caller, keyId, context }) => {
-        const { tenant } = await readBody(context, disableBody);
-        return operations.disableKey(caller, { keyId, tenant: ownTenant(caller, tenant) });
-      },
-    },
-    {
-      method: "POST",
-      path: "/v1/keys/:id/ceiling",
-      roles: ["api"],
-      handle: async ({ caller, keyId, context }) => {
-        const { tenant, ceiling } = await readBody(context, ceilingBody);
-        return operations.shrinkCeiling(caller, { keyId, tenant }, ceiling);
-      },
-    },
-    {
-      method: "POST",
-      path: "/v1/keys/:id/sign/delegation",
-      roles: ["api"],
-      handle: async ({ caller, keyId, context }) =>
-        operations.signDelegation(caller, keyId, await readBody(context, delegationBody)),
-    },
-    {
-      method: "POST",
-      path: "/v1/keys/:id/sign/challenge",
-      roles: ["api"],
-      handle: async ({ caller, keyId, context }) => {
-        const { tenant, stream, ...binding } = await readBody(context, challengeBody);
-        return operations.signChallenge(caller, keyId, { tenant, binding: { ...binding, ...stream } });
-      },
-    },
-    {
-      method: "POST",
-      path: "/v1/keys/:id/sign/revocation-list",
-      roles: ["api"],
-      handle: async ({ caller, keyId, context }) => {
-        const request = await readBody(context, revocationListBody, MAX_LIST_BODY_BYTES);
-        return operations.signRevocationList(caller, keyId, request);
-      },
-    },
-    ...WITHHELD.map(
-      (kind): Call => ({
-        method: "POST",
-        path: `/v1/keys/:id/sign/${kind}`,
-        roles: [],
-        handle: async () => refuse("forbidden"),
-      }),
+    post("/v1/keys", ["api"], async ({ caller, context }) => {
+      const requestKey = context.get("idempotency-key");
+      if (!idempotencyKeyPattern.test(requestKey)) {
+        throw new VaultError("invalid_request", "idempotency-key: missing or malformed");
+      }
+      const request = await readBody(context, createKeyBody);
+      return operations.createKey(caller, `${caller.role}:${requestKey}`, request);
+    }),
+    get("/v1/keys", ["admin", "auditor"], ({ context }) =>
+      operations.listKeys(shaped(listQuery, { ...context.query }, "query")),
     ),
+    get("/v1/keys/:id", ["api", "admin", "auditor"], ({ caller, keyId, context }) => {
+      const { tenant } = shaped(keyQuery, { ...context.query }, "query");
+      return operations.getKey(keyId, ownTenant(caller, tenant));
+    }),
+    post("/v1/keys/:id/disable", ["api", "admin"], async ({ caller, keyId, context }) => {
+      const { tenant } = await readBody(context, disableBody);
+      return operations.disableKey(caller, { keyId, tenant: ownTenant(caller, tenant) });
+    }),
+    post("/v1/keys/:id/ceiling", ["api"], async ({ caller, keyId, context }) => {
+      const { tenant, ceiling } = await readBody(context, ceilingBody);
+      return operations.shrinkCeiling(caller, { keyId, tenant }, ceiling);
+    }),
+    post("/v1/keys/:id/sign/delegation", ["api"], async ({ caller, keyId, context }) =>
+      operations.signDelegation(caller, keyId, await readBody(context, delegationBody)),
+    ),
+    post("/v1/keys/:id/sign/challenge", ["api"], async ({ caller, keyId, context }) => {
+      const { tenant, stream, ...binding } = await readBody(context, challengeBody);
+      return operations.signChallenge(caller, keyId, { tenant, binding: { ...binding, ...stream } });
+    }),
+    post("/v1/keys/:id/sign/revocation-list", ["api"], async ({ caller, keyId, context }) => {
+      const request = await readBody(context, revocationListBody, MAX_LIST_BODY_BYTES);
+      return operations.signRevocationList(caller, keyId, request);
+    }),
+    ...WITHHELD.map((kind) => post(`/v1/keys/:id/sign/${kind}`, [], async () => refuse("forbidden"))),
     ...createAdminCalls(operations),
   ];
 }

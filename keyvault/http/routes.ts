@@ -26,6 +26,16 @@ export type Call = {
   handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
+/** A `GET` for these roles. */
+export function get(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
+  return { method: "GET", path, roles, handle };
+}
+
+/** A `POST` for these roles. */
+export function post(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
+  return { method: "POST", path, roles, handle };
+}
+
 /** A call that a path names, with the values of the path's parameters. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
