@@ -111,20 +111,22 @@ describe("a database whose certificate is checked", () => {
     await until("the certificate is shown", () => isReached(decide));
   });
 
-  test.each(WAYS)("is reached by %s, with TLS", async (_, query) => {
-    expect(await query(url())).toMatchObject({ rows: [{ ssl: true }] });
+  test("is reached in each way, with TLS", async () => {
+    for (const [way, query] of WAYS) {
+      expect(await query(url()), way).toMatchObject({ rows: [{ ssl: true }] });
+    }
   });
 
-  test.each(WAYS)("is refused by %s when another authority issued it", async (_, query) => {
+  test("is refused in each way when another authority issued it", async () => {
     const other = await createAuthority(validity);
     await writeFile(path("ca.crt"), other.certificate);
-    await expect(query(url())).rejects.toThrow(/certificate/);
+    for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/certificate/);
   });
 
-  test.each(WAYS)("is refused by %s when it is another host's", async (_, query) => {
+  test("is refused in each way when it is another host's", async () => {
     await show("elsewhere.test");
-    await until("that certificate is shown", async () => !(await isReached(query)));
-    await expect(query(url())).rejects.toThrow(/altnames|Hostname/);
+    await until("that certificate is shown", async () => !(await isReached(decide)));
+    for (const [way, query] of WAYS) await expect(query(url()), way).rejects.toThrow(/altnames|Hostname/);
   });
 
   test("is known by a new authority as soon as its file has that", async () => {
