@@ -49,7 +49,7 @@ test("a frozen worker's shards and deliveries are taken over, and it does no har
   /** On a slow machine the load would run away from the one worker that is left. */
   const keepsPace = () => ledger.committed.length - receiver.requests.length < 300;
   const load = startLoad(home.database, await connect(home.database, 20), chance, ledger, keepsPace);
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < 2; round++) {
     await sleep(500 + chance() * 1500);
     const frozen = workers[round % 2]!;
     frozen.signal("SIGSTOP");
@@ -75,7 +75,7 @@ test("a frozen worker's shards and deliveries are taken over, and it does no har
   expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
 }, 300_000);
 
-test("Postgres is stopped the hard way ten times under load", async () => {
+test("Postgres is stopped the hard way five times under load", async () => {
   const chance = chances(printedSeed());
   const postgres: FragilePostgres = await startFragilePostgres();
   cleanUp.push(() => postgres.remove());
@@ -88,7 +88,7 @@ test("Postgres is stopped the hard way ten times under load", async () => {
     return 204;
   };
   const load = startLoad(database, await connect(database, 10), chance);
-  for (let round = 0; round < 10; round++) {
+  for (let round = 0; round < 5; round++) {
     await sleep(200 + chance() * 1500);
     await postgres.crash(chance() * 2000);
   }
@@ -101,7 +101,7 @@ test("Postgres is stopped the hard way ten times under load", async () => {
   const { ledger } = load;
   const checked = await checkInvariants(database, receiver, ledger);
   console.log(checked, `${ledger.committed.length} events, ${ledger.unknown.length} unknown`);
-  expect(ledger.committed.length).toBeGreaterThan(100);
+  expect(ledger.committed.length).toBeGreaterThan(50);
   expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
 }, 300_000);
 

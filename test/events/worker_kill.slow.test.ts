@@ -52,7 +52,7 @@ async function connect(count: number): Promise<TestConnection[]> {
 }
 
 test.each([1, 2])(
-  "%i workers, one of them killed at 20 random moments: nothing is lost, invented or sent more than the faults explain",
+  "%i workers, one of them killed at 10 random moments: nothing is lost, invented or sent more than the faults explain",
   async (count) => {
     const chance = chances(printedSeed());
     receiver.reply = async () => {
@@ -63,7 +63,7 @@ test.each([1, 2])(
     const keepsPace = () => ledger.committed.length - receiver.requests.length < 300;
     const load = startLoad(home.database, await connect(20), chance, ledger, keepsPace);
     for (let n = 0; n < count; n++) await start();
-    for (let round = 0; round < 20; round++) {
+    for (let round = 0; round < 10; round++) {
       if (chance() < DELIVERING) await deliveries();
       await sleep(50 + chance() * 700);
       await end(running[Math.floor(chance() * running.length)]!, "SIGKILL");
