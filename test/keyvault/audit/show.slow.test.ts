@@ -12,7 +12,7 @@ import type { AuditPage, AuditView } from "../../../keyvault/audit/list.ts";
 import { verifyChain } from "../../../keyvault/audit/verify.ts";
 import { auditHeader, auditLine } from "../../../keyvault/commands/audit_tail.ts";
 import { cli } from "../command_line.ts";
-import { API, issueIdentity, readIdentity, SILENT, startVault, type TestVault } from "../fixture.ts";
+import { API, issueIdentity, SILENT, startVault, type TestVault } from "../fixture.ts";
 import { type Client, call } from "../http/caller_support.ts";
 
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
@@ -150,7 +150,7 @@ test("a file of heads is its owner's alone, and is gone on with however long it 
 });
 
 test("an admin may read the audit too", async () => {
-  const answer = await call(`${vault.url}/v1/audit`, readIdentity(vault.home, "admin"));
+  const answer = await call(`${vault.url}/v1/audit`, vault.admin);
   expect(answer.status).toBe(200);
 });
 

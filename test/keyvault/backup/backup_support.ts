@@ -2,7 +2,11 @@ import { existsSync } from "node:fs";
 import { Readable } from "node:stream";
 import { expect } from "vitest";
 import { encryptStream } from "../../../keyvault/backup/encrypted_stream.ts";
-import { unfinishedTokens, type VaultHome } from "../fixture.ts";
+import type { CreatedKey } from "../../../keyvault/keys/create.ts";
+import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
+import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import { type TestVault, unfinishedTokens, type VaultHome } from "../fixture.ts";
+import type { Client } from "../http/caller_support.ts";
 
 /** A backup of these lines, as anybody who has the public recovery key can make it. */
 export async function sealLines(lines: readonly unknown[], publicKey: string): Promise<Buffer> {
@@ -17,4 +21,17 @@ export async function expectNothing(home: VaultHome): Promise<void> {
   expect(await home.sql("select relname from pg_class where relnamespace = 'public'::regnamespace")).toEqual(
     [],
   );
+}
+
+/** Insists that a vault answers a challenge with the key that was made under this public key. */
+export async function expectSigns(
+  vault: TestVault,
+  { key_id, public_key }: CreatedKey,
+  client?: Client,
+): Promise<void> {
+  const { challenge, challenge_at } = vault.challenge();
+  const { status, body } = await vault.sign(key_id, "acc-1", client);
+  expect(status).toBe(200);
+  const signed = challengeSignBytes({ challenge, challenge_at });
+  expect(await verifyHybrid(public_key, signed, body.challenge_sig as HybridSignature)).toBe(true);
 }

@@ -7,23 +7,18 @@ import { fileURLToPath } from "node:url";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { restoreBackup } from "../../../keyvault/backup/restore.ts";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
-import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
-import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { cli } from "../command_line.ts";
 import {
-  issueIdentity,
-  readIdentity,
+  issueAdmins,
   SILENT,
   startVault,
   type TestVault,
   unfinishedTokens,
   type VaultHome,
 } from "../fixture.ts";
-import { call } from "../http/caller_support.ts";
-import { expectNothing } from "./backup_support.ts";
+import { expectNothing, expectSigns } from "./backup_support.ts";
 import {
   contentsOf,
   earlierRows,
@@ -46,7 +41,7 @@ const homes: VaultHome[] = [];
 
 beforeAll(async () => {
   vault = await startVault();
-  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  agent = await vault.makeAgent("acc-1");
 }, 120_000);
 afterAll(async () => {
   await vault.close();
@@ -63,11 +58,9 @@ async function emptyMachine(): Promise<VaultHome> {
 }
 
 /** What two admins say of a vault whose rows have no codes. */
-async function adoptByTwo({ home, url }: TestVault): Promise<void> {
-  for (const name of ["alice", "bob"]) {
-    const admin = await issueIdentity(home, { kind: "client", role: "admin", name });
-    const { status } = await call(`${url}/v1/states/adopt`, admin, { method: "POST", body: {} });
-    expect(status).toBe(200);
+async function adoptByTwo({ home, post }: TestVault): Promise<void> {
+  for (const admin of await issueAdmins(home, "alice", "bob")) {
+    expect((await post("/v1/states/adopt", {}, admin)).status).toBe(200);
   }
 }
 
@@ -98,18 +91,7 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
     const restored = await startVault(home, vault.clock.at);
     try {
       if (level === OLDEST) await adoptByTwo(restored);
-      const binding = {
-        challenge: Buffer.alloc(32, 1).toString("base64"),
-        challenge_at: unixSeconds(restored.clock.now()),
-      };
-      const path = `${restored.url}/v1/keys/${agent.key_id}/sign/challenge`;
-      const answer = await call(path, readIdentity(home, "api"), {
-        method: "POST",
-        body: { tenant: "acc-1", ...binding },
-      });
-      expect(answer.status).toBe(200);
-      const signature = answer.body.challenge_sig as HybridSignature;
-      expect(await verifyHybrid(agent.public_key, challengeSignBytes(binding), signature)).toBe(true);
+      await expectSigns(restored, agent);
     } finally {
       await restored.stop();
     }

@@ -3,16 +3,12 @@ import { existsSync, statSync } from "node:fs";
 import { copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { migrate, migrationNames } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
-import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
-import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { cli } from "../command_line.ts";
 import {
   createHome,
   issueIdentity,
-  readIdentity,
   SILENT,
   startVault,
   type TestVault,
@@ -20,7 +16,7 @@ import {
   type VaultHome,
 } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
-import { expectNothing, sealLines } from "./backup_support.ts";
+import { expectNothing, expectSigns, sealLines } from "./backup_support.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
 
@@ -33,7 +29,7 @@ const fresh: VaultHome[] = [];
 
 beforeAll(async () => {
   vault = await startVault();
-  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  agent = await vault.makeAgent("acc-1");
   root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
   backup = join(vault.home.dir, "backup");
   recoveryKey = join(vault.home.dir, "recovery.key");
@@ -58,15 +54,12 @@ const restore = (home: VaultHome, file = backup, key = recoveryKey, ...origin: s
 };
 
 /** Asks for a revocation list of certificates without an end. */
-const signList = ({ url, home, clock }: TestVault, revoked_certs: string[]) =>
-  call(`${url}/v1/keys/${root.key_id}/sign/revocation-list`, readIdentity(home, "api"), {
-    method: "POST",
-    body: {
-      tenant: "acc-1",
-      updated_at: unixSeconds(clock.now()),
-      revoked_certs,
-      expires_at: revoked_certs.map(() => 0),
-    },
+const signList = ({ post, now }: TestVault, revoked_certs: string[]) =>
+  post(`/v1/keys/${root.key_id}/sign/revocation-list`, {
+    tenant: "acc-1",
+    updated_at: now(),
+    revoked_certs,
+    expires_at: revoked_certs.map(() => 0),
   });
 
 /** What is in a folder, itself among it, that somebody else than its owner may read or write. */
@@ -101,21 +94,7 @@ test("a restored vault, on a fresh machine with a fresh database, signs under th
   await cli(home, "init");
   const restored = await startVault(home);
   try {
-    const binding = {
-      challenge: Buffer.alloc(32, 1).toString("base64"),
-      challenge_at: unixSeconds(restored.clock.now()),
-    };
-    const answer = await call(
-      `${restored.url}/v1/keys/${agent.key_id}/sign/challenge`,
-      readIdentity(home, "api"),
-      {
-        method: "POST",
-        body: { tenant: "acc-1", ...binding },
-      },
-    );
-    expect(answer.status).toBe(200);
-    const signature = answer.body.challenge_sig as HybridSignature;
-    expect(await verifyHybrid(agent.public_key, challengeSignBytes(binding), signature)).toBe(true);
+    await expectSigns(restored, agent);
     restored.clock.move(1);
     expect((await signList(restored, ["cert-2"])).status, "it lacks what was revoked").toBe(403);
     expect((await signList(restored, ["cert-1", "cert-2"])).status).toBe(200);
@@ -174,7 +153,7 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
     { role: "admin", caller: "admin", outcome: "granted" },
   ]);
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "audit" });
-  for (const client of [auditor, readIdentity(vault.home, "api")]) {
+  for (const client of [auditor, vault.api]) {
     expect((await call(`${vault.url}/v1/backup`, client, { method: "POST", body: {} })).status).toBe(403);
   }
 });

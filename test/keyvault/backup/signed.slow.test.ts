@@ -13,7 +13,7 @@ import { migrate } from "../../../keyvault/db/migrate.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import { generateKeys, keyId, signHybridOnce, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { cli } from "../command_line.ts";
-import { readIdentity, SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
+import { SILENT, startVault, type TestVault, type VaultHome } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { expectNothing, sealLines } from "./backup_support.ts";
 import { earlierRows, machineFor, machineOfLevel } from "./earlier_support.ts";
@@ -36,7 +36,7 @@ const homes: VaultHome[] = [];
 
 beforeAll(async () => {
   vault = await startVault();
-  agent = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  agent = await vault.makeAgent("acc-1");
   serviceKey = agent.attestation.attested_by;
   file = join(vault.home.dir, "backup");
   recoveryKeyFile = join(vault.home.dir, "recovery.key");
@@ -91,7 +91,7 @@ const changed = (lines: readonly Line[], index: number, members: object): Line[]
 
 test("is restored under the id of the service key that signed it, which is shown and asked for", async () => {
   const home = await emptyMachine();
-  const { service_key } = (await call(`${vault.url}/v1/status`, readIdentity(vault.home, "admin"))).body;
+  const { service_key } = (await call(`${vault.url}/v1/status`, vault.admin)).body;
   expect(service_key).toBe(serviceKey);
   expect((await cli(vault.home, "status", "--url", vault.url)).stdout).toContain(serviceKey);
 

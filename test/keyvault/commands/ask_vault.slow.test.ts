@@ -74,7 +74,7 @@ async function withInput(input: string, ...args: string[]): Promise<string> {
 }
 
 test("a certificate and its key come from standard input, in either order, and the PIN behind them", async () => {
-  const { cert, key } = readIdentity(vault.home, "admin");
+  const { cert, key } = vault.admin;
   const pin = await readFile(vault.home.config.token.pinFile, "utf8");
   expect(await withInput(cert + key, "status")).toMatch(/audit/);
   expect(await withInput(key + cert, "seal")).toMatch(/The vault is sealed/);

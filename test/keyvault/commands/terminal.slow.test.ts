@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { unixSeconds } from "../../../keyvault/clock.ts";
 import { debianProgram } from "../../support/debian.ts";
 import { cli, runCommand } from "../command_line.ts";
-import { ADMIN, createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { ADMIN, createHome, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
 
@@ -39,7 +39,7 @@ beforeAll(async () => {
   for (const [tenant, label] of names) {
     await vault.makeKey({ tenant, purpose: "account_root", label: "account root", ceiling: ["data:*"] });
     const { key_id } = await vault.makeKey({ tenant, purpose: "agent", label, ceiling: ["data:read"] });
-    const identity = readIdentity(vault.home, "api");
+    const identity = vault.api;
     await call(`${vault.url}/v1/keys/${key_id}/sign/challenge`, identity, {
       method: "POST",
       body: {

@@ -13,8 +13,7 @@ let key: string;
 
 beforeAll(async () => {
   vault = await startVault();
-  key = (await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: ["data:read"] }))
-    .key_id;
+  key = (await vault.makeAgent("acc-1")).key_id;
   await writeBob(vault);
 });
 afterAll(() => vault.close());
@@ -57,7 +56,7 @@ test("two admins destroy a tenant by the command line, and one takes it back", {
   timeout: 60_000,
 }, async () => {
   const tenants = (args: string[], asBob = false) => ask(vault, ["tenants", "destroy", ...args], asBob);
-  await vault.makeKey({ tenant: "acc-2", purpose: "agent", label: "agent", ceiling: ["data:read"] });
+  await vault.makeAgent("acc-2");
   expect((await tenants(["acc-2", "--days", "8"])).stdout).toMatch(
     /acc-2 is still active: another admin must/,
   );

@@ -20,8 +20,8 @@ const ready = (client: Client) => call(`${vault.url}/readyz`, client);
 
 beforeAll(async () => {
   vault = await startVault();
-  api = readIdentity(vault.home, "api");
-  admin = readIdentity(vault.home, "admin");
+  api = vault.api;
+  admin = vault.admin;
   const identities = REMOTE_ROLES.map(async (role) => {
     return [role, await issueIdentity(vault.home, { kind: "client", role, name: "tester" })] as const;
   });

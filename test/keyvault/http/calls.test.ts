@@ -1,18 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { unixSeconds } from "../../../keyvault/clock.ts";
-import { readIdentity, startVault, type TestVault } from "../fixture.ts";
-import { type Answer, type Client, call, type Options } from "./caller_support.ts";
+import { startVault, type TestVault } from "../fixture.ts";
 
 let vault: TestVault;
-let api: Client;
 let root: string;
 let agent: string;
 let agentKey: { ed25519: string; ml_dsa_65: string };
 
 beforeAll(async () => {
   vault = await startVault();
-  api = readIdentity(vault.home, "api");
   root = (await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" })).key_id;
   const made = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "agent" });
   agent = made.key_id;
@@ -20,15 +16,10 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-const ask = (path: string, options?: Options): Promise<Answer> => call(`${vault.url}${path}`, api, options);
-const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>
-  ask(path, { method: "POST", body, headers });
-const now = () => unixSeconds(vault.clock.now());
-const challenge = () => ({
-  tenant: "acc-1",
-  challenge: Buffer.alloc(32, 1).toString("base64"),
-  challenge_at: now(),
-});
+const get = (path: string) => vault.get(path, vault.api);
+const post = (path: string, body: unknown, headers?: Record<string, string>) =>
+  vault.post(path, body, vault.api, headers);
+const challenge = () => vault.challenge();
 const delegation = () => ({
   tenant: "acc-1",
   certificate: {
@@ -39,8 +30,8 @@ const delegation = () => ({
     subject_pub_key: agentKey,
     scope: ["data:read"],
     constraints: [{ type: "geo_circle", lat: 1.5, lon: 2, radius_m: 10.25 }],
-    issued_at: now(),
-    expires_at: now() + 60,
+    issued_at: vault.now(),
+    expires_at: vault.now() + 60,
   },
   approval: { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1" },
 });
@@ -93,7 +84,7 @@ test("takes names as people have them, and no control characters", async () => {
 });
 
 test("shows a key's public parts to its tenant, and nothing that opens it", async () => {
-  const { body, status } = await ask(`/v1/keys/${agent}?tenant=acc-1`);
+  const { body, status } = await get(`/v1/keys/${agent}?tenant=acc-1`);
   expect(status).toBe(200);
   expect(Object.keys(body).sort()).toEqual([
     "attestation",
@@ -109,25 +100,24 @@ test("shows a key's public parts to its tenant, and nothing that opens it", asyn
     "tenant",
     "tenant_state",
   ]);
-  expect(await ask(`/v1/keys/${agent}?tenant=acc-2`)).toMatchObject({
+  expect(await get(`/v1/keys/${agent}?tenant=acc-2`)).toMatchObject({
     status: 404,
     body: { error: { code: "key_not_found" } },
   });
-  expect(await ask(`/v1/keys/${agent}`)).toMatchObject({ status: 400 });
+  expect(await get(`/v1/keys/${agent}`)).toMatchObject({ status: 400 });
 });
 
 test("lists keys to an admin page by page, each once", async () => {
-  const admin = readIdentity(vault.home, "admin");
   const seen: string[] = [];
   for (let after = ""; ; ) {
-    const { body } = await call(`${vault.url}/v1/keys?limit=2${after}`, admin);
+    const { body } = await vault.get(`/v1/keys?limit=2${after}`);
     seen.push(...(body.keys as { key_id: string }[]).map(({ key_id }) => key_id));
     if (body.next === null) break;
     after = `&after=${String(body.next)}`;
   }
   const rows = await vault.home.sql<{ key_id: string }>("select key_id from keys order by key_id");
   expect(seen).toEqual(rows.map(({ key_id }) => key_id));
-  const all = (await call(`${vault.url}/v1/keys?limit=${rows.length}`, admin)).body;
+  const all = (await vault.get(`/v1/keys?limit=${rows.length}`)).body;
   expect(
     { keys: (all.keys as unknown[]).length, next: all.next },
     "the last page, though it is full",
@@ -135,16 +125,15 @@ test("lists keys to an admin page by page, each once", async () => {
     keys: rows.length,
     next: null,
   });
-  expect((await call(`${vault.url}/v1/keys?limit=501`, admin)).status).toBe(400);
-  expect((await call(`${vault.url}/v1/keys?tenant=none`, admin)).body).toEqual({ keys: [], next: null });
+  expect((await vault.get("/v1/keys?limit=501")).status).toBe(400);
+  expect((await vault.get("/v1/keys?tenant=none")).body).toEqual({ keys: [], next: null });
 });
 
 test("an admin disables a key without naming its tenant; the API must name it", async () => {
   const { key_id } = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "off" });
   expect((await post(`/v1/keys/${key_id}/disable`, {})).status).toBe(400);
   expect((await post(`/v1/keys/${key_id}/disable`, { tenant: "acc-2" })).status).toBe(404);
-  const admin = readIdentity(vault.home, "admin");
-  expect(await call(`${vault.url}/v1/keys/${key_id}/disable`, admin, { method: "POST", body: {} })).toEqual({
+  expect(await vault.post(`/v1/keys/${key_id}/disable`, {}, vault.admin)).toEqual({
     status: 200,
     body: { key_id, state: "disabled" },
   });
@@ -247,7 +236,7 @@ test("a repeated request gives a new signature of the same statement, and anothe
 });
 
 test("the status shows token, keys and audit head", async () => {
-  const { body } = await call(`${vault.url}/v1/status`, readIdentity(vault.home, "admin"));
+  const { body } = await vault.get("/v1/status");
   expect(body).toMatchObject({
     token: { answers: true, keks: ["kek-1"], model: "SoftHSM v2" },
     keys: { disabled: expect.any(Number) },

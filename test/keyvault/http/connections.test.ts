@@ -101,7 +101,7 @@ test("who has one certificate takes three quarters of the connections, and keeps
   const most = (MOST * 3) / 4;
   for (let opened = 0; opened < most; opened += 1) expect(await begin()).toBe(true);
   expect(await begin()).toBe(false);
-  const admin = readIdentity(vault.home, "admin");
+  const admin = vault.admin;
   expect((await call(`${vault.url}/v1/status`, admin)).status).toBe(200);
   for (const socket of open.splice(0)) socket.destroy();
   await expect.poll(() => begin()).toBe(true);

@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls } from "node:tls";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readIdentity, startVault, type TestVault } from "../fixture.ts";
+import { startVault, type TestVault } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
 let vault: TestVault;
@@ -23,7 +23,7 @@ async function isEnded(socket: Socket, seconds: number): Promise<boolean> {
 }
 
 async function openConnection(): Promise<Socket> {
-  const socket = connectTls({ port: vault.port, host: "localhost", ...readIdentity(vault.home, "api") });
+  const socket = connectTls({ port: vault.port, host: "localhost", ...vault.api });
   await once(socket, "secureConnect");
   return socket;
 }
@@ -60,6 +60,6 @@ test("who begins a handshake, a head or a body and never ends it is let go of, a
   const held = Object.entries(ENDLESS).map(async ([what, { seconds, begin }]) => {
     expect(await isEnded(await begin(), seconds), what).toBe(true);
   });
-  expect((await call(`${vault.url}/readyz`, readIdentity(vault.home, "api"))).status).toBe(200);
+  expect((await call(`${vault.url}/readyz`, vault.api)).status).toBe(200);
   await Promise.all(held);
 });

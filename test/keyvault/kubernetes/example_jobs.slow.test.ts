@@ -1,15 +1,12 @@
 import { appendFile, cp, readdir, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { unixSeconds } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import type { Status } from "../../../keyvault/status.ts";
-import { challengeSignBytes } from "../../../src/protocol/documents/challenge.ts";
-import { type HybridSignature, verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
+import { expectSigns } from "../backup/backup_support.ts";
 import { cli } from "../command_line.ts";
-import { createHome, readIdentity, startVault, type TestVault } from "../fixture.ts";
-import { call } from "../http/caller_support.ts";
+import { createHome, startVault, type TestVault } from "../fixture.ts";
 import { readPod, startLocally } from "./example_pod.ts";
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -98,15 +95,7 @@ test("the Job of restore.yaml restores a backup and proves it, and the vault's o
     expect((await cli({ environment: {} }, "unseal", "--pin-file", pin, ...caller)).stdout).toBe(
       "The vault is open.\n",
     );
-    const binding = {
-      challenge: Buffer.alloc(32, 1).toString("base64"),
-      challenge_at: unixSeconds(restored.clock.now()),
-    };
-    const path = `${restored.url}/v1/keys/${key.key_id}/sign/challenge`;
-    const body = { tenant: "acc-1", ...binding };
-    const signed = await call(path, readIdentity(vault.home, "api"), { method: "POST", body });
-    const signature = signed.body.challenge_sig as HybridSignature;
-    expect(await verifyHybrid(key.public_key, challengeSignBytes(binding), signature)).toBe(true);
+    await expectSigns(restored, key, vault.api);
   } finally {
     await restored.stop();
   }
