@@ -61,7 +61,7 @@ function lengthOf(text: string): number {
   return stringWidth(text);
 }
 
-/** Writes what a command did to standard output: with `--json` as one line of JSON, otherwise as this text. */
+/** Writes what a command did to standard output: with `--json` as a line of JSON, otherwise as this text. */
 export function print({ json }: { json?: true | undefined }, value: unknown, text: string): void {
   process.stdout.write(json ? `${JSON.stringify(value)}\n` : text);
 }

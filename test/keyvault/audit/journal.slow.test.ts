@@ -37,7 +37,7 @@ const open = (other: Partial<Parameters<typeof openJournal>[0]> = {}) =>
     },
     ...other,
   });
-/** Opens it as a vault that neither notes heads in the token nor looks for one, as no version does any more. */
+/** Opens it as an old vault, which neither notes heads in the token nor looks for one. */
 const openForgetful = () =>
   open({ token: { ...token, notedHead: async () => ({ head: null }), noteHead: async () => ({}) } });
 const notes = async (): Promise<string[]> =>
