@@ -32,7 +32,7 @@ import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { startServer } from "./http/server/server.ts";
-import { rootOf } from "./input/base_url.ts";
+import { rootOf } from "./input/url.ts";
 import { openInstallation } from "./installation/open_installation.ts";
 import { type InstallationDeps, installationRoutes } from "./installation/routes.ts";
 import type { Logger } from "./log.ts";

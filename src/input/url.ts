@@ -1,3 +1,8 @@
+/** A base URL that paths can follow: without slashes at its end. */
+export function rootOf(baseUrl: string): string {
+  return baseUrl.replace(/\/+$/, "");
+}
+
 const WRITTEN_HOST = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]+(?:[/?#]|$)/i;
 
 /**

@@ -1,6 +1,6 @@
 import type Koa from "koa";
-import { rootOf } from "../../input/base_url.ts";
 import { createNames, type Names } from "../../input/names.ts";
+import { rootOf } from "../../input/url.ts";
 import type { Route } from "../../route.ts";
 import { jsonPage } from "../json_page.ts";
 import { MAX_REQUEST_ID } from "../request_head.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { rootOf } from "../../input/base_url.ts";
+import { rootOf } from "../../input/url.ts";
 import { type Route, route } from "../../route.ts";
 import { readMembers } from "../verify/call.ts";
 import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";

@@ -1,5 +1,5 @@
-import { rootOf } from "../../input/base_url.ts";
 import { createNames } from "../../input/names.ts";
+import { rootOf } from "../../input/url.ts";
 
 /** Challenge, present and verify as a shell makes them. */
 type CurlCalls = {

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
-import { rootOf } from "../../input/base_url.ts";
 import { idText } from "../../input/schemas.ts";
+import { rootOf } from "../../input/url.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection } from "../../platforms/platform_record.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
