@@ -1,12 +1,10 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import { agent, condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
+import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
-describe("agents in a folder", () => {
-  const world = operatorFolderEach();
-
-  test("get their key once the platform is registered", async () => {
+describe.concurrent("agents in a folder", () => {
+  test("get their key once the platform is registered", async ({ world }) => {
     await world.folders.write("agent.yaml", agent());
     await world.start();
     const waiting = await world.reaches("Agent", "bot", "PlatformNotReady");
@@ -26,7 +24,7 @@ describe("agents in a folder", () => {
     expect(condition(state, "KeyReady")?.status).toBe("True");
   });
 
-  test("wait for the vault", async () => {
+  test("wait for the vault", async ({ world }) => {
     world.api.fail("PUT /internal/v1/agents", "vault_unavailable", 2);
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform(), agent());
@@ -34,7 +32,7 @@ describe("agents in a folder", () => {
     await world.reaches("Agent", "bot", "Active");
   });
 
-  test("are renamed in place", async () => {
+  test("are renamed in place", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const { agent_id } = only(world.api.agents);
@@ -47,7 +45,7 @@ describe("agents in a folder", () => {
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);
   });
 
-  test("are not registered while suspended", async () => {
+  test("are not registered while suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform(), agent({ suspend: true }));
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -55,7 +53,7 @@ describe("agents in a folder", () => {
     expect(world.api.agents.size).toBe(0);
   });
 
-  test("say that they were disabled in the account", async () => {
+  test("say that they were disabled in the account", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     only(world.api.agents).disabled = true;

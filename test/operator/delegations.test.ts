@@ -1,14 +1,19 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { until } from "../support/process.ts";
-import { condition, delegation, only, operatorFolderEach, platform } from "./operator_folder.ts";
+import {
+  condition,
+  delegation,
+  type OperatorFolder,
+  only,
+  platform,
+  folderTest as test,
+} from "./operator_folder.ts";
 
-describe("delegations in a folder", () => {
-  const world = operatorFolderEach();
-
+describe.concurrent("delegations in a folder", () => {
   /** Types of the events about Delegations that have this reason, once there is one. */
-  async function eventsOf(reason: string): Promise<string[]> {
+  async function eventsOf(world: OperatorFolder, reason: string): Promise<string[]> {
     let types: string[] = [];
     await until(`there is an event ${reason}`, async () => {
       const text = await readFile(join(world.folders.status, "events.jsonl"), "utf8");
@@ -20,7 +25,7 @@ describe("delegations in a folder", () => {
     return types;
   }
 
-  test("are asked for once and wait for the owner, with a link", async () => {
+  test("are asked for once and wait for the owner, with a link", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     const state = await world.state("Delegation", "bot");
@@ -48,7 +53,7 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).wish).not.toHaveProperty("expires_at");
   });
 
-  test("become active within seconds of an approval, with what was approved", async () => {
+  test("become active within seconds of an approval, with what was approved", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -67,7 +72,7 @@ describe("delegations in a folder", () => {
     expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
   });
 
-  test("say that they were denied, and why", async () => {
+  test("say that they were denied, and why", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "denied", "not this one");
@@ -77,14 +82,14 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("say that nobody decided in time", async () => {
+  test("say that nobody decided in time", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "expired");
     await world.reaches("Delegation", "bot", "Expired");
   });
 
-  test("say that their end passed before anybody decided, by themselves", async () => {
+  test("say that their end passed before anybody decided, by themselves", async ({ world }) => {
     await world.start();
     const expiresAt = new Date(Date.now() + 3000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
@@ -93,7 +98,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("say that their time is over, by themselves", async () => {
+  test("say that their time is over, by themselves", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
@@ -103,7 +108,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.status).toBe("False");
   });
 
-  test("are not asked for when their end has passed", async () => {
+  test("are not asked for when their end has passed", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const past = delegation({ ttl: undefined, expiresAt: "2020-01-01T00:00:00Z" });
@@ -112,7 +117,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("are revoked with the reason given, permanently", async () => {
+  test("are revoked with the reason given, permanently", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -126,13 +131,15 @@ describe("delegations in a folder", () => {
     expect(state.status).toMatchObject({ certStatus: "Revoked" });
     expect(condition(state, "Revoked")?.status).toBe("True");
     expect(condition(state, "Stalled")?.status).toBe("False");
-    expect(await eventsOf("Revoked")).toEqual(["Normal"]);
+    expect(await eventsOf(world, "Revoked")).toEqual(["Normal"]);
     await world.folders.write("delegation.yaml", delegation());
     await until("taking it back is refused", async () => (await world.folders.errors()).length === 1);
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("are withdrawn when revoked before a decision, and never asked for when revoked before", async () => {
+  test("are withdrawn when revoked before a decision, and never asked for when revoked before", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareDelegation();
     await world.folders.write("delegation.yaml", delegation({ revoked: true }));
@@ -143,7 +150,9 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(1);
   });
 
-  test("are revoked when their manifest is taken away, and asked for anew when it is back", async () => {
+  test("are revoked when their manifest is taken away, and asked for anew when it is back", async ({
+    world,
+  }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -160,7 +169,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(2);
   });
 
-  test("are revoked although suspended", async () => {
+  test("are revoked although suspended", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -175,7 +184,9 @@ describe("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("that the service has forgotten are not asked for again, and are revoked by nobody", async () => {
+  test("that the service has forgotten are not asked for again, and are revoked by nobody", async ({
+    world,
+  }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -187,7 +198,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Issued")?.status).toBe("Unknown");
     expect(state.status).toMatchObject({ requestID: requestId, certID: active.status?.certID });
     expect(state.status?.certStatus).toBeUndefined();
-    expect(await eventsOf("ExternalMissing")).toEqual(["Warning"]);
+    expect(await eventsOf(world, "ExternalMissing")).toEqual(["Warning"]);
     await world.folders.write("delegation.yaml", delegation({ revoked: true }));
     await until("it was looked at", async () => {
       const seen = (await world.state("Delegation", "bot")).status?.observedGeneration;
@@ -202,7 +213,7 @@ describe("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "AwaitingApproval");
   });
 
-  test("notice a revocation in the console at the next look", async () => {
+  test("notice a revocation in the console at the next look", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -212,10 +223,10 @@ describe("delegations in a folder", () => {
     const state = await world.reaches("Delegation", "bot", "Revoked");
     expect(condition(state, "Ready")?.message).toContain("in the console");
     expect(condition(state, "Stalled")?.status).toBe("True");
-    expect(await eventsOf("Revoked")).toEqual(["Warning"]);
+    expect(await eventsOf(world, "Revoked")).toEqual(["Warning"]);
   });
 
-  test.each([
+  test.for([
     [
       "a platform that is not there",
       { platformRef: { name: "other" } },
@@ -226,7 +237,7 @@ describe("delegations in a folder", () => {
     ["a scope above the ceiling", { scopes: ["data:read", "data:share"] }, "CeilingExceeded", "data:share"],
     ["a scope that does not exist", { scopes: ["data:fly"] }, "InvalidScopes", "data:fly"],
     ["suspend", { suspend: true }, "Suspended", "suspended"],
-  ] as const)("are not asked for with %s", async (_, spec, reason, message) => {
+  ] as const)("are not asked for with %s", async ([_, spec, reason, message], { world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("delegation.yaml", delegation(spec));
@@ -236,7 +247,7 @@ describe("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("are not asked for an agent of another platform", async () => {
+  test("are not asked for an agent of another platform", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("second.yaml", platform({}, { name: "second" }));
@@ -246,7 +257,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("belongs to Platform shop");
   });
 
-  test("stay active and say so when the ceiling shrinks below what was approved", async () => {
+  test("stay active and say so when the ceiling shrinks below what was approved", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read", "payments:send"]);
@@ -260,7 +271,7 @@ describe("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("no longer holds: payments:send");
   });
 
-  test("report what the API refuses about their constraints", async () => {
+  test("report what the API refuses about their constraints", async ({ world }) => {
     world.api.fail("PUT /internal/v1/delegations", "invalid_constraints");
     await world.start();
     await world.declareAgent();

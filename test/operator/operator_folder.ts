@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Registry } from "prom-client";
-import { afterEach, beforeEach } from "vitest";
+import { test } from "vitest";
 import { systemClock } from "../../src/clock.ts";
 import type { FolderOperatorConfig } from "../../src/config.ts";
 import { createLog } from "../../src/log.ts";
@@ -179,15 +179,15 @@ export async function operatorFolder(): Promise<OperatorFolder> {
   };
 }
 
-/** A fresh such operator for each test of the `describe` that calls this. */
-export function operatorFolderEach(): OperatorFolder {
-  const world = {} as OperatorFolder;
-  beforeEach(async () => {
-    Object.assign(world, await operatorFolder());
-  });
-  afterEach(() => world.dispose());
+/**
+ * Tests that each have a fresh such operator. They mostly wait, so the tests of a file run at the same time
+ * in a `describe.concurrent`.
+ */
+export const folderTest = test.extend("world", async ({ onTestFinished }) => {
+  const world = await operatorFolder();
+  onTestFinished(world.dispose);
   return world;
-}
+});
 
 /** The one value of a map that must have one. */
 export function only<T>(map: Map<string, T>): T {

@@ -3,18 +3,18 @@ import { Registry } from "prom-client";
 import { describe, expect, test } from "vitest";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";
-import { delegation, operatorFolderEach } from "./operator_folder.ts";
+import { delegation, folderTest } from "./operator_folder.ts";
 
-describe("the operator's metrics", () => {
-  const world = operatorFolderEach();
-  const line = async (start: string) =>
-    (await world.metrics())
-      .split("\n")
+describe.concurrent("the operator's metrics", () => {
+  const metricsTest = folderTest.extend("line", ({ world }) => async (start: string) => {
+    const lines = (await world.metrics()).split("\n");
+    return lines
       .find((each) => each.startsWith(start))
       ?.split(" ")
       .at(-1);
+  });
   const objects = (kind: string, reason: string) =>
-    line(`deputize_operator_objects{kind="${kind}",reason="${reason}"}`);
+    `deputize_operator_objects{kind="${kind}",reason="${reason}"}`;
   const EXPIRY = 'deputize_delegation_expiry_timestamp_seconds{namespace="default",name="bot"}';
 
   test("are all in the documents, and no other", async () => {
@@ -27,39 +27,48 @@ describe("the operator's metrics", () => {
     expect(documented.sort()).toEqual(named.sort());
   });
 
-  test("show what there is by reason, and each certificate's end, until it is gone", async () => {
-    await world.start();
-    const request = await world.declareDelegation();
-    const awaiting = () => objects("Delegation", "AwaitingApproval");
-    await until("it is counted as one that waits", async () => (await awaiting()) === "1");
-    expect(await objects("Platform", "Active")).toBe("1");
-    expect(await line(EXPIRY)).toBeUndefined();
-    world.api.approve(request, ["data:read"], new Date("2099-01-01T00:00:00.700Z"));
-    await world.reaches("Delegation", "bot", "Active");
-    await until("its end is shown", async () => (await line(EXPIRY)) === "4070908800");
-    expect(await awaiting()).toBeUndefined();
-    expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("1");
-    await world.folders.write("delegation.yaml", delegation({ revoked: true }));
-    await until("a revoked delegation has no end any more", async () => (await line(EXPIRY)) === undefined);
-    await world.folders.remove("delegation.yaml");
-    await world.gone("Delegation", "bot");
-    const revoked = 'deputize_operator_urgent_seconds_count{what="revoke"}';
-    await until("both are counted", async () => (await line(revoked)) === "2");
-    await world.stop();
-    expect(await objects("Platform", "Active")).toBeUndefined();
-    expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("0");
-  });
+  metricsTest(
+    "show what there is by reason, and each certificate's end, until it is gone",
+    async ({ world, line }) => {
+      await world.start();
+      const request = await world.declareDelegation();
+      const awaiting = () => line(objects("Delegation", "AwaitingApproval"));
+      await until("it is counted as one that waits", async () => (await awaiting()) === "1");
+      expect(await line(objects("Platform", "Active"))).toBe("1");
+      expect(await line(EXPIRY)).toBeUndefined();
+      world.api.approve(request, ["data:read"], new Date("2099-01-01T00:00:00.700Z"));
+      await world.reaches("Delegation", "bot", "Active");
+      await until("its end is shown", async () => (await line(EXPIRY)) === "4070908800");
+      expect(await awaiting()).toBeUndefined();
+      expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("1");
+      await world.folders.write("delegation.yaml", delegation({ revoked: true }));
+      await until("a revoked delegation has no end any more", async () => (await line(EXPIRY)) === undefined);
+      await world.folders.remove("delegation.yaml");
+      await world.gone("Delegation", "bot");
+      const revoked = 'deputize_operator_urgent_seconds_count{what="revoke"}';
+      await until("both are counted", async () => (await line(revoked)) === "2");
+      await world.stop();
+      expect(await line(objects("Platform", "Active"))).toBeUndefined();
+      expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("0");
+    },
+  );
 
-  test("count calls of the API by name and result, and what a look there found", async () => {
-    await world.start();
-    await world.declareDelegation();
-    const calls = (name: string, result: string) =>
-      line(`deputize_operator_api_call_seconds_count{call="${name}",result="${result}"}`);
-    expect(await calls("claimLeadership", "ok")).toBe("1");
-    expect(await calls("putDelegation", "ok")).toBe("1");
-    await world.api.goAway();
-    await until("an outage is counted", async () => (await calls("readState", "unavailable")) !== undefined);
-    await world.api.comeBack();
-    expect(await world.metrics()).not.toContain("operator-token");
-  });
+  metricsTest(
+    "count calls of the API by name and result, and what a look there found",
+    async ({ world, line }) => {
+      await world.start();
+      await world.declareDelegation();
+      const calls = (name: string, result: string) =>
+        line(`deputize_operator_api_call_seconds_count{call="${name}",result="${result}"}`);
+      expect(await calls("claimLeadership", "ok")).toBe("1");
+      expect(await calls("putDelegation", "ok")).toBe("1");
+      await world.api.goAway();
+      await until(
+        "an outage is counted",
+        async () => (await calls("readState", "unavailable")) !== undefined,
+      );
+      await world.api.comeBack();
+      expect(await world.metrics()).not.toContain("operator-token");
+    },
+  );
 });

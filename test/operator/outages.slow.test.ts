@@ -1,7 +1,7 @@
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import {
@@ -9,16 +9,14 @@ import {
   condition,
   delegation,
   only,
-  operatorFolderEach,
   platform,
   statePath,
+  folderTest as test,
 } from "./operator_folder.ts";
 
-describe("the operator in an outage", () => {
-  const world = operatorFolderEach();
-
+describe.concurrent("the operator in an outage", () => {
   describe("an outage", () => {
-    test("of the API is reported, and over as soon as it answers", async () => {
+    test("of the API is reported, and over as soon as it answers", async ({ world }) => {
       await world.api.goAway();
       await world.folders.write("all.yaml", tenants(), platform(), agent());
       await world.start();
@@ -29,7 +27,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Agent", "bot", "Active");
     });
 
-    test.each([
+    test.for([
       ["an error without a code", { status: 502, body: "<html>bad gateway</html>" }],
       ["an answer that is no JSON", { status: 200, body: "OK" }],
       ["an answer of an unknown form", { status: 200, body: '{"platforms":{"x":{}}}' }],
@@ -37,7 +35,7 @@ describe("the operator in an outage", () => {
       ["a fault", "internal"],
       ["a rate limit", "rate_limited"],
       ["a cut connection", "cut"],
-    ] as const)("that shows as %s is told and outlasted", async (_, failure) => {
+    ] as const)("that shows as %s is told and outlasted", async ([_, failure], { world }) => {
       world.api.fail("POST /internal/v1/state", failure);
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -46,7 +44,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active", 40_000);
     });
 
-    test("leaves what is active as it is", async () => {
+    test("leaves what is active as it is", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -68,7 +66,7 @@ describe("the operator in an outage", () => {
       expect(now).toEqual(kept);
     });
 
-    test("during a revocation delays it, urgently tried again", async () => {
+    test("during a revocation delays it, urgently tried again", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -80,7 +78,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Delegation", "bot", "Revoked");
     });
 
-    test("of the token is reported, and over when it is replaced", async () => {
+    test("of the token is reported, and over when it is replaced", async ({ world }) => {
       const file = join(world.folders.root, "token");
       await writeFile(file, `${"x".repeat(40)}\n`);
       world.config.OPERATOR_TOKEN_FILE = file;
@@ -92,7 +90,7 @@ describe("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("of a leader that was followed by another writes nothing", async () => {
+    test("of a leader that was followed by another writes nothing", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.fail("POST /internal/v1/state", "stale_epoch");
@@ -104,7 +102,7 @@ describe("the operator in an outage", () => {
   });
 
   describe("credentials", () => {
-    test("are delivered again when the answer to the registration was lost", async () => {
+    test("are delivered again when the answer to the registration was lost", async ({ world }) => {
       world.api.loseAnswer("PUT /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -113,7 +111,7 @@ describe("the operator in an outage", () => {
       expect(only(world.api.platforms).retired).toEqual([]);
     });
 
-    test("are acknowledged again when that answer was lost", async () => {
+    test("are acknowledged again when that answer was lost", async ({ world }) => {
       world.api.loseAnswer("POST /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -121,7 +119,7 @@ describe("the operator in an outage", () => {
       expect(only(world.api.platforms)).toMatchObject({ undelivered: false, retired: [] });
     });
 
-    test("are replaced once when the answer to a rotation was lost", async () => {
+    test("are replaced once when the answer to a rotation was lost", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.loseAnswer("POST /internal/v1/platforms");
@@ -132,7 +130,7 @@ describe("the operator in an outage", () => {
       expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
     });
 
-    test("are not acknowledged before they are stored", async () => {
+    test("are not acknowledged before they are stored", async ({ world }) => {
       world.api.fail("POST /internal/v1/platforms", "unavailable");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();

@@ -1,14 +1,12 @@
 import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import { condition, OWNER, only, operatorFolderEach, platform } from "./operator_folder.ts";
+import { condition, OWNER, only, platform, folderTest as test } from "./operator_folder.ts";
 
-describe("platforms in a folder", () => {
-  const world = operatorFolderEach();
-
-  test("are registered, with their credentials in a Secret that is acknowledged", async () => {
+describe.concurrent("platforms in a folder", () => {
+  test("are registered, with their credentials in a Secret that is acknowledged", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const state = await world.state("Platform", "shop");
@@ -50,7 +48,7 @@ describe("platforms in a folder", () => {
     expect(JSON.stringify(state)).not.toContain(registered.api_key);
   });
 
-  test("follow changes of their manifest; a callback that was taken away is removed", async () => {
+  test("follow changes of their manifest; a callback that was taken away is removed", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const callbackUrl = "https://shop.example.test/hooks";
@@ -66,7 +64,9 @@ describe("platforms in a folder", () => {
     expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");
   });
 
-  test("say whose authority counts, all of it with every change; nobody's once nobody is listed", async () => {
+  test("say whose authority counts, all of it with every change; nobody's once nobody is listed", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareAgent();
     expect(only(world.api.platforms).wish.accepted_principals).toEqual([]);
@@ -85,7 +85,7 @@ describe("platforms in a folder", () => {
     await until("they are taken back", () => accepted().length === 0);
   });
 
-  test("wait for the namespace to be bound, for the account, and for its onboarding", async () => {
+  test("wait for the namespace to be bound, for the account, and for its onboarding", async ({ world }) => {
     world.api.accounts.clear();
     await world.folders.write("platform.yaml", platform());
     await world.start();
@@ -102,7 +102,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("say immediately that their namespace is bound to another account, or to none", async () => {
+  test("say immediately that their namespace is bound to another account, or to none", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const registered = only(world.api.platforms);
@@ -117,7 +117,7 @@ describe("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).toBe(registered.api_key);
   });
 
-  test("stay within what the namespace may have, and within the account's limit", async () => {
+  test("stay within what the namespace may have, and within the account's limit", async ({ world }) => {
     await world.folders.write(
       "tenants.yaml",
       tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),
@@ -136,7 +136,9 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  test("accept of other accounts no more than the namespace may have, and leave what was accepted", async () => {
+  test("accept of other accounts no more than the namespace may have, and leave what was accepted", async ({
+    world,
+  }) => {
     const ceiling = (scopes: string) => tenants({ default: `accountEmail: ${OWNER}\nceiling: [${scopes}]` });
     await world.folders.write("tenants.yaml", ceiling('"data:*"'));
     const accepting = (scope: string) =>
@@ -157,7 +159,7 @@ describe("platforms in a folder", () => {
     expect(accepted()).toMatchObject([{ scopes: ["payments:send"] }]);
   });
 
-  test("name scopes that are in no vocabulary", async () => {
+  test("name scopes that are in no vocabulary", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ defaultAllowedScopes: ["data:fly"] }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidScopes");
@@ -165,7 +167,7 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(0);
   });
 
-  test("report what the API refuses about the spec", async () => {
+  test("report what the API refuses about the spec", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ callbackUrl: "http://shop.example.test" }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidSpec");
@@ -174,14 +176,14 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("report that the service knows them with other values", async () => {
+  test("report that the service knows them with other values", async ({ world }) => {
     world.api.fail("PUT /internal/v1/platforms", "external_conflict");
     await world.folders.write("all.yaml", tenants(), platform());
     await world.start();
     await world.reaches("Platform", "shop", "ExternalConflict");
   });
 
-  test("never touch a Secret that somebody else made, nor register then", async () => {
+  test("never touch a Secret that somebody else made, nor register then", async ({ world }) => {
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     const foreign =
@@ -196,7 +198,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("get a new key, not a new registration, when their Secret is gone or damaged", async () => {
+  test("get a new key, not a new registration, when their Secret is gone or damaged", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -216,7 +218,7 @@ describe("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  test("leave a lost key no time, whatever grace replaced keys have", async () => {
+  test("leave a lost key no time, whatever grace replaced keys have", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const keyRotation = { every: "720h", grace: "1h" };
@@ -227,7 +229,7 @@ describe("platforms in a folder", () => {
     expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(0);
   });
 
-  test("move their credentials to a Secret of another name without a new key", async () => {
+  test("move their credentials to a Secret of another name without a new key", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const before = await world.credentials();
@@ -238,7 +240,7 @@ describe("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  test("hand on a key that a person replaced in the console", async () => {
+  test("hand on a key that a person replaced in the console", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     world.api.rotateKey([...world.api.platforms.keys()][0] as string);
@@ -249,7 +251,7 @@ describe("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  test("renew their key when its time has come, with the grace that is asked for", async () => {
+  test("renew their key when its time has come, with the grace that is asked for", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -267,7 +269,7 @@ describe("platforms in a folder", () => {
     });
   });
 
-  test("are left alone while suspended, and registered after", async () => {
+  test("are left alone while suspended, and registered after", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ suspend: true }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "Suspended");
@@ -280,7 +282,7 @@ describe("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("say that they were removed in the account, and are not registered again", async () => {
+  test("say that they were removed in the account, and are not registered again", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     only(world.api.platforms).removed = true;

@@ -1,17 +1,17 @@
 import { readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { StartError } from "../../src/config.ts";
 import { reasons } from "../../src/operator/reconcile/reasons.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
-import { condition, only, operatorFolderEach, platform, statePath } from "./operator_folder.ts";
+import { condition, only, platform, statePath, folderTest as test } from "./operator_folder.ts";
 
-describe("the operator over a restart", () => {
-  const world = operatorFolderEach();
-
-  test("refuses to start without its identity once it knows objects, and starts when it is back", async () => {
+describe.concurrent("the operator over a restart", () => {
+  test("refuses to start without its identity once it knows objects, and starts when it is back", async ({
+    world,
+  }) => {
     const path = join(world.folders.status, "cluster.yaml");
     await world.folders.write("other.yaml", platform({ unknown: true }, { name: "other" }));
     await world.start();
@@ -26,7 +26,7 @@ describe("the operator over a restart", () => {
     await world.start();
   });
 
-  test("is ready when no status is from before, and though the API is away", async () => {
+  test("is ready when no status is from before, and though the API is away", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.stop();
@@ -43,7 +43,9 @@ describe("the operator over a restart", () => {
     await world.api.comeBack();
   });
 
-  test("writes nothing when it starts again and nothing changed, and asks for nothing twice", async () => {
+  test("writes nothing when it starts again and nothing changed, and asks for nothing twice", async ({
+    world,
+  }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -73,7 +75,7 @@ describe("the operator over a restart", () => {
     expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
   });
 
-  test("reports every new reason as an event", async () => {
+  test("reports every new reason as an event", async ({ world }) => {
     await world.start();
     await world.declareDelegation();
     await world.stop();
@@ -88,7 +90,7 @@ describe("the operator over a restart", () => {
     expect(events.map(({ reason }) => reason).every((reason) => Object.hasOwn(reasons, reason))).toBe(true);
   });
 
-  test("keeps secrets out of states, events and errors", async () => {
+  test("keeps secrets out of states, events and errors", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.stop();

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createTracing, noTracing } from "../../src/operator/tracing.ts";
 import { until } from "../support/process.ts";
-import { operatorFolderEach } from "./operator_folder.ts";
+import { folderTest } from "./operator_folder.ts";
 
 type Attribute = { key: string; value: { stringValue?: string } };
 type Span = {
@@ -107,18 +107,14 @@ describe("spans of OpenTelemetry", () => {
     expect(noTracing.traceparent()).toBeUndefined();
   });
 
-  describe("of an operator", () => {
-    const world = operatorFolderEach();
-
-    test("go on at the API", async () => {
-      world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
-      await world.start();
-      await world.declareAgent();
-      await world.stop();
-      await until("spans were sent", () => spans().length > 0);
-      const [call] = world.api.callsTo("PUT", "/platforms");
-      const traces = new Set(spans().map(({ traceId }) => traceId));
-      expect(traces).toContain(call?.traceparent?.split("-")[1]);
-    });
+  folderTest("of an operator go on at the API", async ({ world }) => {
+    world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
+    await world.start();
+    await world.declareAgent();
+    await world.stop();
+    await until("spans were sent", () => spans().length > 0);
+    const [call] = world.api.callsTo("PUT", "/platforms");
+    const traces = new Set(spans().map(({ traceId }) => traceId));
+    expect(traces).toContain(call?.traceparent?.split("-")[1]);
   });
 });

@@ -3,10 +3,10 @@ import { constants } from "node:fs";
 import { mkdir, open, rename, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
-import { openFolderEach, platform } from "./open_folder.ts";
+import { platform, openFolderTest as test } from "./open_folder.ts";
 
 /**
  * Lets a reader that waits for the other end of a pipe go on, so that a fault of the reader ends with its
@@ -17,123 +17,124 @@ async function releaseReaders(pipe: string): Promise<void> {
   await end.close();
 }
 
-describe("a folder of manifests", () => {
-  const world = openFolderEach();
-  const { started, restart, names, shop, faults, quiet } = world;
-
-  test("reads several documents of a file, and files in folders, whatever their ending", async () => {
+describe.concurrent("a folder of manifests", () => {
+  test("reads several documents of a file, and files in folders, whatever their ending", async ({
+    world,
+  }) => {
     await world.folders.write("team/more.yml", platform("c"));
-    await started("both.yaml", "# only a comment\n", platform("a"), platform("b"));
-    expect(names()).toEqual(["a", "b", "c"]);
+    await world.started("both.yaml", "# only a comment\n", platform("a"), platform("b"));
+    expect(world.names()).toEqual(["a", "b", "c"]);
     expect(await world.folders.errors()).toEqual([]);
   });
 
-  test("leaves out hidden files and files that are no YAML", async () => {
+  test("leaves out hidden files and files that are no YAML", async ({ world }) => {
     await world.folders.write(".hidden.yaml", platform("a"));
     await world.folders.write(".git/b.yaml", platform("b"));
     await world.folders.write("notes.txt", "not: [yaml");
     await world.folders.write("platform.yaml~", platform("c"));
-    await started("d.yaml", platform("d"));
-    expect(names()).toEqual(["d"]);
+    await world.started("d.yaml", platform("d"));
+    expect(world.names()).toEqual(["d"]);
   });
 
-  test("follows links, as mounted ConfigMaps are made of", async () => {
+  test("follows links, as mounted ConfigMaps are made of", async ({ world }) => {
     await mkdir(join(world.folders.manifests, "..data"));
     await world.folders.write("..data/shop.yaml", platform());
     await symlink("..data/shop.yaml", join(world.folders.manifests, "shop.yaml"));
     await world.resources.start();
-    expect(names()).toEqual(["shop"]);
+    expect(world.names()).toEqual(["shop"]);
   });
 
-  test("reports a link to nothing and reads the rest", async () => {
+  test("reports a link to nothing and reads the rest", async ({ world }) => {
     await symlink("nowhere.yaml", join(world.folders.manifests, "gone.yaml"));
-    await started("shop.yaml", platform());
-    expect(names()).toEqual(["shop"]);
+    await world.started("shop.yaml", platform());
+    expect(world.names()).toEqual(["shop"]);
     expect((await world.folders.errors()).map(({ file }) => file)).toEqual(["gone.yaml"]);
   });
 
-  test("reports a pipe and a link to a device as no files, reads neither, and goes on", async () => {
+  test("reports a pipe and a link to a device as no files, reads neither, and goes on", async ({ world }) => {
     const pipe = join(world.folders.manifests, "pipe.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     await symlink("/dev/null", join(world.folders.manifests, "device.yaml"));
     try {
-      await started("shop.yaml", platform());
+      await world.started("shop.yaml", platform());
       expect(await world.folders.errors()).toEqual([
         { file: "device.yaml", faults: ["is not a regular file"] },
         { file: "pipe.yaml", faults: ["is not a regular file"] },
       ]);
       await world.folders.write("more.yaml", platform("more"));
-      await until("it goes on", () => names().length === 2);
+      await until("it goes on", () => world.names().length === 2);
     } finally {
       await releaseReaders(pipe);
     }
   });
 
-  test("keeps the objects of a file that a pipe took the place of", async () => {
-    await started("shop.yaml", platform());
+  test("keeps the objects of a file that a pipe took the place of", async ({ world }) => {
+    await world.started("shop.yaml", platform());
     await world.folders.remove("shop.yaml");
     const pipe = join(world.folders.manifests, "shop.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     try {
-      await until("it is told", async () => (await faults()).includes("is not a regular file"));
-      await quiet();
-      expect(shop()?.metadata.deletionTimestamp).toBeUndefined();
+      await until("it is told", async () => (await world.faults()).includes("is not a regular file"));
+      await world.quiet();
+      expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
     } finally {
       await releaseReaders(pipe);
     }
   });
 
-  test("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async () => {
+  test("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async ({
+    world,
+  }) => {
     const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;
-    await started(deep(16), platform());
-    expect(names()).toEqual(["shop"]);
+    await world.started(deep(16), platform());
+    expect(world.names()).toEqual(["shop"]);
     await world.folders.write(deep(17), platform("deeper"));
     await until("it is told", async () =>
-      (await faults()).includes("the folder cannot be read (more than 16 folders deep)"),
+      (await world.faults()).includes("the folder cannot be read (more than 16 folders deep)"),
     );
-    await quiet();
-    expect(names()).toEqual(["shop"]);
+    await world.quiet();
+    expect(world.names()).toEqual(["shop"]);
   });
 
-  test("keeps everything when the folder is away, and goes on when it is back", async () => {
-    await started("shop.yaml", platform());
-    const uid = shop()?.metadata.uid;
+  test("keeps everything when the folder is away, and goes on when it is back", async ({ world }) => {
+    await world.started("shop.yaml", platform());
+    const uid = world.shop()?.metadata.uid;
     await rename(world.folders.manifests, `${world.folders.manifests}.away`);
-    await until("it is told", async () => (await faults()).some((text) => text.includes("ENOENT")));
-    await quiet();
-    expect(shop()?.metadata).toMatchObject({ uid });
-    await restart();
-    expect(shop()?.metadata).toMatchObject({ uid });
+    await until("it is told", async () => (await world.faults()).some((text) => text.includes("ENOENT")));
+    await world.quiet();
+    expect(world.shop()?.metadata).toMatchObject({ uid });
+    await world.restart();
+    expect(world.shop()?.metadata).toMatchObject({ uid });
     await rename(`${world.folders.manifests}.away`, world.folders.manifests);
     await world.folders.write("more.yaml", platform("more"));
-    await until("it goes on", () => names().length === 2);
+    await until("it goes on", () => world.names().length === 2);
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  test("deletes what was taken away while it was not running", async () => {
-    await started("shop.yaml", platform());
+  test("deletes what was taken away while it was not running", async ({ world }) => {
+    await world.started("shop.yaml", platform());
     await world.resources.stop();
     await world.folders.remove("shop.yaml");
     world.resources = await world.folders.open();
     await world.resources.start();
-    expect(shop()).toBeUndefined();
+    expect(world.shop()).toBeUndefined();
     expect(await world.folders.state("Platform", "shop")).toBeUndefined();
   });
 
-  test("keeps the last binding while its file cannot be read, also over a restart", async () => {
-    await started("tenants.yaml", tenants());
+  test("keeps the last binding while its file cannot be read, also over a restart", async ({ world }) => {
+    await world.started("tenants.yaml", tenants());
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");
     await until("it is told", async () => (await world.folders.errors()).length === 1);
     expect(world.resources.binding("default")?.tenant).toBeDefined();
-    await restart();
+    await world.restart();
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.remove("tenants.yaml");
     await until("the binding is gone", () => world.resources.binding("default") === undefined);
   });
 
-  test("keeps the last binding while it is declared twice", async () => {
-    await started("tenants.yaml", tenants());
+  test("keeps the last binding while it is declared twice", async ({ world }) => {
+    await world.started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
     await until("it is told", async () => (await world.folders.errors()).length === 2);
     expect(world.resources.binding("default")?.tenant?.accountEmail).toBe("owner@example.test");

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, beforeEach } from "vitest";
+import { test } from "vitest";
 import type { Platform } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { QUICK, type TestFolders, testFolders } from "./folders.ts";
@@ -33,16 +33,19 @@ export type OpenFolder = {
   quiet(): Promise<void>;
 };
 
-/** Fresh such folders, opened and not started, for each test of the `describe` that calls this. */
-export function openFolderEach(): OpenFolder {
-  const world = {
-    async started(file: string, ...content: (string | object)[]) {
-      await world.folders.write(file, ...content);
+/** Tests that each have fresh such folders, opened and not started. */
+export const openFolderTest = test.extend("world", async ({ onTestFinished }) => {
+  const folders = await testFolders();
+  const world: OpenFolder = {
+    folders,
+    resources: await folders.open(),
+    async started(file, ...content) {
+      await folders.write(file, ...content);
       await world.resources.start();
     },
     async restart() {
       await world.resources.stop();
-      world.resources = await world.folders.open();
+      world.resources = await folders.open();
       await world.resources.start();
     },
     names: () =>
@@ -51,17 +54,12 @@ export function openFolderEach(): OpenFolder {
         .map(({ metadata }) => metadata.name)
         .sort(),
     shop: () => world.resources.get("Platform", "default", "shop"),
-    faults: async () => (await world.folders.errors()).flatMap((error) => error.faults),
+    faults: async () => (await folders.errors()).flatMap((error) => error.faults),
     quiet: () => sleep((QUICK.quietMs + QUICK.missingMs) * 4),
-  } as OpenFolder;
-
-  beforeEach(async () => {
-    world.folders = await testFolders();
-    world.resources = await world.folders.open();
-  });
-  afterEach(async () => {
+  };
+  onTestFinished(async () => {
     await world.resources.stop();
-    await world.folders.dispose();
+    await folders.dispose();
   });
   return world;
-}
+});

@@ -1,17 +1,14 @@
 import { mkdir, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { StartError } from "../../../src/config.ts";
 import { clusterIdOf, StateDamaged } from "../../../src/operator/folder/state_file.ts";
 import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
-import { openFolderEach, platform } from "./open_folder.ts";
+import { platform, openFolderTest as test } from "./open_folder.ts";
 
-describe("a folder of manifests, and the records kept of it,", () => {
-  const world = openFolderEach();
-  const { started, restart, names, quiet } = world;
-
-  test("writes Secrets for their owner's eyes only", async () => {
+describe.concurrent("a folder of manifests, and the records kept of it,", () => {
+  test("writes Secrets for their owner's eyes only", async ({ world }) => {
     await world.resources.start();
     await world.resources.writeSecret({
       namespace: "default",
@@ -26,7 +23,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
   });
 
-  test("takes a file that is no Secret for somebody else's", async () => {
+  test("takes a file that is no Secret for somebody else's", async ({ world }) => {
     await world.resources.start();
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
@@ -42,8 +39,8 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(await world.resources.writeSecret(written)).toBe(false);
   });
 
-  test("writes nothing when it looks again and nothing changed", async () => {
-    await started("shop.yaml", platform(), tenants());
+  test("writes nothing when it looks again and nothing changed", async ({ world }) => {
+    await world.started("shop.yaml", platform(), tenants());
     await world.folders.write("broken.yaml", platform("broken", { colour: "red" }));
     await until("the broken one is told", async () => (await world.folders.errors()).length === 1);
     const files = [
@@ -61,12 +58,12 @@ describe("a folder of manifests, and the records kept of it,", () => {
       );
     const before = await stamps();
     await world.folders.write("unrelated.yaml", "# nothing\n");
-    await quiet();
+    await world.quiet();
     expect(await stamps()).toEqual(before);
   });
 
-  test("refuses to start over a record of its own that is damaged, and names it", async () => {
-    await started("shop.yaml", platform());
+  test("refuses to start over a record of its own that is damaged, and names it", async ({ world }) => {
+    await world.started("shop.yaml", platform());
     await world.resources.stop();
     const path = join(world.folders.status, "default", "platform.shop.yaml");
     for (const text of ["kind: [", "kind: Platform\nmetadata: {name: shop, uid: 7}\n", ""]) {
@@ -77,11 +74,13 @@ describe("a folder of manifests, and the records kept of it,", () => {
     await rm(path);
     world.resources = await world.folders.open();
     await world.resources.start();
-    expect(names()).toEqual(["shop"]);
+    expect(world.names()).toEqual(["shop"]);
   });
 
-  test("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async () => {
-    await started("tenants.yaml", tenants());
+  test("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async ({
+    world,
+  }) => {
+    await world.started("tenants.yaml", tenants());
     const before = world.resources.binding("default");
     expect(before?.tenant).toBeDefined();
     await world.resources.stop();
@@ -101,15 +100,15 @@ describe("a folder of manifests, and the records kept of it,", () => {
     expect(world.resources.binding("default")).toEqual(before);
   });
 
-  test("clears away what a crash left half-written", async () => {
-    await started("shop.yaml", platform());
+  test("clears away what a crash left half-written", async ({ world }) => {
+    await world.started("shop.yaml", platform());
     await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
-    await restart();
+    await world.restart();
     expect(await readdir(join(world.folders.status, "default"))).toEqual(["platform.shop.yaml"]);
-    expect(names()).toEqual(["shop"]);
+    expect(world.names()).toEqual(["shop"]);
   });
 
-  test("keeps one id for a folder of status, and refuses to make up another", async () => {
+  test("keeps one id for a folder of status, and refuses to make up another", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const idOf = () => clusterIdOf(path, { hasObjects: false });
     const ids = await Promise.all([idOf(), idOf()]);
@@ -124,7 +123,7 @@ describe("a folder of manifests, and the records kept of it,", () => {
     }
   });
 
-  test("makes up no id for objects that are known under another", async () => {
+  test("makes up no id for objects that are known under another", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StartError);

@@ -6,7 +6,7 @@ import { soonFrom } from "../../../src/operator/reconcile/delegation_rules.ts";
 import { delegationStatus } from "../../../src/operator/reconcile/delegation_status.ts";
 import { until } from "../../support/process.ts";
 import { aDelegation, anApproval, aState, NOW, truth } from "../objects.ts";
-import { condition, operatorFolderEach } from "../operator_folder.ts";
+import { condition, folderTest } from "../operator_folder.ts";
 
 const inSeconds = (seconds: number) => new Date(NOW.getTime() + seconds * 1000).toISOString();
 const lasting = (seconds: number) =>
@@ -44,13 +44,11 @@ describe("the end of a certificate", () => {
   });
 
   describe("of a delegation in a folder", () => {
-    const world = operatorFolderEach();
-    const soonEvents = async () =>
-      (await readFile(join(world.folders.status, "events.jsonl"), "utf8"))
-        .split("\n")
-        .filter((line) => line.includes('"ExpiresSoon"'));
-
-    test("is told as one event when it comes near, without anybody's change", async () => {
+    folderTest("is told as one event when it comes near, without anybody's change", async ({ world }) => {
+      const soonEvents = async () =>
+        (await readFile(join(world.folders.status, "events.jsonl"), "utf8"))
+          .split("\n")
+          .filter((line) => line.includes('"ExpiresSoon"'));
       await world.start();
       const request = await world.declareDelegation();
       world.api.approve(request, ["data:read"], new Date(Date.now() + 10_000));
