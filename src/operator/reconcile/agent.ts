@@ -2,22 +2,21 @@ import type { AgentAnswer, AgentState } from "../../operator_calls.ts";
 import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { type Agent, type AgentStatus, type Condition, type Platform, placeOf } from "../kinds.ts";
+import { type Agent, type AgentStatus, type Platform, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import {
   definedOnly,
   type Fact,
-  isAtRest,
+  factsBeside,
   isOutage,
   isTrue,
   readiness,
-  reasonOf,
-  visitAfter,
+  type Stated,
   withFacts,
 } from "./conditions.ts";
-import type { StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "./references.ts";
-import { report } from "./status.ts";
+import { report, reportFailure } from "./status.ts";
 import { terminate } from "./termination.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */
@@ -47,11 +46,7 @@ const rules: readonly Rule[] = [suspended, disabled, platformReady];
  * something to say.
  */
 export function agentObstacle(input: AgentInput): StatusReason | undefined {
-  for (const rule of rules) {
-    const verdict = rule(input);
-    if (verdict !== undefined) return verdict;
-  }
-  return undefined;
+  return firstOf(rules, (rule) => rule(input));
 }
 
 /** Whether the status already says what the API would answer. */
@@ -83,18 +78,12 @@ export async function reconcileAgent(
   const platform = resources.get("Platform", object.metadata.namespace, object.spec.platformRef.name);
   const found = await states.read(externalId);
   const input: AgentInput = { object, platform, state: found.value?.agent };
-  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
-  const refusal = agentObstacle(input);
-  if (refusal !== undefined) {
-    await report(context, object, agentStatus(context, input, refusal, input.state !== undefined), refusal);
-    return {};
-  }
-  if (isKnownAgent(input)) {
-    const verdict = active(object.status.agentID ?? "");
-    await report(context, object, agentStatus(context, input, verdict, true), verdict);
-    return {};
-  }
-  return register(context, input, externalId);
+  if (found.failure !== undefined) return failed(context, input, found.failure);
+  const verdict =
+    agentObstacle(input) ?? (isKnownAgent(input) ? active(object.status.agentID ?? "") : undefined);
+  if (verdict === undefined) return register(context, input, externalId);
+  await report(context, object, agentStatus(context, input, verdict, input.state !== undefined), verdict);
+  return {};
 }
 
 async function register(context: OperatorContext, input: AgentInput, externalId: string): Promise<Visit> {
@@ -108,7 +97,7 @@ async function register(context: OperatorContext, input: AgentInput, externalId:
     agent_type: object.spec.agentType,
     ...(object.spec.adopt === undefined ? {} : { adopt: object.spec.adopt }),
   });
-  if (failure !== undefined) return reportFailure(context, input, failure);
+  if (failure !== undefined) return failed(context, input, failure);
   const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
   await report(context, object, agentStatus(context, input, verdict, true, value), verdict);
   return {};
@@ -124,16 +113,16 @@ function agentStatus(
   verdict: StatusReason,
   hasKey: boolean,
   answer?: AgentAnswer,
-): AgentStatus & { conditions: Condition[] } {
+): Stated<AgentStatus> {
   const { generation } = object.metadata;
   const usable = hasKey && verdict.reason !== "Revoked";
   const missing = platformObstacle(object.spec.platformRef.name, platform);
   const facts: Fact[] = [
     ...readiness(verdict),
     { type: "ReferencesResolved", status: missing === undefined ? "True" : "False", ...missing },
-    { type: "KeyReady", status: usable ? "True" : "False", ...(usable ? {} : { reason: verdict.reason }) },
+    factsBeside(verdict)("KeyReady", usable),
   ];
-  return definedOnly<AgentStatus & { conditions: Condition[] }>({
+  return definedOnly<Stated<AgentStatus>>({
     ...object.status,
     ...(answer && {
       agentID: answer.agent_id,
@@ -145,18 +134,8 @@ function agentStatus(
   });
 }
 
-/** An outage leaves the status as it is. */
-async function reportFailure(
-  context: OperatorContext,
-  input: AgentInput,
-  failure: ApiFailure,
-): Promise<Visit> {
-  const { object } = input;
-  const verdict = reasonOf(failure);
-  const mayStay = isOutage(failure) && isAtRest(object);
-  if (failure.kind !== "superseded" && !mayStay) {
-    const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : input.state !== undefined;
-    await report(context, object, agentStatus(context, input, verdict, hasKey), verdict);
-  }
-  return visitAfter(verdict, failure);
+function failed(context: OperatorContext, input: AgentInput, failure: ApiFailure): Promise<Visit> {
+  const { object, state } = input;
+  const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : state !== undefined;
+  return reportFailure(context, object, failure, (verdict) => agentStatus(context, input, verdict, hasKey));
 }

@@ -7,6 +7,9 @@ import { progressOf, type Reason, recheckOf, type StatusReason } from "./reasons
 /** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
 export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };
 
+/** A status with its conditions, as a reconciler writes it. */
+export type Stated<T> = T & { conditions: Condition[] };
+
 const MAX_MESSAGE_LENGTH = 2048;
 
 /** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
@@ -18,6 +21,11 @@ export function readiness(verdict: StatusReason): Fact[] {
     { type: "Reconciling", status: progress === "waiting" ? "True" : "False", reason },
     { type: "Stalled", status: progress === "stuck" ? "True" : "False", reason },
   ];
+}
+
+/** States facts beside a verdict: what is not so has the verdict's reason. */
+export function factsBeside({ reason }: StatusReason): (type: string, isSo: boolean) => Fact {
+  return (type, isSo) => (isSo ? { type, status: "True" } : { type, status: "False", reason });
 }
 
 /**
@@ -123,6 +131,10 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
     return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
   }
-  const afterMs = recheckOf(verdict.reason);
+  return comeBack(recheckOf(verdict.reason));
+}
+
+/** The visit after which an object is looked at again in so many milliseconds, or only after a change. */
+export function comeBack(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

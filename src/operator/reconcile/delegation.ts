@@ -6,11 +6,11 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { conditionOf, isAtRest, isOutage, reasonOf, visitAfter } from "./conditions.ts";
+import { comeBack, conditionOf, isOutage, readiness, reasonOf } from "./conditions.ts";
 import { type DelegationInput, nextStep, soonFrom, tellExpiresSoon } from "./delegation_rules.ts";
-import { delegationStatus, unknownStatus } from "./delegation_status.ts";
+import { delegationStatus } from "./delegation_status.ts";
 import { recheckOf, type StatusReason } from "./reasons.ts";
-import { report } from "./status.ts";
+import { keptStatus, report, reportFailure } from "./status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";
@@ -33,7 +33,7 @@ export async function reconcileDelegation(
   }
   const found = await context.states.read(externalId);
   let input = gather(context, object, found.value?.delegation);
-  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
+  if (found.failure !== undefined) return failed(context, input, found.failure);
   for (let calls = 0; ; calls += 1) {
     const next = nextStep(input);
     if (next.step === "report") {
@@ -46,7 +46,7 @@ export async function reconcileDelegation(
     if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
-    if (failure !== undefined) return reportFailure(context, input, failure, next.step);
+    if (failure !== undefined) return failed(context, input, failure, next.step);
     input = { ...input, state: value, hasDecided: input.hasDecided === true || next.step === "decide" };
   }
 }
@@ -97,20 +97,18 @@ function wishOf(object: Delegation, platformId: string, agentId: string): Delega
   };
 }
 
-/** An outage leaves the status as it is. What people wait for is tried again urgently. */
-async function reportFailure(
+/** What people wait for is tried again urgently. */
+async function failed(
   context: OperatorContext,
   input: DelegationInput,
   failure: ApiFailure,
   step?: "request" | "decide" | "revoke",
 ): Promise<Visit> {
   const { object } = input;
+  const statusOf = (verdict: StatusReason) =>
+    isOutage(failure) ? keptStatus(object, readiness(verdict), input.now) : delegationStatus(input, verdict);
   const verdict = step === "decide" ? issuing(failure) : reasonOf(failure);
-  const visit = visitAfter(verdict, failure);
-  const mayStay = isOutage(failure) && isAtRest(object);
-  if (failure.kind !== "superseded" && !mayStay) {
-    await report(context, object, failed(input, failure, verdict), verdict);
-  }
+  const visit = await reportFailure(context, object, failure, statusOf, verdict);
   const isAwaited = conditionOf(object.status, "Ready")?.reason === "AwaitingApproval";
   const isUrgent = isAwaited || step === "decide" || object.spec.revoked === true;
   return visit.retry ? { ...visit, urgent: isUrgent } : visit;
@@ -121,14 +119,6 @@ function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);
   const isPassing = verdict.reason === "ApiUnavailable" || verdict.reason === "VaultUnavailable";
   return isPassing ? { reason: "Issuing", message: `Decided in the cluster. ${verdict.message}` } : verdict;
-}
-
-function failed(input: DelegationInput, failure: ApiFailure, verdict: StatusReason) {
-  return isOutage(failure) ? unknownStatus(input, verdict) : delegationStatus(input, verdict);
-}
-
-function comeBack(afterMs: number | undefined): Visit {
-  return afterMs === undefined ? {} : { afterMs };
 }
 
 /** Milliseconds until time alone changes what is to be said. */

@@ -5,7 +5,7 @@ import type { Agent, Approval, Condition, Delegation, Platform } from "../kinds.
 import type { Resources } from "../resources.ts";
 import { type Binding, TENANTS_NAME } from "../tenants.ts";
 import { conditionOf, type Fact, isTrue } from "./conditions.ts";
-import type { StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**
@@ -206,17 +206,6 @@ function deniedByCeiling(input: DelegationInput): string[] {
 
 function because(what: string, reason: string | null): string {
   return reason === null || reason === "" ? what : `${what}: ${reason}`;
-}
-
-function firstOf<R>(
-  rules: readonly R[],
-  ask: (rule: R) => StatusReason | undefined,
-): StatusReason | undefined {
-  for (const rule of rules) {
-    const verdict = ask(rule);
-    if (verdict !== undefined) return verdict;
-  }
-  return undefined;
 }
 
 /** Type of the condition that a certificate in force has while its end is near. */

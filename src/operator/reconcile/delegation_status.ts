@@ -1,6 +1,6 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
-import { definedOnly, type Fact, readiness, withFacts } from "./conditions.ts";
+import { definedOnly, type Fact, factsBeside, readiness, type Stated, withFacts } from "./conditions.ts";
 import {
   beyondCeiling,
   type DelegationInput,
@@ -14,10 +14,7 @@ import { agentObstacle, platformObstacle } from "./references.ts";
 /**
  * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.
  */
-export function delegationStatus(
-  input: DelegationInput,
-  verdict: StatusReason,
-): DelegationStatus & { conditions: Condition[] } {
+export function delegationStatus(input: DelegationInput, verdict: StatusReason): Stated<DelegationStatus> {
   const { object, state, now } = input;
   const { generation } = object.metadata;
   const expiry = expiryFacts(state, now);
@@ -26,7 +23,7 @@ export function delegationStatus(
   const before = (object.status.conditions ?? []).filter(stays);
   const conditions = withFacts(before, facts, { generation, now });
   if (verdict.reason === "ExternalMissing") return forgottenStatus(input, conditions);
-  return definedOnly<DelegationStatus & { conditions: Condition[] }>({
+  return definedOnly<Stated<DelegationStatus>>({
     observedGeneration: generation,
     requestID: state?.request_id,
     certID: state?.cert_id ?? undefined,
@@ -43,23 +40,9 @@ export function delegationStatus(
  * The status of a Delegation that the API has forgotten: which request and certificate it had stays to be
  * read, nothing says that they are good.
  */
-function forgottenStatus(
-  { object }: DelegationInput,
-  conditions: Condition[],
-): DelegationStatus & { conditions: Condition[] } {
+function forgottenStatus({ object }: DelegationInput, conditions: Condition[]): Stated<DelegationStatus> {
   const { approval: _, certStatus: __, ...known } = object.status;
   return { ...known, observedGeneration: object.metadata.generation, conditions };
-}
-
-/** The status when the API could not be asked: what was known stays, the verdict is new. */
-export function unknownStatus(
-  { object, now }: DelegationInput,
-  verdict: StatusReason,
-): DelegationStatus & { conditions: Condition[] } {
-  const { approval: _, ...known } = object.status;
-  const { generation } = object.metadata;
-  const conditions = withFacts(known.conditions ?? [], readiness(verdict), { generation, now });
-  return { ...known, observedGeneration: generation, conditions };
 }
 
 function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
@@ -71,11 +54,7 @@ function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
     status: isSo ? "True" : isOpen ? "Unknown" : "False",
     ...(isSo ? {} : { reason }),
   });
-  const fact = (type: string, isSo: boolean): Fact => ({
-    type,
-    status: isSo ? "True" : "False",
-    ...(isSo ? {} : { reason }),
-  });
+  const fact = factsBeside(verdict);
   return [
     references(input),
     ceiling(input),

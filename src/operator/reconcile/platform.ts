@@ -1,17 +1,17 @@
 import type { PlatformWish } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { type Condition, type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
+import { type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import {
+  comeBack,
   definedOnly,
   type Fact,
-  isAtRest,
+  factsBeside,
   isOutage,
   isTrue,
   readiness,
-  reasonOf,
-  visitAfter,
+  type Stated,
   withFacts,
 } from "./conditions.ts";
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
@@ -19,7 +19,7 @@ import { active, type LastWish, nextStep, notOwned, type PlatformInput } from ".
 import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
 import { recheckOf, type StatusReason } from "./reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
-import { report } from "./status.ts";
+import { keptStatus, report, reportFailure } from "./status.ts";
 import { isNoneOfOurs, terminate } from "./termination.ts";
 
 /** Makes a Platform true. */
@@ -58,7 +58,7 @@ async function reconcile(
     apiUrl,
     now: clock.now(),
   };
-  if (found.failure !== undefined) return reportFailure(context, input, found.failure);
+  if (found.failure !== undefined) return failed(context, input, found.failure);
   const next = nextStep(input);
   if (next.step === "report") {
     const registered = input.state !== undefined && !input.state.removed;
@@ -88,11 +88,11 @@ async function register(
   if (!(await context.resources.isCurrent(object))) return {};
   const wish = wishOf(object, accountEmail);
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
-  if (failure !== undefined) return reportFailure(context, input, failure);
+  if (failure !== undefined) return failed(context, input, failure);
   const told = { registered: true, callbackUrl: wish.callback_url ?? undefined };
   const published = await publishCredentials(context, object, value);
   if (published.kind === "raced") return { retry: true };
-  if (published.kind === "failed") return reportFailure(context, input, published.failure);
+  if (published.kind === "failed") return failed(context, input, published.failure);
   if (published.kind === "not_owned") {
     const verdict = notOwned(object);
     await report(context, object, platformStatus(input, verdict, told), verdict);
@@ -138,26 +138,12 @@ async function release(context: OperatorContext, object: Platform): Promise<ApiR
   return { value: undefined };
 }
 
-/** An outage leaves the status as it is. */
-async function reportFailure(
-  context: OperatorContext,
-  input: PlatformInput,
-  failure: ApiFailure,
-): Promise<Visit> {
-  const { object, state } = input;
-  const verdict = reasonOf(failure);
-  const mayStay = isOutage(failure) && isAtRest(object);
-  if (failure.kind !== "superseded" && !mayStay) {
-    const status = isOutage(failure)
+function failed(context: OperatorContext, input: PlatformInput, failure: ApiFailure): Promise<Visit> {
+  return reportFailure(context, input.object, failure, (verdict) =>
+    isOutage(failure)
       ? unknownStatus(input, verdict)
-      : platformStatus(input, verdict, { registered: state !== undefined });
-    await report(context, object, status, verdict);
-  }
-  return visitAfter(verdict, failure);
-}
-
-function comeBack(afterMs: number | undefined): Visit {
-  return afterMs === undefined ? {} : { afterMs };
+      : platformStatus(input, verdict, { registered: input.state !== undefined }),
+  );
 }
 
 function msUntilRotation({ object, secrets: { current }, now }: PlatformInput): number | undefined {
@@ -172,23 +158,19 @@ type Known = {
 };
 
 /** The status of a Platform: what was known, with what this visit found. */
-export function platformStatus(
+function platformStatus(
   { object, now, state, secrets: { current } }: PlatformInput,
   verdict: StatusReason,
   known: Known,
-): PlatformStatus & { conditions: Condition[] } {
+): Stated<PlatformStatus> {
   const { generation } = object.metadata;
   const { published, registered } = known;
   const hasKey =
     published !== undefined ||
     (current !== undefined && holdsKey(current, object, state?.api_key_prefix ?? ""));
-  const fact = (type: string, isSo: boolean): Fact => ({
-    type,
-    status: isSo ? "True" : "False",
-    ...(isSo ? {} : { reason: verdict.reason }),
-  });
+  const fact = factsBeside(verdict);
   const facts = [...readiness(verdict), fact("Registered", registered), fact("CredentialsPublished", hasKey)];
-  return definedOnly<PlatformStatus & { conditions: Condition[] }>({
+  return definedOnly<Stated<PlatformStatus>>({
     ...object.status,
     ...(published && {
       platformID: published.answer.platform_id,
@@ -206,19 +188,8 @@ export function platformStatus(
 }
 
 /** The status when the API could not be asked: what was known stays, the verdict is new. */
-export function unknownStatus(
-  { object, now }: PlatformInput,
-  verdict: StatusReason,
-): PlatformStatus & { conditions: Condition[] } {
-  const { generation } = object.metadata;
-  const { status } = object;
-  const facts = readiness(verdict);
-  const missing = (type: string): Fact[] =>
-    isTrue(status, type) ? [] : [{ type, status: "Unknown", reason: verdict.reason }];
-  const conditions = withFacts(
-    status.conditions ?? [],
-    [...facts, ...missing("Registered"), ...missing("CredentialsPublished")],
-    { generation, now },
-  );
-  return { ...status, observedGeneration: generation, conditions };
+function unknownStatus({ object, now }: PlatformInput, verdict: StatusReason): Stated<PlatformStatus> {
+  const unknown = ["Registered", "CredentialsPublished"].filter((type) => !isTrue(object.status, type));
+  const facts = unknown.map((type): Fact => ({ type, status: "Unknown", reason: verdict.reason }));
+  return keptStatus(object, [...readiness(verdict), ...facts], now);
 }

@@ -5,7 +5,7 @@ import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
 import { isTrue } from "./conditions.ts";
 import { type HeldSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
-import type { StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./reasons.ts";
 
 /**
  * What this process last sent to the API about a Platform: of which version, under whose account, when, and
@@ -85,10 +85,8 @@ const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTe
 
 /** Decides about a Platform; of the rules the first that has something to say. */
 export function nextStep(input: PlatformInput): PlatformStep {
-  for (const rule of rules) {
-    const verdict = rule(input);
-    if (verdict !== undefined) return { step: "report", verdict };
-  }
+  const verdict = firstOf(rules, (rule) => rule(input));
+  if (verdict !== undefined) return { step: "report", verdict };
   const tenant = input.binding?.tenant;
   if (tenant === undefined) throw new Error("The platform's tenant is missing");
   const prefix = input.state?.api_key_prefix ?? undefined;

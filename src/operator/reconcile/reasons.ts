@@ -138,3 +138,15 @@ export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];
   return entry.recheckMs;
 }
+
+/** What the first rule says that has something to say. */
+export function firstOf<R>(
+  rules: readonly R[],
+  ask: (rule: R) => StatusReason | undefined,
+): StatusReason | undefined {
+  for (const rule of rules) {
+    const verdict = ask(rule);
+    if (verdict !== undefined) return verdict;
+  }
+  return undefined;
+}

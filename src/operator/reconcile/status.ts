@@ -1,16 +1,21 @@
 import { isDeepStrictEqual } from "node:util";
 import type { ClusterRefused } from "../../kubernetes/cluster_error.ts";
+import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import {
-  type AnyObject,
-  type CommonStatus,
-  type Condition,
-  keyOf,
-  keyText,
-  reconcileRequest,
-} from "../kinds.ts";
+import { type AnyObject, type CommonStatus, keyOf, keyText, reconcileRequest } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { conditionOf, definedOnly, readiness, withFacts } from "./conditions.ts";
+import {
+  conditionOf,
+  definedOnly,
+  type Fact,
+  isAtRest,
+  isOutage,
+  readiness,
+  reasonOf,
+  type Stated,
+  visitAfter,
+  withFacts,
+} from "./conditions.ts";
 import { progressOf, recheckOf, type StatusReason } from "./reasons.ts";
 
 type Reporter = Pick<OperatorContext, "resources" | "log">;
@@ -22,7 +27,7 @@ type Reporter = Pick<OperatorContext, "resources" | "log">;
 export async function report(
   { resources, log }: Reporter,
   object: AnyObject,
-  found: CommonStatus & { conditions: Condition[] },
+  found: Stated<CommonStatus>,
   verdict: StatusReason,
 ): Promise<void> {
   const { reason, message } = verdict;
@@ -33,6 +38,34 @@ export async function report(
   log.info({ object: keyText(keyOf(object)), reason }, message);
   const type = progressOf(verdict) === "stuck" ? "Warning" : "Normal";
   resources.recordEvent(object, { type, reason, message });
+}
+
+/** The status of which all that was known stays, but for these facts. */
+export function keptStatus<O extends AnyObject>(
+  { metadata: { generation }, status }: O,
+  facts: readonly Fact[],
+  now: Date,
+): Stated<CommonStatus> {
+  const conditions = withFacts(status.conditions ?? [], facts, { generation, now });
+  return { ...ownPart(status), observedGeneration: generation, conditions };
+}
+
+/**
+ * Reports that the API failed, by the status that this means. An outage leaves the status of an object at
+ * rest as it is.
+ */
+export async function reportFailure(
+  context: OperatorContext,
+  object: AnyObject,
+  failure: ApiFailure,
+  statusOf: (verdict: StatusReason) => Stated<CommonStatus>,
+  verdict = reasonOf(failure),
+): Promise<Visit> {
+  const mayStay = isOutage(failure) && isAtRest(object);
+  if (failure.kind !== "superseded" && !mayStay) {
+    await report(context, object, statusOf(verdict), verdict);
+  }
+  return visitAfter(verdict, failure);
 }
 
 /** A status without what people write. */
@@ -51,12 +84,8 @@ export async function reportRefusedWrite(
   refused: ClusterRefused,
 ): Promise<Visit> {
   const verdict: StatusReason = { reason: "ClusterRefused", message: sentenceOf(refused) };
-  const { generation } = object.metadata;
-  const { approval: _, ...status } = { approval: undefined, ...object.status };
-  const at = { generation, now: context.clock.now() };
-  const conditions = withFacts(status.conditions ?? [], readiness(verdict), at);
   try {
-    await report(context, object, { ...status, observedGeneration: generation, conditions }, verdict);
+    await report(context, object, keptStatus(object, readiness(verdict), context.clock.now()), verdict);
   } catch (error) {
     context.log.warn({ object: keyText(keyOf(object)), err: error }, verdict.message);
     context.resources.recordEvent(object, { type: "Warning", ...verdict });

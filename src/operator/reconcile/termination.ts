@@ -2,9 +2,9 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type AnyObject, FINALIZER } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { readiness, withFacts } from "./conditions.ts";
+import { readiness } from "./conditions.ts";
 import type { StatusReason } from "./reasons.ts";
-import { report } from "./status.ts";
+import { keptStatus, report } from "./status.ts";
 
 /**
  * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.
@@ -57,14 +57,10 @@ async function reportEnding(
   verdict: StatusReason,
   stalled: boolean,
 ): Promise<void> {
-  const { generation } = object.metadata;
   const facts = readiness(verdict).map((fact) =>
     fact.type === "Stalled" && stalled ? { ...fact, status: "True" as const } : fact,
   );
-  const at = { generation, now: context.clock.now() };
-  const conditions = withFacts(object.status.conditions ?? [], facts, at);
-  const { approval: _, ...status } = { approval: undefined, ...object.status };
-  await report(context, object, { ...status, observedGeneration: generation, conditions }, verdict);
+  await report(context, object, keptStatus(object, facts, context.clock.now()), verdict);
 }
 
 const NAMED_DEPENDENTS = 5;
