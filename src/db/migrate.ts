@@ -32,7 +32,7 @@ import {
   eventCarriers,
   eventLog,
 } from "./migrations/0020_to_0025.ts";
-import { consoleColumns, historyMonths, organizations } from "./migrations/0026_to_0028.ts";
+import { latest } from "./migrations/0026_to_0028.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
@@ -75,9 +75,7 @@ export const migrations: readonly Migration[] = [
   eventLog,
   deliveriesForPeople,
   deadLettersAge,
-  organizations,
-  consoleColumns,
-  historyMonths,
+  ...latest,
 ];
 
 /** A version's migrations, and how long it waits for what keeps it from applying them. */

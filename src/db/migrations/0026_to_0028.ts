@@ -195,3 +195,6 @@ create table history_archives (
 );
 `,
 };
+
+/** The migrations of this file, in order. A new one goes to the end. */
+export const latest = [organizations, consoleColumns, historyMonths];
