@@ -46,7 +46,7 @@ function patternOf(kind: string, path: string): RegExp {
   return new RegExp(pattern, "u");
 }
 
-/** Characters that the pattern and the API judge apart. Several texts share a pattern, which is judged once. */
+/** Characters that a pattern and the API judge apart. Several texts share a pattern, judged once. */
 const differences = new Map<string, string[]>();
 function differingCharacters(
   pattern: RegExp,
