@@ -13,12 +13,13 @@ export type Acting = SessionAnswer["accounts"][number];
 export type PageAccess = "public" | "signed_in" | "onboarded";
 
 /** A page of the console. All there is of it is declared, so that tests can visit every one. */
-export type Page<D = unknown> = {
+export type Page<D = unknown> = PageParts<D> & { access: PageAccess };
+
+type PageParts<D> = {
   /** Unique name, snake_case. */
   id: string;
   /** Path below the base URL, with `{name}` parameters. Below `/console` it is an organization's page too. */
   path: string;
-  access: PageAccess;
   /** Every operation that it calls; others are refused. The first is what it is about: see `navigation`. */
   operations: readonly OperationId[];
   /**
@@ -67,9 +68,9 @@ export type PageFile = {
   rest?: AsyncIterable<string>;
 };
 
-/** Declares a page, inferring what it loads. */
-export function page<D>(declaration: Page<D>): Page {
-  return declaration as unknown as Page;
+/** Declares a page and infers what it loads. The default `access` is `onboarded`. */
+export function page<D>(declaration: PageParts<D> & { access?: PageAccess }): Page {
+  return { access: "onboarded", ...declaration } as unknown as Page;
 }
 
 /** What a form does. */

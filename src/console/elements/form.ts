@@ -11,7 +11,7 @@ export type FormParts = {
   /** Its name among the page's `forms`. */
   name: string;
   /** What it asks for; fields are made by {@link textField} and its like. */
-  content: Piece;
+  content?: Piece;
   /** What its button says. */
   submit: string;
   /** Beside the button. */

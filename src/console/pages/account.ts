@@ -10,7 +10,6 @@ const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", lo
 export const accountPage = page({
   id: "account",
   path: ACCOUNT,
-  access: "onboarded",
   about: "person",
   operations: [],
   load: async () => undefined,

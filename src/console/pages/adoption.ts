@@ -21,7 +21,7 @@ function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Show
             ...PLACE.map((name): [string, string] => [words[name], adoption[name]]),
             [words.confirmedAt, time(adoption.confirmed_at)],
           ])}
-          ${mayWithdraw && form(visit, { name: "withdraw", once: true, content: undefined, submit: words.withdraw, tone: "quiet" })}
+          ${mayWithdraw && form(visit, { name: "withdraw", once: true, submit: words.withdraw, tone: "quiet" })}
         </section>`
   }
   ${mayConfirm ? confirming(visit) : html`<p class="quiet">${words.ownersOnly}</p>`}`;
@@ -57,7 +57,6 @@ type AgentLoaded = Awaited<ReturnType<typeof loadAgent>>;
 export const agentAdoptionPage = page<AgentLoaded>({
   id: "agent_adoption",
   path: "/console/agents/{agent_id}/adoption",
-  access: "onboarded",
   operations: [
     "get_agent_adoption",
     "confirm_agent_adoption",
@@ -116,7 +115,6 @@ type PlatformLoaded = Awaited<ReturnType<typeof loadPlatform>>;
 export const platformAdoptionPage = page<PlatformLoaded>({
   id: "platform_adoption",
   path: "/console/platforms/{platform_id}/adoption",
-  access: "onboarded",
   operations: [
     "get_platform_adoption",
     "confirm_platform_adoption",

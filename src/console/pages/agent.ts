@@ -14,7 +14,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const agentPage = page<Loaded>({
   id: "agent",
   path: "/console/agents/{agent_id}",
-  access: "onboarded",
   operations: ["get_account_agent", "list_delegations", "delete_agent", "request_delegation"],
   load,
   title: (_visit, { agent }) => agent.name,
@@ -93,7 +92,6 @@ function adoption(visit: Visit, { agent_id, declared_by }: AccountAgentAnswer): 
 export const deleteAgentPage = page<AccountAgentAnswer>({
   id: "delete_agent",
   path: "/console/agents/{agent_id}/delete",
-  access: "onboarded",
   operations: ["delete_agent", "get_account_agent"],
   load: ({ call, params }) => call("get_account_agent", { params }),
   title: ({ texts }, { name }) => texts.agent.removeTitle(name),

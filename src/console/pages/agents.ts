@@ -14,7 +14,6 @@ const FILTERS = ["q", "state", "connection_id"] as const;
 export const agentsPage = page<Listed>({
   id: "agents",
   path: "/console/agents",
-  access: "onboarded",
   operations: ["list_account_agents", "list_platforms"],
   navigation: { order: 30, label: ({ agents }) => agents.title },
   load,

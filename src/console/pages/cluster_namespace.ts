@@ -11,7 +11,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const clusterNamespacePage = page<Loaded>({
   id: "cluster_namespace",
   path: "/console/clusters/{cluster}/{namespace}",
-  access: "onboarded",
   operations: ["list_namespace_bindings", "accept_namespace_binding", "end_namespace_binding", "list_scopes"],
   load,
   title: ({ texts, params }) => texts.clusters.namespaceTitle(params.namespace ?? ""),
@@ -101,5 +100,5 @@ function bounds(visit: Visit, { binding, vocabulary }: Loaded): Html {
 function ending(visit: Visit): Html {
   const words = visit.texts.clusters;
   return html`<section class="card"><h2>${words.endTitle}</h2><p>${words.endLead}</p>
-    ${form(visit, { name: "end", once: true, content: undefined, submit: words.endSubmit, tone: "danger" })}</section>`;
+    ${form(visit, { name: "end", once: true, submit: words.endSubmit, tone: "danger" })}</section>`;
 }

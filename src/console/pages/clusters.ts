@@ -15,7 +15,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const clustersPage = page<Loaded>({
   id: "clusters",
   path: "/console/clusters",
-  access: "onboarded",
   operations: [
     "list_namespace_bindings",
     "list_cluster_approvers",

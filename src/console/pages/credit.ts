@@ -14,7 +14,6 @@ type Posting = NonNullable<Answers["get_credits"]["items"]>[number];
 export const creditPage = page<Data>({
   id: "credit",
   path: "/console/credit",
-  access: "onboarded",
   operations: ["get_credits", "count_decisions"],
   navigation: { order: 80, label: ({ credit }) => credit.navigation },
   load,

@@ -15,7 +15,6 @@ type Home = Awaited<ReturnType<typeof load>>;
 export const homePage = page<Home>({
   id: "home",
   path: "/console",
-  access: "onboarded",
   operations: [
     "list_delegation_requests",
     "list_delegations",

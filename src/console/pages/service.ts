@@ -17,7 +17,6 @@ const SUSPENDED = "/service/suspended";
 export const servicePage = page<PartAnswer[]>({
   id: "service",
   path: "/console/service",
-  access: "onboarded",
   about: "installation",
   operations: ["get_installation_part"],
   navigation: { order: 90, label: (texts) => texts.service.navigation },
@@ -91,7 +90,6 @@ function shown({ texts: { service } }: Visit, figure: Figure): Piece {
 export const suspendedPage = page<SuspendedAnswer>({
   id: "service_suspended",
   path: "/console/service/suspended",
-  access: "onboarded",
   about: "installation",
   operations: ["list_suspended_endpoints"],
   load: (visit) => visit.call("list_suspended_endpoints", { query: { cursor: visit.query.cursor } }),

@@ -57,7 +57,6 @@ export const renewPage = page({
   render: (visit, back) => html`<p class="lead">${visit.texts.renew.lead}</p>
     ${form(visit, {
       name: "renew",
-      content: undefined,
       submit: visit.texts.renew.submit,
       hidden: { return_to: back },
       atOnce: visit.failure === undefined && visit.session === undefined,

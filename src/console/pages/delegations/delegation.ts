@@ -14,7 +14,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const delegationPage = page<Loaded>({
   id: "delegation",
   path: "/console/delegations/{cert_id}",
-  access: "onboarded",
   operations: ["get_delegation", "check_delegation", "list_scopes", "list_audit_events", "revoke_delegation"],
   load,
   title: ({ texts }, { certificate }) => texts.delegation.title(certificate.agent.name),
@@ -112,7 +111,6 @@ function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html 
 export const certificateFilePage = page<CertificateAnswer>({
   id: "certificate_file",
   path: "/console/delegations/{cert_id}/certificate.json",
-  access: "onboarded",
   operations: ["get_delegation"],
   load: ({ call, params }) => call("get_delegation", { params }),
   file: (_visit, { cert_id, cert_json }) => ({

@@ -10,7 +10,6 @@ type Listed = Awaited<ReturnType<typeof load>>;
 export const delegationsPage = page<Listed>({
   id: "delegations",
   path: "/console/delegations",
-  access: "onboarded",
   operations: ["list_delegations", "list_platforms"],
   navigation: { order: 20, label: ({ delegations }) => delegations.title },
   load,

@@ -13,7 +13,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const revokePage = page<Loaded>({
   id: "revoke_delegation",
   path: "/console/delegations/{cert_id}/revoke",
-  access: "onboarded",
   operations: ["revoke_delegation", "get_delegation", "get_delegation_use"],
   load,
   title: ({ texts }, { certificate }) => texts.revoke.title(certificate.agent.name),

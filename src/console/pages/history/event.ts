@@ -20,7 +20,6 @@ type Shown = {
 export const eventPage = page<Shown>({
   id: "history_event",
   path: "/console/history/{event_id}",
-  access: "onboarded",
   operations: ["get_audit_event", "get_receipt", "get_delegation", "get_platform"],
   load,
   title: ({ texts }, { event: { details } }) => {

@@ -13,7 +13,6 @@ const READ = "1000";
 export const exportPage = page<ExportAnswer>({
   id: "history_export",
   path: "/console/history/export",
-  access: "onboarded",
   operations: ["export_audit_events"],
   load: (visit) => read(visit),
   file(visit, first) {

@@ -26,7 +26,6 @@ type History = {
 export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
-  access: "onboarded",
   operations: ["export_audit_events", "list_platforms"],
   navigation: { order: 50, label: (texts) => texts.history.title, also: ["/console/receipts"] },
   load,

@@ -15,7 +15,6 @@ type Read = { receipt: Record<string, unknown>; hashBeside: unknown };
 export const checkReceiptPage = page({
   id: "check_receipt",
   path: "/console/receipts/check",
-  access: "onboarded",
   operations: ["check_receipt"],
   load: async () => undefined,
   title: ({ texts }) => texts.history.verify.title,
@@ -147,7 +146,6 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
 export const receiptFilePage = page<ReceiptAnswer>({
   id: "history_receipt",
   path: "/console/history/{receipt_id}/receipt",
-  access: "onboarded",
   operations: ["get_receipt"],
   load: ({ call, params }) => call("get_receipt", { params }),
   file: (_, { receipt_id, canonical }) => ({

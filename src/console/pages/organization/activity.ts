@@ -24,7 +24,6 @@ const PLACES: Record<string, string> = {
 export const activityPage = page<Data>({
   id: "organization_activity",
   path: "/console/organization/activity",
-  access: "onboarded",
   about: "organization",
   operations: ["list_organization_activity", "list_organization_members"],
   load,

@@ -11,7 +11,6 @@ import { badge, copyable, facts, time } from "../../elements/values.ts";
 export const domainsPage = page<Answers["list_organization_domains"]>({
   id: "organization_domains",
   path: "/console/organization/domains",
-  access: "onboarded",
   about: "organization",
   operations: ["list_organization_domains", "add_organization_domain"],
   load: ({ call }) => call("list_organization_domains"),
@@ -87,7 +86,6 @@ type Data = { domain: Answers["add_organization_domain"]; published: Platform[] 
 export const domainPage = page<Data>({
   id: "organization_domain",
   path: "/console/organization/domains/{domain}",
-  access: "onboarded",
   about: "organization",
   operations: [
     "list_organization_domains",

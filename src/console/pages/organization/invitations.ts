@@ -13,7 +13,6 @@ import type { Texts } from "../../texts/texts.ts";
 export const invitePage = page({
   id: "organization_invite",
   path: "/console/organization/invite",
-  access: "onboarded",
   about: "organization",
   operations: ["invite_organization_member", "get_organization"],
   load: ({ call }) => call("get_organization"),
@@ -73,7 +72,6 @@ export function roleChoices({ acting }: Texts): Choice[] {
 export const invitationPage = page<Answers["invite_organization_member"]>({
   id: "organization_invitation",
   path: "/console/organization/invitations/{invitation_id}",
-  access: "onboarded",
   about: "organization",
   operations: ["withdraw_invitation", "list_invitations"],
   async load({ call, params }) {
@@ -115,7 +113,6 @@ const LENGTH = 64;
 export const acceptInvitationPage = page({
   id: "accept_invitation",
   path: ACCEPT_INVITATION,
-  access: "onboarded",
   about: "person",
   operations: ["read_invitation", "accept_invitation"],
   load: async () => undefined,
@@ -180,7 +177,6 @@ function found(visit: Visit, invitation: Answers["read_invitation"], token: stri
     name: "accept",
     once: true,
     hidden: { token },
-    content: undefined,
     submit: words.accept,
     beside: html`<a href=${visit.own(ACCOUNT)}>${words.notNow}</a>`,
   })}`;

@@ -15,7 +15,6 @@ type Data = { member: Member; isLastOwner: boolean };
 export const memberPage = page<Data>({
   id: "organization_member",
   path: "/console/organization/members/{account_id}",
-  access: "onboarded",
   about: "organization",
   operations: ["change_organization_member", "remove_organization_member", "list_organization_members"],
   async load(visit) {
@@ -97,7 +96,6 @@ type Leaving = { name: string; isLastOwner: boolean };
 export const leavePage = page<Leaving>({
   id: "organization_leave",
   path: "/console/organization/leave",
-  access: "onboarded",
   about: "organization",
   operations: ["leave_organization", "get_organization", "list_organization_members"],
   async load(visit) {

@@ -13,7 +13,6 @@ type Data = Awaited<ReturnType<typeof load>>;
 export const organizationPage = page<Data>({
   id: "organization",
   path: "/console/organization",
-  access: "onboarded",
   about: "organization",
   operations: ["get_organization", "list_organization_members", "list_invitations"],
   navigation: { order: 70, label: ({ organization }) => organization.navigation },
@@ -131,7 +130,6 @@ function roles({ texts: { organization: words, acting } }: Visit): Html {
 export const organizationSettingsPage = page<Answers["get_organization"]>({
   id: "organization_settings",
   path: "/console/organization/settings",
-  access: "onboarded",
   about: "organization",
   operations: ["change_organization", "get_organization"],
   load: ({ call }) => call("get_organization"),

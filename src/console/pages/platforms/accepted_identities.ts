@@ -17,7 +17,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const acceptedIdentitiesPage = page<Loaded>({
   id: "accepted_identities",
   path: "/console/platforms/{platform_id}/accepted",
-  access: "onboarded",
   operations: [
     "list_accepted_principals",
     "accept_principal",

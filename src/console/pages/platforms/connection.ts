@@ -16,7 +16,6 @@ type ApiKey = ConnectionAnswer["api_keys"][number];
 export const connectionPage = page<Loaded>({
   id: "connection",
   path: "/console/connections/{connection_id}",
-  access: "onboarded",
   operations: ["get_connection", "list_agents", "end_former_api_keys"],
   load,
   title: ({ texts }, { connection }) => texts.connections.title(connection.platform.name),
@@ -136,7 +135,6 @@ const CHANGE = "change";
 export const changeConnectionPage = page<ConnectionAnswer>({
   id: "change_connection",
   path: "/console/connections/{connection_id}/change",
-  access: "onboarded",
   operations: ["get_connection", "change_connection"],
   load: ({ call, params }) => call("get_connection", { params }),
   title: ({ texts }) => texts.connections.changeTitle,
@@ -189,7 +187,6 @@ const REMOVE = "remove";
 export const removeConnectionPage = page<ConnectionAnswer>({
   id: "remove_connection",
   path: "/console/connections/{connection_id}/remove",
-  access: "onboarded",
   operations: ["get_connection", "remove_connection"],
   load: ({ call, params }) => call("get_connection", { params }),
   title: ({ texts }, { platform }) => texts.connections.removeTitle(platform.name),

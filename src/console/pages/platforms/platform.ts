@@ -13,7 +13,6 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const platformPage = page<Loaded>({
   id: "platform",
   path: "/console/platforms/{platform_id}",
-  access: "onboarded",
   operations: ["get_platform", "list_organization_domains", "publish_platform", "unpublish_platform"],
   load,
   title: (_visit, { platform }) => platform.name,
@@ -168,7 +167,6 @@ function offer(
   if (publish_state === "published") {
     return form(visit, {
       name: "unpublish",
-      content: undefined,
       submit: words.unpublish,
       tone: "quiet",
     });

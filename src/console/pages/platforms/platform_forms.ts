@@ -16,7 +16,6 @@ const SCOPES = "default_allowed_scopes";
 export const newPlatformPage = page<Awaited<ReturnType<typeof load>>>({
   id: "new_platform",
   path: "/console/platforms/new",
-  access: "onboarded",
   operations: ["register_platform", "register_personal_platform", "list_scopes", "list_platforms"],
   load,
   title: ({ texts }) => texts.platforms.newTitle,
@@ -138,7 +137,6 @@ const CHANGE = "change";
 export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>({
   id: "change_platform",
   path: "/console/platforms/{platform_id}/change",
-  access: "onboarded",
   operations: ["get_platform", "change_platform", "list_scopes"],
   load: loadPlatform,
   title: ({ texts }, { platform: { name } }) => texts.platforms.changeTitle(name),

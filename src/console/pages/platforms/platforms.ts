@@ -9,7 +9,6 @@ import { callbackBadge, declaredWords, isOrganization, publishBadge } from "./pl
 export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
   id: "platforms",
   path: "/console/platforms",
-  access: "onboarded",
   operations: ["list_platforms", "list_namespace_bindings"],
   navigation: {
     order: 40,

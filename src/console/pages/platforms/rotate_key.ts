@@ -15,7 +15,6 @@ const USUAL_GRACE = "3600";
 export const rotateKeyPage = page<ConnectionAnswer>({
   id: "rotate_key",
   path: "/console/connections/{connection_id}/rotate-key",
-  access: "onboarded",
   operations: ["get_connection", "rotate_api_key"],
   load: ({ call, params }) => call("get_connection", { params }),
   title: ({ texts }) => texts.connections.rotateTitle,

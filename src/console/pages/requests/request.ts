@@ -16,7 +16,6 @@ type Shown = Awaited<ReturnType<typeof load>>;
 export const requestPage = page<Shown>({
   id: "request",
   path: "/console/requests/{request_id}",
-  access: "onboarded",
   operations: [
     "get_delegation_request",
     "list_scopes",

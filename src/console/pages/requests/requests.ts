@@ -22,7 +22,6 @@ type Listed = { items: RequestAnswer[]; next_cursor: string | null };
 export const requestsPage = page<Listed>({
   id: "requests",
   path: "/console/requests",
-  access: "onboarded",
   operations: ["list_delegation_requests"],
   navigation: { order: 10, label: (texts) => texts.navigation.requests },
   load: (visit) => visit.call("list_delegation_requests", { query: filtersOf(visit, ["status", "cursor"]) }),
@@ -67,7 +66,6 @@ const SCOPES = "requested_scope";
 export const askPage = page<Awaited<ReturnType<typeof load>>>({
   id: "ask",
   path: "/console/agents/{agent_id}/ask",
-  access: "onboarded",
   operations: ["request_delegation", "get_account_agent", "get_platform", "list_scopes"],
   load,
   title: ({ texts }, { agent }) => texts.ask.title(agent.name),

@@ -12,7 +12,6 @@ type TryIt = Awaited<ReturnType<typeof load>>;
 export const tryItPage = page<TryIt>({
   id: "try_it",
   path: "/console/try",
-  access: "onboarded",
   operations: ["try_proof", "list_delegations", "get_delegation", "get_platform", "get_credits"],
   navigation: { order: 60, label: (texts) => texts.tryIt.navigation },
   load,

@@ -119,7 +119,7 @@ export function testButton(visit: Visit, callback: CallbackAnswer): Html | undef
   const { callbacks: words } = visit.texts;
   if (!visit.may("test_callback")) return undefined;
   if (!isOpen(callback)) return html`<p class="quiet">${words.testNot}</p>`;
-  return form(visit, { name: "test", content: undefined, submit: words.test, tone: "quiet", once: true });
+  return form(visit, { name: "test", submit: words.test, tone: "quiet", once: true });
 }
 
 /** What became of a test, brought up to date where scripts run until there is an answer. */

@@ -25,7 +25,6 @@ type Shown = Awaited<ReturnType<typeof load>>;
 export const callbackPage = page<Shown>({
   id: "callback",
   path: "/console/connections/{connection_id}/callback",
-  access: "onboarded",
   operations: [
     "get_callback",
     "list_deliveries",
@@ -140,7 +139,7 @@ function sending(visit: Visit, { callback_url, callback_state }: CallbackAnswer)
   if (callback_url === null || !visit.may("pause_callback")) return undefined;
   if (callback_state === "active") {
     return html`<section class="card"><h2>${words.pauseTitle}</h2><p>${words.pauseHint}</p>
-      ${form(visit, { name: "pause", content: undefined, submit: words.pause, tone: "quiet" })}</section>`;
+      ${form(visit, { name: "pause", submit: words.pause, tone: "quiet" })}</section>`;
   }
   return html`<section class="card" id="resume"><h2>${words.resumeTitle}</h2>${form(visit, {
     name: "resume",
@@ -162,7 +161,7 @@ function clearing(visit: Visit, { callback_url }: CallbackAnswer): Html | undefi
   const words = visit.texts.callbacks;
   if (callback_url === null) return undefined;
   return html`<details><summary>${words.clearTitle}</summary><p>${words.clearHint}</p>
-    ${form(visit, { name: "clear", content: undefined, submit: words.clear, tone: "danger" })}</details>`;
+    ${form(visit, { name: "clear", submit: words.clear, tone: "danger" })}</details>`;
 }
 
 type State = "none" | "active" | "failing" | "paused" | "suspended";

@@ -15,7 +15,6 @@ type Shown = { callback: CallbackAnswer; list: Answers["list_deliveries"] };
 export const deliveriesPage = page<Shown>({
   id: "deliveries",
   path: "/console/connections/{connection_id}/deliveries",
-  access: "onboarded",
   operations: ["list_deliveries", "get_callback"],
   load,
   title: ({ texts }, { callback }) => texts.deliveries.title(callback.platform_name),

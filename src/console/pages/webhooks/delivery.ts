@@ -12,7 +12,6 @@ type Shown = { callback: CallbackAnswer; delivery: WholeDelivery };
 export const deliveryPage = page<Shown>({
   id: "delivery",
   path: "/console/connections/{connection_id}/deliveries/{delivery_id}",
-  access: "onboarded",
   operations: ["get_delivery", "get_callback", "resend_delivery"],
   async load(visit) {
     const [callback, delivery] = await Promise.all([
@@ -77,7 +76,7 @@ function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
       why !== undefined
         ? html`<p class="quiet">${why}</p>`
         : isOpen(callback)
-          ? html`<p>${words.resendHint}</p>${form(visit, { name: "resend", content: undefined, submit: words.resend, once: true })}`
+          ? html`<p>${words.resendHint}</p>${form(visit, { name: "resend", submit: words.resend, once: true })}`
           : inactive(visit)
     }</section>`;
 }

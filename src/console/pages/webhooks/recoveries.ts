@@ -19,7 +19,6 @@ const TONES: Record<Recovery["state"], Tone> = { running: "plain", done: "good",
 export const recoveriesPage = page<Shown>({
   id: "recoveries",
   path: "/console/connections/{connection_id}/recoveries",
-  access: "onboarded",
   operations: ["list_recoveries", "get_callback", "list_deliveries", "recover_deliveries"],
   load,
   title: ({ texts }, { callback }) => texts.recoveries.title(callback.platform_name),

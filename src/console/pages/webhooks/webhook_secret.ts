@@ -16,7 +16,6 @@ type Shown = Awaited<ReturnType<typeof load>>;
 export const webhookSecretPage = page<Shown>({
   id: "webhook_secret",
   path: "/console/connections/{connection_id}/webhook-secret",
-  access: "onboarded",
   operations: ["get_callback", "rotate_webhook_secret", "promote_webhook_secret", ...TEST_OPERATIONS],
   load,
   title: ({ texts }, { callback }) => texts.webhookSecret.title(callback.platform_name),
@@ -90,7 +89,7 @@ function first(visit: Visit): Html | undefined {
   const words = visit.texts.webhookSecret;
   if (!visit.may("rotate_webhook_secret")) return undefined;
   return html`<section class="card"><h2>${words.step1}</h2><p>${words.step1Lead}</p>
-    ${form(visit, { name: "rotate", content: undefined, submit: words.rotate, once: true })}
+    ${form(visit, { name: "rotate", submit: words.rotate, once: true })}
     <ul class="plain-list quiet"><li>${words.step2}</li><li>${words.step3}</li></ul></section>`;
 }
 
@@ -127,7 +126,7 @@ function anew(visit: Visit): Html | undefined {
   const words = visit.texts.webhookSecret;
   if (!visit.may("rotate_webhook_secret")) return undefined;
   return html`<section class="card"><h2>${words.againTitle}</h2><p>${words.againLead}</p>
-    ${form(visit, { name: "rotate", content: undefined, submit: words.again, tone: "quiet", once: true })}</section>`;
+    ${form(visit, { name: "rotate", submit: words.again, tone: "quiet", once: true })}</section>`;
 }
 
 /** A receiver's check of a request that may be signed with either of two secrets, to be copied. */
