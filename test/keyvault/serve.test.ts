@@ -110,19 +110,19 @@ test("an audit chain that is not the vault's is logged with the record, and the 
 
 test("a log line of its level says when it was, in UTC, and of which part", async () => {
   const written: string[] = [];
-  const logger = createLog("info");
+  const logger = createLog("warn");
   const stream = Object.getOwnPropertySymbols(logger).find(
     (symbol) => String(symbol) === "Symbol(pino.stream)",
   );
   Object.assign(logger, { [stream!]: { write: (line: string) => void written.push(line) } });
-  logger.debug({ event: "unheard" });
-  logger.info({ event: "listening" });
+  logger.info({ event: "unheard" });
+  logger.warn({ event: "sealed" });
   expect(written.map((line) => JSON.parse(line))).toEqual([
     {
-      level: 30,
+      level: 40,
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
       part: "keyvault",
-      event: "listening",
+      event: "sealed",
     },
   ]);
 });

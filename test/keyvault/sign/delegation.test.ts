@@ -20,7 +20,7 @@ let vault: TestVault;
 let root: CreatedKey;
 let agent: CreatedKey;
 let others: Record<
-  "reader" | "idle" | "filer" | "barred" | "foreign" | "any" | "refunder" | "literal",
+  "reader" | "idle" | "plain" | "filer" | "barred" | "foreign" | "any" | "refunder" | "literal",
   CreatedKey
 >;
 let now: number;
@@ -35,6 +35,7 @@ beforeAll(async () => {
   others = {
     reader: await vault.makeAgent("acc-1", ["data:read"]),
     idle: await vault.makeAgent("acc-1", []),
+    plain: await makeRoot(),
     filer: await makeRoot(["files:read"]),
     barred: await makeRoot([]),
     foreign: await vault.makeAgent("acc-2"),
@@ -164,7 +165,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
     () => ({ keyId: vault.vault.service.keyId, tenant: "vault" }),
   ],
   ["policy_violation", "that names another issuer", () => cert({ issuer_id: others.filer.key_id })],
-  ["policy_violation", "to a root", () => to(others.filer)],
+  ["policy_violation", "to a root", () => to(others.plain)],
   ["policy_violation", "to another tenant's agent", () => to(others.foreign)],
   ["policy_violation", "to another tenant's agent as external", () => external(to(others.foreign))],
   ["invalid_request", "to an agent by another public key", () => cert({ subject_pub_key: root.public_key })],
