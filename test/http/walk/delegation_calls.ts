@@ -6,7 +6,7 @@ import type { WholeApi } from "./world.ts";
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
-/** The ordinary calls about agents and what they are lent. */
+/** The ordinary calls about agents, what they are lent, and the history of that. */
 export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   create_agent: async (_, scene) => [
     await scene.keyed("POST", `/v1/service/connections/${scene.platform.connectionId}/agents`, {
@@ -71,4 +71,28 @@ export const delegationCalls: Record<string, (api: WholeApi, scene: Scene) => Pr
     const revoke = () => person.client.post(`/v1/service/delegations/${certId}/revoke`, { reason: "over" });
     return [await revoke(), await revoke()];
   },
+  list_audit_events: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal?limit=25"),
+    await person.client.get("/v1/service/audit/personal?event_type=proof.presented"),
+  ],
+  export_audit_events: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal/export"),
+    await person.client.get("/v1/service/audit/personal/export?decision=allow&limit=1"),
+  ],
+  get_audit_event: async (_, scene) => [
+    await scene.person.client.get(`/v1/service/audit/personal/${scene.receiptId}`),
+  ],
+  check_receipt: async (_, scene) => {
+    const read = await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`);
+    const { receipt } = read.body;
+    return [await scene.person.client.post("/v1/service/receipts/check", { receipt })];
+  },
+  count_decisions: async (_, { person }) => [
+    await person.client.get("/v1/service/audit/personal/days"),
+    await person.client.get("/v1/service/audit/personal/days?days=90"),
+  ],
+  get_receipt: async (_, scene) => [
+    await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`),
+    await scene.keyed("GET", `/v1/service/receipts/${scene.receiptId}`),
+  ],
 };

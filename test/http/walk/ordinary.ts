@@ -280,28 +280,4 @@ export const ordinaryCalls: Record<string, Calls> = {
   authzen_configuration: async (api) => [await api.client().get("/.well-known/authzen-configuration")],
   ...organizationCalls,
   ...hooks,
-  list_audit_events: async (_, { person }) => [
-    await person.client.get("/v1/service/audit/personal?limit=25"),
-    await person.client.get("/v1/service/audit/personal?event_type=proof.presented"),
-  ],
-  export_audit_events: async (_, { person }) => [
-    await person.client.get("/v1/service/audit/personal/export"),
-    await person.client.get("/v1/service/audit/personal/export?decision=allow&limit=1"),
-  ],
-  get_audit_event: async (_, scene) => [
-    await scene.person.client.get(`/v1/service/audit/personal/${scene.receiptId}`),
-  ],
-  check_receipt: async (_, scene) => {
-    const read = await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`);
-    const { receipt } = read.body;
-    return [await scene.person.client.post("/v1/service/receipts/check", { receipt })];
-  },
-  count_decisions: async (_, { person }) => [
-    await person.client.get("/v1/service/audit/personal/days"),
-    await person.client.get("/v1/service/audit/personal/days?days=90"),
-  ],
-  get_receipt: async (_, scene) => [
-    await scene.person.client.get(`/v1/service/receipts/${scene.receiptId}`),
-    await scene.keyed("GET", `/v1/service/receipts/${scene.receiptId}`),
-  ],
 };
