@@ -56,7 +56,7 @@ test.each([
   ["with another hash", { "node_modules/a": { ...LOCKED, integrity: "sha512-b" } }, false],
   ["without their folder", { "node_modules/a": LOCKED, "node_modules/c": LOCKED }, false],
   ["that npm has not finished", {}, false],
-])("packages %s count as installed: %s", async (_, installed: Record<string, unknown>, wanted) => {
+])("knows whether packages %s count as installed", async (_, installed: Record<string, unknown>, wanted) => {
   const needed = Object.keys(installed).includes("node_modules/c") ? { "node_modules/c": LOCKED } : {};
   const locked = {
     "": {},
