@@ -1,4 +1,4 @@
-import { LedgerMismatch } from "./audit/ledger.ts";
+import { LedgerMismatch } from "./audit/writer_connection.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
@@ -9,7 +9,7 @@ import { serveHealth, serveTls } from "./http/server.ts";
 import { createSealing, type Sealing } from "./lifecycle/sealing.ts";
 import type { Logger } from "./log.ts";
 import { createMetrics, type Metrics, showState } from "./metrics.ts";
-import { createOpening, type Opening } from "./operations.ts";
+import { createOpening, type Opening } from "./opening.ts";
 import { createReadiness, createStatusReading } from "./status.ts";
 import { acceptsBy, openTrust, type Trust } from "./tls/trust.ts";
 import { openToken, type Token } from "./token/client.ts";

@@ -1,8 +1,8 @@
 import { type Journal, type JournalParts, openJournal } from "./audit/journal.ts";
-import { LedgerMismatch } from "./audit/ledger.ts";
-import { createRegister, type Register } from "./audit/register.ts";
+import { createRegister, type Register } from "./audit/last_states.ts";
 import { createRowCodes, type RowCodes } from "./audit/row_codes.ts";
 import { createSnapshots, keepSnapshots, type Snapshots } from "./audit/snapshots.ts";
+import { LedgerMismatch } from "./audit/writer_connection.ts";
 import type { Clock } from "./clock.ts";
 import type { Config, SigningRates } from "./config.ts";
 import { available, type Database, openDatabase } from "./db/database.ts";

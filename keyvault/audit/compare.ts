@@ -1,8 +1,8 @@
 import type { Database } from "../db/database.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
-import type { Register, StateKind } from "./register.ts";
-import { PARTS } from "./register_parts.ts";
+import type { Register, StateKind } from "./last_states.ts";
+import { PARTS } from "./last_states_parts.ts";
 import { createRowCodes, type RowCodes } from "./row_codes.ts";
 
 /**

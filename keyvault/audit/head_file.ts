@@ -5,7 +5,7 @@ import { UserError } from "../errors.ts";
 import { type Logger, PART } from "../log.ts";
 import type { Token } from "../token/client.ts";
 import type { Journal } from "./journal.ts";
-import type { Head } from "./ledger.ts";
+import type { Head } from "./writer_connection.ts";
 
 const LINE = /^\S+ (\d{1,15}):([0-9a-f]{64})$/;
 const UNFINISHED = " # unfinished";

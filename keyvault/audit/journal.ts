@@ -4,6 +4,9 @@ import type { AuditRow } from "../db/rows.ts";
 import { type Refusal, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
+import type { Register } from "./last_states.ts";
+import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
+import { catchUp } from "./verify_chain.ts";
 import {
   appendRecords,
   closeLedger,
@@ -12,10 +15,7 @@ import {
   type Ledger,
   LedgerMismatch,
   openLedger,
-} from "./ledger.ts";
-import { type AuditEntry, createRecord, recordBytes } from "./record.ts";
-import type { Register } from "./register.ts";
-import { catchUp } from "./verify.ts";
+} from "./writer_connection.ts";
 
 const MAX_BATCH = 128;
 

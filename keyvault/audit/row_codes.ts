@@ -4,7 +4,7 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { KeyRow, TenantRow } from "../db/rows.ts";
 import { VaultError } from "../errors.ts";
 import type { Token } from "../token/client.ts";
-import type { Register } from "./register.ts";
+import type { Register } from "./last_states.ts";
 
 const NOTHING = new Uint8Array(0);
 /** Bytes that no state has that the vault wrote: a request's body is shorter, and so is a ceiling. */

@@ -4,8 +4,7 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import type { Database } from "../db/database.ts";
 import type { Logger } from "../log.ts";
 import type { Token } from "../token/client.ts";
-import type { Head } from "./ledger.ts";
-import type { Register } from "./register.ts";
+import type { Register } from "./last_states.ts";
 import {
   PARTS,
   type RegisterPart,
@@ -14,7 +13,8 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "./register_parts.ts";
+} from "./last_states_parts.ts";
+import type { Head } from "./writer_connection.ts";
 
 /**
  * The register's parts in the database: a cache that makes a start short. Each carries the token's code over

@@ -1,8 +1,8 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { DamagedRows } from "../audit/compare.ts";
 import { type NotedHeads, readHeads } from "../audit/head_file.ts";
-import type { Head } from "../audit/ledger.ts";
-import type { ChainVerdict } from "../audit/verify.ts";
+import type { ChainVerdict } from "../audit/verify_chain.ts";
+import type { Head } from "../audit/writer_connection.ts";
 import { UserError } from "../errors.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
 import type { AuditVerdict } from "./check_chain.ts";

@@ -1,10 +1,10 @@
 import { compareRows, type DamagedRows } from "../audit/compare.ts";
 import { openJournal } from "../audit/journal.ts";
-import { closeLedger, type Head, openLedger } from "../audit/ledger.ts";
+import { createRegister } from "../audit/last_states.ts";
 import { type Contradiction, createReplay } from "../audit/meanings.ts";
 import type { Caller } from "../audit/record.ts";
-import { createRegister } from "../audit/register.ts";
-import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../audit/verify.ts";
+import { type ChainVerdict, readFrom, verifyChain, walkChain } from "../audit/verify_chain.ts";
+import { closeLedger, type Head, openLedger } from "../audit/writer_connection.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import { loadConfig } from "../config.ts";
 import { type Database, openDatabase } from "../db/database.ts";

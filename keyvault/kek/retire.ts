@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
+import type { Register } from "../audit/last_states.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
-import type { Register } from "../audit/register.ts";
 import type { Database } from "../db/database.ts";
 import { asVaultError, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { KeyStore } from "../keys/store.ts";

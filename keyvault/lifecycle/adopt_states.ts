@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
 import type { Change, Journal } from "../audit/journal.ts";
+import { type Register, writeNamed } from "../audit/last_states.ts";
 import type { Caller } from "../audit/record.ts";
-import { type Register, writeNamed } from "../audit/register.ts";
 import { isCodable, keyStateDigest, type RowCodes, tenantStateDigest } from "../audit/row_codes.ts";
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";

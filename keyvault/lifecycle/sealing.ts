@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LRUCache } from "lru-cache";
 import type { Change, Journal } from "../audit/journal.ts";
-import { LedgerMismatch } from "../audit/ledger.ts";
 import type { AuditEntry, Caller } from "../audit/record.ts";
+import { LedgerMismatch } from "../audit/writer_connection.ts";
 import type { Clock } from "../clock.ts";
 import { type Refusal, refuse, UserError, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";

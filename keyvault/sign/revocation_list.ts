@@ -5,8 +5,8 @@ import {
   type RevocationList,
   revocationListSignBytes,
 } from "../../src/protocol/statements/revocation_list.ts";
+import type { LastList } from "../audit/last_states.ts";
 import type { Caller } from "../audit/record.ts";
-import type { LastList } from "../audit/register.ts";
 import { available, type Database } from "../db/database.ts";
 import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import {

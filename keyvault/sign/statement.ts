@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import type { HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 import { type Journal, recordRefusal } from "../audit/journal.ts";
+import type { Register } from "../audit/last_states.ts";
 import type { AuditEntry, Caller, StatementKind } from "../audit/record.ts";
-import type { Register } from "../audit/register.ts";
 import { type Clock, unixSeconds } from "../clock.ts";
 import type { SigningRates } from "../config.ts";
 import type { Purpose } from "../db/rows.ts";

@@ -4,7 +4,7 @@ import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
 import type { FairQueue } from "./admission/fair_queue.ts";
 import type { Receipt } from "./decide/decision_receipt.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
-import { type VerifyDeps, verifyProof } from "./verify/verify.ts";
+import { type VerifyDeps, verifyProof } from "./verify/verify_proof.ts";
 
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const SCOPE_HEADER = "x-service-required-scope";

@@ -18,7 +18,7 @@ import type { TryDeps } from "./try/try_proof.ts";
 import { tryRoute } from "./try/try_route.ts";
 import { outcomeRoute } from "./verify/outcome_route.ts";
 import { createRootFinder } from "./verify/verdict.ts";
-import { type VerifyDeps, verifyRoute } from "./verify/verify.ts";
+import { type VerifyDeps, verifyRoute } from "./verify/verify_proof.ts";
 
 const REMEMBERED_CERTIFICATES = 20_000;
 

@@ -9,7 +9,7 @@ import {
 import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { ALGORITHMS } from "../../src/protocol/keys/algorithms.ts";
 import { type Backend, importSeeds, signHybrid } from "../../src/protocol/keys/hybrid.ts";
-import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { createCertificateMemory, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
 import { report } from "./results/tables.ts";

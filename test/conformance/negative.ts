@@ -2,7 +2,7 @@ import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts"
 import { decodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { JsonObject } from "../../src/protocol/encoding/json.ts";
-import { verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import { decodeSessionToken } from "./extensions/session_token.ts";
 import type { VectorResult } from "./run.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, test } from "vitest";
 import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
-import { verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import digestsKept from "../vectors/digests.json" with { type: "json" };
 import { digests, KEPT_FILES, VECTOR_FILES, vectorOf, withExample, writeVectors } from "../vectors/make.ts";
 import { negativeCases } from "../vectors/make_negative.ts";

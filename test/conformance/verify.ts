@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluate_constraints.ts";
 import { type DelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { type ProofBundle, proofBundle } from "../../src/protocol/documents/proof_bundle.ts";
@@ -9,7 +9,7 @@ import {
   type Verification,
   type VerifyOptions,
   verifyBundle,
-} from "../../src/protocol/verification/verify.ts";
+} from "../../src/protocol/verification/verify_bundle.ts";
 import { type Expectations, reasonKey, type Vector } from "./vector.ts";
 
 const CONTEXT_FIELDS: Record<string, keyof ConstraintContext> = {

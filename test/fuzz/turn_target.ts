@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
-import type { Verification } from "../../src/protocol/verification/verify.ts";
+import type { Verification } from "../../src/protocol/verification/verify_bundle.ts";
 import { decodeSessionToken, type SessionToken } from "../conformance/extensions/session_token.ts";
 import {
   decodeStreamedTurn,

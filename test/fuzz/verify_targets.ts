@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { decodeConstraint } from "../../src/protocol/constraints/decoding.ts";
-import { evaluateConstraints } from "../../src/protocol/constraints/evaluation.ts";
+import { evaluateConstraints } from "../../src/protocol/constraints/evaluate_constraints.ts";
 import {
   checkIssuable,
   decodeDelegationCert,
@@ -21,7 +21,7 @@ import {
   type Verification,
   type VerifyOptions,
   verifyBundle,
-} from "../../src/protocol/verification/verify.ts";
+} from "../../src/protocol/verification/verify_bundle.ts";
 import { listed } from "../support/answers.ts";
 import { AGENT, encode, fields, NOW, ROOT } from "../support/chains.ts";
 import { CONTEXT } from "../support/proof_arbitraries.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import pg from "pg";
 import type { Caller } from "../../keyvault/audit/record.ts";
-import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify.ts";
+import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify_chain.ts";
 import { type Clock, unixSeconds } from "../../keyvault/clock.ts";
 import { type Config, loadConfig } from "../../keyvault/config.ts";
 import { isRefusal } from "../../keyvault/errors.ts";

@@ -1,8 +1,8 @@
 import { createPrivateKey, hash } from "node:crypto";
 import { expect, test } from "vitest";
+import { writeNamed } from "../../keyvault/audit/last_states.ts";
+import { partOf } from "../../keyvault/audit/last_states_parts.ts";
 import { recordBytes } from "../../keyvault/audit/record.ts";
-import { writeNamed } from "../../keyvault/audit/register.ts";
-import { partOf } from "../../keyvault/audit/register_parts.ts";
 import { createRowCodes } from "../../keyvault/audit/row_codes.ts";
 import { decryptStream } from "../../keyvault/backup/encrypted_stream.ts";
 import { backupSignBytes } from "../../keyvault/backup/format.ts";

@@ -11,7 +11,7 @@ import { createChallengeKeys } from "../../src/proofs/present/challenge.ts";
 import { createProofRefResolver } from "../../src/proofs/present/proof_ref.ts";
 import { readVerifyCall } from "../../src/proofs/verify/call.ts";
 import { createRootFinder } from "../../src/proofs/verify/verdict.ts";
-import { type VerifyDeps, verifyProof } from "../../src/proofs/verify/verify.ts";
+import { type VerifyDeps, verifyProof } from "../../src/proofs/verify/verify_proof.ts";
 import { createCertificateMemory } from "../../src/protocol/documents/certificate_memory.ts";
 import type { ApiKeyCaller } from "../../src/route.ts";
 import { createSecretBox } from "../../src/secret_box.ts";

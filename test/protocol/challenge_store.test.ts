@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { DelegationCert, DelegationFields } from "../../src/protocol/documents/certificate.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import { code, options } from "../support/answers.ts";
 import { bytes32, NOW, prove, tamper } from "../support/chains.ts";
 import { memoryStore } from "../support/challenge_store.ts";

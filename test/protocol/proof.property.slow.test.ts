@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { decodeProofBundle, type ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { canonicalJson } from "../../src/protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import { listed } from "../support/answers.ts";
 import { bytes32, encode, NOW, prove } from "../support/chains.ts";
 import { bindings, CONTEXT, certificates } from "../support/proof_arbitraries.ts";

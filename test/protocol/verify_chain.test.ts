@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { DelegationCert, DelegationFields } from "../../src/protocol/documents/certificate.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
-import { verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import { code, options } from "../support/answers.ts";
 import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../support/chains.ts";
 

@@ -1,11 +1,14 @@
 import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
-import { type ConstraintContext, evaluateConstraints } from "../../src/protocol/constraints/evaluation.ts";
+import {
+  type ConstraintContext,
+  evaluateConstraints,
+} from "../../src/protocol/constraints/evaluate_constraints.ts";
 import type { ProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import {
   type Verification,
   type VerifyOptions,
   verifyBundle,
-} from "../../src/protocol/verification/verify.ts";
+} from "../../src/protocol/verification/verify_bundle.ts";
 import { NOW } from "./chains.ts";
 
 /** A midnight in UTC, when constraints are held unless a test says otherwise. Unix seconds. */

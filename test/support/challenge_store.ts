@@ -1,4 +1,4 @@
-import type { ChallengeStore } from "../../src/protocol/verification/verify.ts";
+import type { ChallengeStore } from "../../src/protocol/verification/verify_bundle.ts";
 
 /** A challenge store in memory with some open challenges, that writes down what it is asked. */
 export function memoryStore(...challenges: string[]): ChallengeStore & { log: string[] } {

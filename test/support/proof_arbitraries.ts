@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import type { Constraint } from "../../src/protocol/constraints/constraints.ts";
-import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluate_constraints.ts";
 import type { DelegationFields } from "../../src/protocol/documents/certificate.ts";
 import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts";
 import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";

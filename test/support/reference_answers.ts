@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import type { ConstraintContext } from "../../src/protocol/constraints/evaluation.ts";
+import type { ConstraintContext } from "../../src/protocol/constraints/evaluate_constraints.ts";
 import { delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
 import { bundleHash, decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
@@ -22,7 +22,7 @@ import {
   verificationReceiptSignBytes,
   verifyVerificationReceipt,
 } from "../../src/protocol/statements/verification_receipt.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 import {
   decodeRevocationPush,
   revocationPushSignBytes,

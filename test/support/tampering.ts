@@ -1,6 +1,6 @@
 import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
-import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify.ts";
+import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 
 /** A copy of `document` with one bit changed; positions beyond its end start over. */
 export function flipBit(document: Uint8Array, bit: number): Uint8Array {

@@ -15,9 +15,9 @@ import {
 } from "../messages.ts";
 import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
-import { findKeys, provision } from "./objects.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
 import { openSession } from "./session.ts";
+import { findKeys, provision } from "./token_keys.ts";
 
 /** The descriptor of the pipe to the parent. */
 const PIPE = 3;

@@ -2,8 +2,8 @@ import { hash, randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { reasonOf } from "../../errors.ts";
 import { DamagedBox, TokenError, type Wrapped } from "../messages.ts";
-import { createNextKek, destroyKek, type TokenKeys } from "./objects.ts";
 import type { Session } from "./session.ts";
+import { createNextKek, destroyKek, type TokenKeys } from "./token_keys.ts";
 
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;

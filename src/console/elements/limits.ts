@@ -4,7 +4,7 @@ import {
   constraintViolation,
   isKnownConstraint,
 } from "../../protocol/constraints/constraints.ts";
-import type { GeoBox, GeoCircle, GeoPolygon } from "../../protocol/constraints/geo.ts";
+import type { GeoBox, GeoCircle, GeoPolygon } from "../../protocol/constraints/geometry.ts";
 import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
 import { facts } from "./values.ts";

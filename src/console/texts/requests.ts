@@ -1,5 +1,5 @@
 import type { Constraint, KnownConstraint } from "../../protocol/constraints/constraints.ts";
-import { altitudeBounds } from "../../protocol/constraints/geo.ts";
+import { altitudeBounds } from "../../protocol/constraints/geometry.ts";
 import { span } from "./decisions.ts";
 
 /** Words about scopes. */

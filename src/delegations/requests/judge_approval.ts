@@ -14,7 +14,7 @@ import {
   isKnownConstraint,
   type KnownConstraint,
 } from "../../protocol/constraints/constraints.ts";
-import { distanceMetres, type GeoBox } from "../../protocol/constraints/geo.ts";
+import { distanceMetres, type GeoBox } from "../../protocol/constraints/geometry.ts";
 import { isWithin, normalizePath, type ResourcePath } from "../../protocol/constraints/resource_path.ts";
 import { isInsideWindow, type TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { DelegationFields } from "../../protocol/documents/certificate.ts";

@@ -7,7 +7,7 @@ import type { ApiKeyCaller } from "../../route.ts";
 import type { FairQueue, StepAside } from "../admission/fair_queue.ts";
 import type { Decided } from "../decide/decision.ts";
 import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "../verify/call.ts";
-import { type VerifyDeps, verifyProof } from "../verify/verify.ts";
+import { type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 import { findRegistryAnswer, type RegistryDeps } from "./registry_answer.ts";
 
 const properties = z.record(z.string(), z.unknown()).optional();

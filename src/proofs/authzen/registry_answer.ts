@@ -1,7 +1,10 @@
 import type { Pool } from "pg";
 import { unixSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { type ConstraintContext, evaluateConstraints } from "../../protocol/constraints/evaluation.ts";
+import {
+  type ConstraintContext,
+  evaluateConstraints,
+} from "../../protocol/constraints/evaluate_constraints.ts";
 import { decodeDelegationCert } from "../../protocol/documents/certificate.ts";
 import { countAllowsBefore } from "../admission/certificate_rate.ts";
 import type { DenyReason } from "../decide/reasons.ts";

@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { decodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
-import { isSignedByItsAgent } from "../../protocol/verification/verify.ts";
+import { isSignedByItsAgent } from "../../protocol/verification/verify_bundle.ts";
 import type { SecretBox } from "../../secret_box.ts";
 
 /**

@@ -4,7 +4,7 @@ import type { ApiKeyCaller } from "../../route.ts";
 import { type ChallengeDeps, createChallenge } from "../present/challenge_route.ts";
 import { buildProof, type PresentDeps } from "../present/present_route.ts";
 import { readVerifyCall, type verifyContext } from "../verify/call.ts";
-import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify.ts";
+import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 
 /** What trying takes: what the three calls take, and the rate of proofs that they share. */
 export type TryDeps = ChallengeDeps &

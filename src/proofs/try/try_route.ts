@@ -9,7 +9,7 @@ import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { type Route, route } from "../../route.ts";
 import { explainDecision } from "../decide/reasons.ts";
 import { verifyContext, verifyOptions } from "../verify/call.ts";
-import { checkAnswer, verifyAnswer } from "../verify/verify.ts";
+import { checkAnswer, verifyAnswer } from "../verify/verify_proof.ts";
 import { curlLines } from "./curl.ts";
 import { type TryDeps, tryProof } from "./try_proof.ts";
 

@@ -8,7 +8,7 @@ import {
   geoCircleViolation,
   geoPolygonViolation,
   isInsideLongitudes,
-} from "./geo.ts";
+} from "./geometry.ts";
 import { areNested, normalizePath, type ResourcePath } from "./resource_path.ts";
 import { isInsideWindow, type TimeWindow, timeWindowViolation } from "./time_window.ts";
 

@@ -2,7 +2,7 @@ import { ProtocolError } from "../encoding/errors.ts";
 import { asObject, type Decoder, float, integer, list, object, text } from "../encoding/fields.ts";
 import { Decimal, type JsonValue } from "../encoding/json.ts";
 import type { Constraint, ConstraintType, ExtensionParams, KnownConstraint } from "./constraints.ts";
-import { canonicalBox, type GeoBox } from "./geo.ts";
+import { canonicalBox, type GeoBox } from "./geometry.ts";
 
 type Decoders = { [T in ConstraintType]: Decoder<Extract<KnownConstraint, { type: T }>> };
 

@@ -1,4 +1,4 @@
-import type { ConstraintContext } from "../constraints/evaluation.ts";
+import type { ConstraintContext } from "../constraints/evaluate_constraints.ts";
 import type { DelegationCert } from "../documents/certificate.ts";
 import type { CertificateMemory } from "../documents/certificate_memory.ts";
 import type { ProofBundle } from "../documents/proof_bundle.ts";

@@ -12,7 +12,7 @@ import { havePoolGiveWay } from "../../../src/proofs/pool_threads.ts";
 import { createChallengeKeys } from "../../../src/proofs/present/challenge.ts";
 import { createProofRefResolver } from "../../../src/proofs/present/proof_ref.ts";
 import { createRootFinder } from "../../../src/proofs/verify/verdict.ts";
-import { verifyRoute } from "../../../src/proofs/verify/verify.ts";
+import { verifyRoute } from "../../../src/proofs/verify/verify_proof.ts";
 import { createCertificateMemory } from "../../../src/protocol/documents/certificate_memory.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
 import { createBareApp } from "../../support/bare_app.ts";

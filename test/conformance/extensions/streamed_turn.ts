@@ -24,7 +24,11 @@ import {
   violation,
 } from "../../../src/protocol/verification/rules.ts";
 import { bundleSteps } from "../../../src/protocol/verification/steps.ts";
-import { askStore, checkSignatures, spendChallenge } from "../../../src/protocol/verification/verify.ts";
+import {
+  askStore,
+  checkSignatures,
+  spendChallenge,
+} from "../../../src/protocol/verification/verify_bundle.ts";
 import { reasonOf, statusOf } from "../../../src/protocol/violations.ts";
 import { type SessionToken, sessionTokenViolation } from "./session_token.ts";
 

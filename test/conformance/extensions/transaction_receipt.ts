@@ -22,7 +22,7 @@ import {
   signatureViolation,
   signHybrid,
 } from "../../../src/protocol/keys/hybrid.ts";
-import { type VerifyOptions, verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { type VerifyOptions, verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 
 /** Who takes part in a transaction. These four fields are signed. */
 export type Party = {

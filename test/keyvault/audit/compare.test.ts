@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compareRows } from "../../../keyvault/audit/compare.ts";
-import { createRegister } from "../../../keyvault/audit/register.ts";
+import { createRegister } from "../../../keyvault/audit/last_states.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
+import { createRegister } from "../../../keyvault/audit/last_states.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import { createRegister } from "../../../keyvault/audit/register.ts";
-import { verifyChain } from "../../../keyvault/audit/verify.ts";
+import { verifyChain } from "../../../keyvault/audit/verify_chain.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";

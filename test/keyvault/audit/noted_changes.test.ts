@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Journal, openJournal } from "../../../keyvault/audit/journal.ts";
-import { createRegister, type Register } from "../../../keyvault/audit/register.ts";
+import { createRegister, type Register } from "../../../keyvault/audit/last_states.ts";
 import { VaultError } from "../../../keyvault/errors.ts";
 import { openToken, type Token } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";

@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { createRegister } from "../../../keyvault/audit/register.ts";
+import { createRegister } from "../../../keyvault/audit/last_states.ts";
 import { createSnapshots, keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
 import type { Database } from "../../../keyvault/db/database.ts";
 import { SILENT } from "../fixture.ts";

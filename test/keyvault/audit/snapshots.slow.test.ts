@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { openJournal } from "../../../keyvault/audit/journal.ts";
-import { createRegister, type Register } from "../../../keyvault/audit/register.ts";
-import { PARTS } from "../../../keyvault/audit/register_parts.ts";
+import { createRegister, type Register } from "../../../keyvault/audit/last_states.ts";
+import { PARTS } from "../../../keyvault/audit/last_states_parts.ts";
 import { createSnapshots, keepSnapshots } from "../../../keyvault/audit/snapshots.ts";
 import { type Database, openDatabase } from "../../../keyvault/db/database.ts";
 import { createKeyDisabling } from "../../../keyvault/keys/change.ts";

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, expect, test } from "vitest";
 import { GENESIS } from "../../../keyvault/audit/record.ts";
-import { walkChain } from "../../../keyvault/audit/verify.ts";
+import { walkChain } from "../../../keyvault/audit/verify_chain.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const unhandled: unknown[] = [];

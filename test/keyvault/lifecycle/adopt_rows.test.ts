@@ -1,8 +1,8 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import type { Change, Journal } from "../../../keyvault/audit/journal.ts";
+import type { StateKind } from "../../../keyvault/audit/last_states.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
-import type { StateKind } from "../../../keyvault/audit/register.ts";
 import type { RowCodes } from "../../../keyvault/audit/row_codes.ts";
 import type { KeyRow, TenantRow } from "../../../keyvault/db/rows.ts";
 import { createAdoption } from "../../../keyvault/lifecycle/adopt_states.ts";

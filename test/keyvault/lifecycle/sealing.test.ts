@@ -1,8 +1,8 @@
 import { pino } from "pino";
 import { expect, test } from "vitest";
 import type { Journal } from "../../../keyvault/audit/journal.ts";
-import { LedgerHeld } from "../../../keyvault/audit/ledger.ts";
 import type { AuditEntry } from "../../../keyvault/audit/record.ts";
+import { LedgerHeld } from "../../../keyvault/audit/writer_connection.ts";
 import { createSealing, type SealingParts } from "../../../keyvault/lifecycle/sealing.ts";
 import type { SealReason } from "../../../keyvault/token/client.ts";
 import { StaleOffer, WrongPin } from "../../../keyvault/token/messages.ts";

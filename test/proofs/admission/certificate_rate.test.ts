@@ -4,7 +4,7 @@ import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { itemFor } from "../records.ts";

@@ -2,7 +2,7 @@ import type { Pool } from "pg";
 import { describe, expect, test, vi } from "vitest";
 import { createTurns } from "../../../src/proofs/admission/certificate_rate.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { callerOf, now, verifyWorld } from "../verify_world.ts";
 

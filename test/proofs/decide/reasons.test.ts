@@ -12,7 +12,7 @@ import type { Constraint } from "../../../src/protocol/constraints/constraints.t
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";
 import { orderSteps } from "../../../src/protocol/verification/steps.ts";
-import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import { insertAccount, insertApproval } from "../../support/account_rows.ts";
 import { certify, testKey } from "../../support/chains.ts";

@@ -4,7 +4,7 @@ import type { DecisionOutcome } from "../../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { contextOf, type Operation } from "../../../src/proofs/operation.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import { bundleHash } from "../../../src/protocol/documents/proof_bundle.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
 import { BOUND_SCOPE, operationOf } from "../bound.ts";

@@ -1,5 +1,5 @@
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { createCertificateMemory, verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { createCertificateMemory, verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { encode, NOW, prove } from "../../support/chains.ts";
 
 const CALLER = {

@@ -1,5 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type ConstraintContext, evaluateConstraints } from "../../../src/protocol/constraints/evaluation.ts";
+import {
+  type ConstraintContext,
+  evaluateConstraints,
+} from "../../../src/protocol/constraints/evaluate_constraints.ts";
 import { outcome } from "../../support/answers.ts";
 
 describe("limits", () => {

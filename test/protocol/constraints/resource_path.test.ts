@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { ConstraintContext } from "../../../src/protocol/constraints/evaluation.ts";
+import type { ConstraintContext } from "../../../src/protocol/constraints/evaluate_constraints.ts";
 import { isWithin, normalizePath } from "../../../src/protocol/constraints/resource_path.ts";
 import { outcome } from "../../support/answers.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
-import type { GeoBox } from "../../../src/protocol/constraints/geo.ts";
+import type { GeoBox } from "../../../src/protocol/constraints/geometry.ts";
 import {
   checkIssuable,
   type DelegationFields,
@@ -11,7 +11,7 @@ import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 import { NO_EXPIRY_SENTINEL } from "../../../src/protocol/encoding/constants.ts";
 import { signHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { issueDelegation, presentProof } from "../../../src/protocol/statements/issuing.ts";
-import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { AGENT, binding, certify, encode, fields, NOW, ROOT } from "../../support/chains.ts";
 
 const issuable = (changes: Partial<DelegationFields>) => checkIssuable(fields(ROOT, AGENT, changes))?.code;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { DelegationCert, DelegationFields } from "../../../src/protocol/documents/certificate.ts";
-import { createCertificateMemory } from "../../../src/protocol/verification/verify.ts";
+import { createCertificateMemory } from "../../../src/protocol/verification/verify_bundle.ts";
 import { code } from "../../support/answers.ts";
 import { NOW, prove, tamper } from "../../support/chains.ts";
 

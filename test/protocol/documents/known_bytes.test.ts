@@ -9,7 +9,7 @@ import { parseJson } from "../../../src/protocol/encoding/json.ts";
 import {
   type CertificateMemory,
   createCertificateMemory,
-} from "../../../src/protocol/verification/verify.ts";
+} from "../../../src/protocol/verification/verify_bundle.ts";
 import type { ApiKeyCaller } from "../../../src/route.ts";
 import { code } from "../../support/answers.ts";
 import { prove } from "../../support/chains.ts";

@@ -4,7 +4,7 @@ import { type DelegationCert, decodeDelegationCert } from "../../../src/protocol
 import { createRecentCertificates } from "../../../src/protocol/documents/certificate_memory.ts";
 import { bundleHash } from "../../../src/protocol/documents/proof_bundle.ts";
 import { canonicalJson } from "../../../src/protocol/encoding/canonical.ts";
-import { createCertificateMemory, verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { createCertificateMemory, verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { code, options } from "../../support/answers.ts";
 import { AGENT, certify, encode, prove, ROOT, tamper } from "../../support/chains.ts";
 import { bindings, certificates } from "../../support/proof_arbitraries.ts";

@@ -14,7 +14,7 @@ import { decodeProofBundle, type ProofBundle } from "../../../src/protocol/docum
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
 import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 import { parseJson } from "../../../src/protocol/encoding/json.ts";
-import { createCertificateMemory } from "../../../src/protocol/verification/verify.ts";
+import { createCertificateMemory } from "../../../src/protocol/verification/verify_bundle.ts";
 import type { ApiKeyCaller } from "../../../src/route.ts";
 import { code } from "../../support/answers.ts";
 import { AGENT, encode, prove, tamper } from "../../support/chains.ts";

@@ -1,7 +1,7 @@
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Constraint, isKnownConstraint } from "../../../protocol/constraints/constraints.ts";
-import type { GeoBox } from "../../../protocol/constraints/geo.ts";
+import type { GeoBox } from "../../../protocol/constraints/geometry.ts";
 import { expandScopes, isRequirableScope } from "../../../protocol/documents/scopes.ts";
 import type { Fields } from "../../core/forms.ts";
 import type { Visit } from "../../core/page.ts";

@@ -7,7 +7,13 @@ import {
   isKnownConstraint,
   type KnownConstraint,
 } from "./constraints.ts";
-import { altitudeBounds, distanceMetres, isInsideLongitudes, isInsidePolygon, isPosition } from "./geo.ts";
+import {
+  altitudeBounds,
+  distanceMetres,
+  isInsideLongitudes,
+  isInsidePolygon,
+  isPosition,
+} from "./geometry.ts";
 import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 

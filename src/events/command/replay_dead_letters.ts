@@ -5,7 +5,7 @@ import { keepInMind, UNREADABLE } from "../consume.ts";
 import { putBack } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
-import { type Letter, type LetterFilters, lettersOf, toLetter } from "./letters.ts";
+import { type Letter, type LetterFilters, lettersOf, toLetter } from "./list_dead_letters.ts";
 import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
 /** Options of `deputize events dead-letters replay`, as they were typed. */

@@ -1,6 +1,4 @@
 import type { AuditRow, Pending } from "../db/rows.ts";
-import type { Head } from "./ledger.ts";
-import { GENESIS } from "./record.ts";
 import {
   emptyPart,
   emptyRest,
@@ -9,7 +7,9 @@ import {
   partOf,
   type RegisterPart,
   type RegisterRest,
-} from "./register_parts.ts";
+} from "./last_states_parts.ts";
+import { GENESIS } from "./record.ts";
+import type { Head } from "./writer_connection.ts";
 
 /** What has a state with a code: a key, by its id, or a tenant, by its name. */
 export type StateKind = "key" | "tenant";

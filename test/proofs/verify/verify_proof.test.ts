@@ -5,7 +5,7 @@ import { addSeconds, unixSeconds } from "../../../src/clock.ts";
 import type { Refusals } from "../../../src/proofs/admission/refused_proofs.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
-import { verifyProof } from "../../../src/proofs/verify/verify.ts";
+import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";

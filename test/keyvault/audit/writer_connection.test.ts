@@ -2,7 +2,12 @@ import pg from "pg";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { keepHeads } from "../../../keyvault/audit/head_file.ts";
-import { closeLedger, createHeadNoting, LedgerHeld, openLedger } from "../../../keyvault/audit/ledger.ts";
+import {
+  closeLedger,
+  createHeadNoting,
+  LedgerHeld,
+  openLedger,
+} from "../../../keyvault/audit/writer_connection.ts";
 import { createHome, testClock, type VaultHome } from "../fixture.ts";
 
 /** Versions that know of each other by nothing else keep apart by this number. */

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { addSeconds, systemClock } from "../../../src/clock.ts";
 import { openDatabase } from "../../../src/db/database.ts";
 import type { BusEvent } from "../../../src/events/bus.ts";
-import { replayLetters } from "../../../src/events/command/replay_letters.ts";
+import { replayLetters } from "../../../src/events/command/replay_dead_letters.ts";
 import { appendEvent } from "../../../src/events/outbox.ts";
 import { takeOffOutbox } from "../../../src/events/published.ts";
 import { toEvent } from "../../../src/events/relay.ts";

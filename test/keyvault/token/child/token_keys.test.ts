@@ -1,7 +1,7 @@
 import pkcs11 from "pkcs11js";
 import { expect, test } from "vitest";
-import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/child/objects.ts";
 import { findSlot, GUARDED, type Session } from "../../../../keyvault/token/child/session.ts";
+import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/child/token_keys.ts";
 
 type Templated = { type: number; value?: unknown }[];
 

@@ -7,7 +7,7 @@ import type { CertificateMemory } from "../../protocol/documents/certificate_mem
 import { bundleHash, type ProofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
-import { verifyBundle } from "../../protocol/verification/verify.ts";
+import { verifyBundle } from "../../protocol/verification/verify_bundle.ts";
 import { type Route, route } from "../../route.ts";
 import type { Guards } from "../admission/admission.ts";
 import { createRateTurn } from "../admission/certificate_rate.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { distanceMetres } from "../../../src/protocol/constraints/geo.ts";
+import { distanceMetres } from "../../../src/protocol/constraints/geometry.ts";
 import { at, outcome } from "../../support/answers.ts";
 
 describe("geo_circle", () => {

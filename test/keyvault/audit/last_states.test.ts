@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createRegister } from "../../../keyvault/audit/register.ts";
+import { createRegister } from "../../../keyvault/audit/last_states.ts";
 import {
   emptyPart,
   emptyRest,
@@ -9,7 +9,7 @@ import {
   readRest,
   writePart,
   writeRest,
-} from "../../../keyvault/audit/register_parts.ts";
+} from "../../../keyvault/audit/last_states_parts.ts";
 import type { AuditRow } from "../../../keyvault/db/rows.ts";
 
 const KEY = "0".repeat(32);

@@ -2,9 +2,9 @@ import type pg from "pg";
 import type { Database } from "../db/database.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Token } from "../token/client.ts";
-import { type Head, LedgerMismatch } from "./ledger.ts";
+import type { Register } from "./last_states.ts";
 import { GENESIS, storedBytes } from "./record.ts";
-import type { Register } from "./register.ts";
+import { type Head, LedgerMismatch } from "./writer_connection.ts";
 
 /** What verification found: the whole chain holds, or the first record at which it does not. */
 export type ChainVerdict = { intact: true; head: Head } | ChainBreak;

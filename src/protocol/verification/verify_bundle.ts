@@ -1,4 +1,4 @@
-import { evaluateConstraints } from "../constraints/evaluation.ts";
+import { evaluateConstraints } from "../constraints/evaluate_constraints.ts";
 import { type DelegationCert, delegationSignBytes } from "../documents/certificate.ts";
 import { memoryKey } from "../documents/certificate_memory.ts";
 import { challengeSignBytes } from "../documents/challenge.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import type { DelegationCert, DelegationFields } from "../../../src/protocol/documents/certificate.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";
-import { verifyBundle } from "../../../src/protocol/verification/verify.ts";
+import { verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { code, options } from "../../support/answers.ts";
 import { AGENT, binding, certify, NOW, prove, ROOT, tamper, testKey } from "../../support/chains.ts";
 
