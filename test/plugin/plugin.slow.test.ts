@@ -1,13 +1,11 @@
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, test as baseTest, beforeAll, describe, expect } from "vitest";
 import type { AnyObject, DelegationStatus, PlatformStatus } from "../../src/operator/kinds.ts";
-import type { OperatorCluster } from "../operator/cluster/operator_cluster.ts";
 import { type RealCluster, startRealCluster } from "../operator/cluster/real_cluster.ts";
 import { agent, delegation, platform } from "../operator/operator_folder.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { startKubernetes } from "../support/kubernetes/server.ts";
-import type { Person } from "../support/platform_world.ts";
-import { type PluginWorld, pluginWorld, type Ran } from "./plugin_world.ts";
+import { pluginWorld, type Ran } from "./plugin_world.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
@@ -17,12 +15,11 @@ const TOKENS = { jane: "jane-of-the-tests", ed: "ed-of-the-tests", ann: "ann-of-
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/** kubectl, API server, API and operator are the real ones; keys are made by the tests' vault. */
-describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_000 }, () => {
+const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
+
+/** kubectl, API server, API and operators are the real ones; keys are made by the tests' vault. */
+describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { timeout: 120_000 }, () => {
   let real: RealCluster;
-  let world: OperatorCluster;
-  let person: Person;
-  let plugin: PluginWorld;
 
   beforeAll(async () => {
     const kubernetes = await startKubernetes(binary.path ?? "", {
@@ -33,9 +30,12 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     real = await startRealCluster(kubernetes);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
-  beforeEach(async () => {
-    ({ world, person } = await real.open());
-    plugin = await pluginWorld(real.kubernetes, {
+
+  /** Each test has an operator, a namespace and an account of its own, and the people's kubectl. */
+  const test = baseTest.extend("shop", async ({ onTestFinished }) => {
+    const { world, person, cluster } = await real.open();
+    onTestFinished(world.dispose);
+    const plugin = await pluginWorld(real.kubernetes, {
       binary: binary.path ?? "",
       programs: {
         "kubectl-deputize": `${process.execPath} ${join(PLUGIN, "main.ts")}`,
@@ -44,55 +44,58 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
       people: TOKENS,
       namespace: world.namespace,
     });
-    await person.client.call("PUT", `/v1/service/namespace-bindings/real/${world.namespace}`, { body: {} });
+    onTestFinished(plugin.dispose);
+    const binding = `/v1/service/namespace-bindings/${cluster}/${world.namespace}`;
+    await person.client.call("PUT", binding, { body: {} });
     await world.start();
+
+    const as = (who: keyof typeof TOKENS, ...args: string[]): Promise<Ran> =>
+      plugin.kubectl(who, ["deputize", ...args]);
+    const call = async (...args: Parameters<RealCluster["kubernetes"]["call"]>) => {
+      const { status, body } = await real.kubernetes.call(...args);
+      if (status >= 300) throw new Error(`${args[1]}: ${status} ${String(body.message)}`);
+      return body;
+    };
+    const link = () => person.client.post("/v1/service/cluster-approvers", { cluster, username: JANE });
+
+    /** Lets somebody read our objects, and write and approve them too where it says so. */
+    async function allow(who: string, name: string, rules: object[]): Promise<void> {
+      const reads = { apiGroups: ["deputize.io"], resources: ["*"], verbs: ["get", "list", "watch"] };
+      const metadata = { name };
+      await call("POST", `${RBAC}/namespaces/${world.namespace}/roles`, {
+        metadata,
+        rules: [reads, ...rules],
+      });
+      await call("POST", `${RBAC}/namespaces/${world.namespace}/rolebindings`, {
+        metadata,
+        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
+        subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: who }],
+      });
+    }
+    const approvers = () =>
+      allow(JANE, "approver", [
+        { apiGroups: ["deputize.io"], resources: ["delegations/status"], verbs: ["get", "update", "patch"] },
+        { apiGroups: ["deputize.io"], resources: ["platforms"], verbs: ["approve"], resourceNames: ["shop"] },
+      ]);
+    const editors = () =>
+      allow("ed@example.test", "editor", [
+        {
+          apiGroups: ["deputize.io"],
+          resources: ["delegations", "platforms"],
+          verbs: ["create", "patch", "delete"],
+        },
+      ]);
+
+    async function declare(spec: object = {}): Promise<void> {
+      await world.apply(platform(), agent(), delegation(spec));
+      await world.reaches("Delegation", "bot", "AwaitingApproval");
+    }
+    return { world, person, cluster, plugin, as, call, link, allow, approvers, editors, declare };
   });
-  afterEach(async () => {
-    await plugin.dispose();
-    await world.dispose();
-  });
 
-  const as = (who: keyof typeof TOKENS, ...args: string[]): Promise<Ran> =>
-    plugin.kubectl(who, ["deputize", ...args]);
-  const call = async (...args: Parameters<RealCluster["kubernetes"]["call"]>) => {
-    const { status, body } = await real.kubernetes.call(...args);
-    if (status >= 300) throw new Error(`${args[1]}: ${status} ${String(body.message)}`);
-    return body;
-  };
-  const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
-  const link = () => person.client.post("/v1/service/cluster-approvers", { cluster: "real", username: JANE });
-
-  /** Lets somebody read our objects, and write and approve them too where it says so. */
-  async function allow(who: string, name: string, rules: object[]): Promise<void> {
-    const reads = { apiGroups: ["deputize.io"], resources: ["*"], verbs: ["get", "list", "watch"] };
-    const metadata = { name };
-    await call("POST", `${RBAC}/namespaces/${world.namespace}/roles`, { metadata, rules: [reads, ...rules] });
-    await call("POST", `${RBAC}/namespaces/${world.namespace}/rolebindings`, {
-      metadata,
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name },
-      subjects: [{ kind: "User", apiGroup: "rbac.authorization.k8s.io", name: who }],
-    });
-  }
-  const approvers = () =>
-    allow(JANE, "approver", [
-      { apiGroups: ["deputize.io"], resources: ["delegations/status"], verbs: ["get", "update", "patch"] },
-      { apiGroups: ["deputize.io"], resources: ["platforms"], verbs: ["approve"], resourceNames: ["shop"] },
-    ]);
-  const editors = () =>
-    allow("ed@example.test", "editor", [
-      {
-        apiGroups: ["deputize.io"],
-        resources: ["delegations", "platforms"],
-        verbs: ["create", "patch", "delete"],
-      },
-    ]);
-
-  async function declare(spec: object = {}): Promise<void> {
-    await world.apply(platform(), agent(), delegation(spec));
-    await world.reaches("Delegation", "bot", "AwaitingApproval");
-  }
-
-  test("approves what is asked for, some of it, once, and waits for what comes of it", async () => {
+  test("approves what is asked for, some of it, once, and waits for what comes of it", async ({
+    shop: { world, as, link, approvers, declare },
+  }) => {
     await approvers();
     await link();
     await declare();
@@ -123,7 +126,7 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(shown.out).toContain(`Approved      data:read by ${JANE}: for March`);
   });
 
-  test("denies, with the reason that people read", async () => {
+  test("denies, with the reason that people read", async ({ shop: { as, link, approvers, declare } }) => {
     await approvers();
     await link();
     await declare();
@@ -134,7 +137,9 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     });
   });
 
-  test("says what is missing where a decision does not count, and what the cluster refuses", async () => {
+  test("says what is missing where a decision does not count, and what the cluster refuses", async ({
+    shop: { world, as, approvers, editors, declare },
+  }) => {
     await approvers();
     await declare();
     const unlinked = await as("jane", "approve", "bot", "--yes");
@@ -150,11 +155,13 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(missing).toMatchObject({ status: 1, err: "There is no delegation nothing in the namespace\n" });
   });
 
-  test("says who one is, and what the account's owner confirms", async () => {
-    const { out, status } = await as("jane", "link", "--cluster-id", "real", "-o", "json");
+  test("says who one is, and what the account's owner confirms", async ({
+    shop: { person, cluster, as, call },
+  }) => {
+    const { out, status } = await as("jane", "link", "--cluster-id", cluster, "-o", "json");
     expect({ status, body: JSON.parse(out) }).toEqual({
       status: 0,
-      body: { cluster: "real", username: JANE },
+      body: { cluster, username: JANE },
     });
     const text = await as("ann", "link");
     const { metadata } = await call("GET", "/api/v1/namespaces/kube-system");
@@ -164,7 +171,9 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(link.status).toBe(201);
   });
 
-  test("shows whom roles let approve, and what the others lack", async () => {
+  test("shows whom roles let approve, and what the others lack", async ({
+    shop: { as, allow, approvers, declare },
+  }) => {
     await approvers();
     await declare();
     await allow("half@example.test", "half", [{ apiGroups: ["*"], resources: ["platforms"], verbs: ["*"] }]);
@@ -181,7 +190,9 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect((await as("jane", "who-can-approve", "bot")).err).toContain("Forbidden");
   });
 
-  test("revokes and waits for it, and asks for the same again in the name of who does", async () => {
+  test("revokes and waits for it, and asks for the same again in the name of who does", async ({
+    shop: { world, as, editors, declare },
+  }) => {
     await editors();
     await declare({ requestedBy: undefined });
     const done = await as("ed", "revoke", "bot", "--reason", "over", "--yes");
@@ -205,7 +216,9 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     });
   });
 
-  test("replaces a platform's key and says in which Secret it is", async () => {
+  test("replaces a platform's key and says in which Secret it is", async ({
+    shop: { world, as, editors, declare },
+  }) => {
     await editors();
     await declare();
     const before = await world.secret("shop-credentials");
@@ -217,7 +230,7 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });
 
-  test("lists what there is, and one in words", async () => {
+  test("lists what there is, and one in words", async ({ shop: { world, as, editors, declare } }) => {
     await editors();
     await declare();
     const { out } = await as("ed", "status");
@@ -236,7 +249,7 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
   });
 
-  test("lists what has lost its object, and lets it be confirmed", async () => {
+  test("lists what has lost its object, and lets it be confirmed", async ({ shop: { world, as, call } }) => {
     const record = {
       checkedAt: new Date().toISOString(),
       epoch: 7,
@@ -269,7 +282,7 @@ describe.skipIf(binary.missing !== undefined)("kubectl deputize", { timeout: 60_
     expect(metadata).toMatchObject({ annotations: { "deputize.io/confirmed": "7" } });
   });
 
-  test("completes commands, options and names", async () => {
+  test("completes commands, options and names", async ({ shop: { plugin, editors, declare } }) => {
     await editors();
     await declare();
     const complete = async (...words: string[]) =>

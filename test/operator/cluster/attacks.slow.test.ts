@@ -7,7 +7,7 @@ import { approve, type Person, type PlatformApi } from "../../support/platform_w
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
 import type { OperatorCluster } from "./operator_cluster.ts";
-import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
+import { type RealCluster, startRealCluster } from "./real_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const MERGE_PATCH = "application/merge-patch+json";
@@ -25,6 +25,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
   let api: PlatformApi;
   let world: OperatorCluster;
   let person: Person;
+  let cluster: string;
 
   beforeAll(async () => {
     real = await startRealCluster(await startKubernetes(binary.path ?? ""));
@@ -32,8 +33,8 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
   beforeEach(async () => {
-    ({ world, person } = await real.open());
-    const place = `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`;
+    ({ world, person, cluster } = await real.open());
+    const place = `/v1/service/namespace-bindings/${cluster}/${world.namespace}`;
     await person.client.call("PUT", place, { body: {} });
     await world.start();
   });
@@ -158,13 +159,13 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const headers = {
       authorization: `Bearer ${await real.tokenOf("deputize-operator", "deputize-api")}`,
-      "x-deputize-cluster": CLUSTER,
+      "x-deputize-cluster": cluster,
     };
     const client = api.operatorClient();
     const leader = await client.post("/internal/v1/leadership", { holder: "pod-2" }, { headers });
     const object = { namespace: world.namespace, name: "bot" };
     const decided = await client.post(
-      `/internal/v1/delegations/${CLUSTER}.${waiting.metadata.uid}/decision`,
+      `/internal/v1/delegations/${cluster}.${waiting.metadata.uid}/decision`,
       { object },
       { headers: { ...headers, "x-deputize-epoch": String(leader.body.epoch) } },
     );
@@ -196,7 +197,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     await world.apply(platform({ deletionPolicy: "Delete" }), agent());
     const status = await active("bot");
     const key = await world.secret("shop-credentials");
-    await person.client.call("DELETE", `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`);
+    await person.client.call("DELETE", `/v1/service/namespace-bindings/${cluster}/${world.namespace}`);
     await world.removeSecret("shop-credentials");
     await world.reaches("Platform", "shop", "NamespaceNotBound");
     expect(await world.secret("shop-credentials")).toBeUndefined();
@@ -214,13 +215,13 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
   });
 
   describe("who is not the cluster's operator opens nothing:", () => {
-    const claim = (token: string, cluster = CLUSTER) =>
+    const claim = (token: string, of = cluster) =>
       api
         .operatorClient()
         .post(
           "/internal/v1/leadership",
           { holder: "pod-1" },
-          { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": cluster } },
+          { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": of } },
         );
 
     test("its operator's token opens the API", async () => {

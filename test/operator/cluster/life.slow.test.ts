@@ -1,22 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, test as baseTest, beforeAll, describe, expect } from "vitest";
 import type { AnyObject, DelegationStatus } from "../../../src/operator/kinds.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";
 import { verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import { testCluster } from "../../support/kubernetes/existing.ts";
 import { installPolicies } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes, KubernetesUser } from "../../support/kubernetes/server.ts";
-import {
-  approve,
-  createAgent,
-  type Person,
-  type PlatformApi,
-  registerPlatform,
-} from "../../support/platform_world.ts";
+import { approve, createAgent, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
-import type { OperatorCluster } from "./operator_cluster.ts";
-import { CLUSTER, type RealCluster, startRealCluster } from "./real_cluster.ts";
+import { type RealCluster, startRealCluster } from "./real_cluster.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const ANN: KubernetesUser = { name: "ann@example.test", group: "system:masters" };
@@ -26,240 +19,275 @@ if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: what takes a cluster'
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
-/** API server, API, vault and operator are the real ones. */
-describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 60_000 }, () => {
+/** API server, API, vault and operators are the real ones. */
+describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 120_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
   let api: PlatformApi;
-  let world: OperatorCluster;
-  let person: Person;
 
   beforeAll(async () => {
-    real = await startRealCluster(await open(), isShared);
+    real = await startRealCluster(await open());
     ({ kubernetes, api } = real);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
-  beforeEach(async () => {
-    ({ world, person } = await real.open());
-  });
-  afterEach(() => world.dispose());
 
-  const accept = (body: object = {}) =>
-    person.client.call("PUT", `/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`, { body });
-  const link = (username: string) =>
-    person.client.post("/v1/service/cluster-approvers", { cluster: CLUSTER, username });
-  async function declare(spec: object = {}): Promise<AnyObject> {
-    await world.apply(platform(), agent(), delegation(spec));
-    return world.reaches("Delegation", "bot", "AwaitingApproval");
-  }
-  const decide = async (decision: object, who = ANN, name = "bot") => {
-    const path = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations/${name}/status`;
-    const approval = { approver: { username: who.name }, observedGeneration: 1, ...decision };
-    const patch = { status: { approval } };
-    const answer = await kubernetes.as(who)("PATCH", path, patch, "application/merge-patch+json");
-    if (answer.status !== 200) throw new Error(String(answer.body.message));
-  };
+  /** Each test has an operator, a namespace and an account of its own. */
+  const test = baseTest.extend("life", async ({ onTestFinished }) => {
+    const { world, person, cluster } = await real.open();
+    onTestFinished(world.dispose);
+    return {
+      ...{ world, person, cluster },
+      accept: (body: object = {}) =>
+        person.client.call("PUT", `/v1/service/namespace-bindings/${cluster}/${world.namespace}`, { body }),
+      link: (username: string) => person.client.post("/v1/service/cluster-approvers", { cluster, username }),
+      async declare(spec: object = {}): Promise<AnyObject> {
+        await world.apply(platform(), agent(), delegation(spec));
+        return world.reaches("Delegation", "bot", "AwaitingApproval");
+      },
+      async decide(decision: object, who = ANN, name = "bot") {
+        const path = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/delegations/${name}/status`;
+        const approval = { approver: { username: who.name }, observedGeneration: 1, ...decision };
+        const patch = { status: { approval } };
+        const answer = await kubernetes.as(who)("PATCH", path, patch, "application/merge-patch+json");
+        if (answer.status !== 200) throw new Error(String(answer.body.message));
+      },
+    };
+  });
   const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
-  test("begins when the account's owner accepts the namespace", async () => {
-    await world.start();
-    await world.apply(platform());
-    const waiting = await world.reaches("Platform", "shop", "NamespaceNotBound");
-    const ready = waiting.status.conditions?.find(({ type }) => type === "Ready");
-    expect(ready?.message).toContain(`/v1/service/namespace-bindings/${CLUSTER}/${world.namespace}`);
-    const { body } = await person.client.get("/v1/service/namespace-bindings");
-    expect(body.namespace_bindings).toContainEqual(
-      expect.objectContaining({ cluster: CLUSTER, namespace: world.namespace, status: "asking" }),
-    );
-    await accept();
-    await world.reaches("Platform", "shop", "Active");
-  });
-
-  test("goes on when the owner approves in the product, narrower, and ends when the spec says so", async () => {
-    await accept();
-    await world.start();
-    const { requestID } = statusOf(await declare());
-    await approve(person, String(requestID), ["data:read"]);
-    const active = await world.reaches("Delegation", "bot", "Active");
-    expect(statusOf(active)).toMatchObject({ approvedScope: ["data:read"], decidedBy: person.email });
-    await world.apply(delegation({ revoked: true, revokeReason: "done" }));
-    await world.reaches("Delegation", "bot", "Revoked");
-    const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
-    expect(body).toMatchObject({ status: "revoked" });
-  });
-
-  test("goes on when a linked approver approves in Kubernetes, within two seconds", async () => {
-    await accept();
-    await link(ANN.name);
-    await world.start();
-    await declare();
-    await decide(approved);
-    const active = await world.reaches("Delegation", "bot", "Active", 2_000);
-    expect(statusOf(active)).toMatchObject({
-      approvedScope: ["data:read"],
-      decidedBy: ANN.name,
-      approval: { decision: "Approved" },
+  describe.concurrent("beside others", () => {
+    test("begins when the account's owner accepts the namespace", async ({
+      life: { world, person, cluster, accept },
+    }) => {
+      await world.start();
+      await world.apply(platform());
+      const waiting = await world.reaches("Platform", "shop", "NamespaceNotBound");
+      const ready = waiting.status.conditions?.find(({ type }) => type === "Ready");
+      expect(ready?.message).toContain(`/v1/service/namespace-bindings/${cluster}/${world.namespace}`);
+      const { body } = await person.client.get("/v1/service/namespace-bindings");
+      expect(body.namespace_bindings).toContainEqual(
+        expect.objectContaining({ cluster, namespace: world.namespace, status: "asking" }),
+      );
+      await accept();
+      await world.reaches("Platform", "shop", "Active");
     });
-  });
 
-  test("goes on when the vault is back, with a certificate that the vault's key has signed", async () => {
-    await accept();
-    await link(ANN.name);
-    await world.start();
-    await declare();
-    await real.withoutVault(async () => {
-      await decide(approved);
-      await world.reaches("Delegation", "bot", "Issuing");
+    test("goes on when the owner approves in the product, narrower, and ends when the spec says so", async ({
+      life: { world, person, accept, declare },
+    }) => {
+      await accept();
+      await world.start();
+      const { requestID } = statusOf(await declare());
+      await approve(person, String(requestID), ["data:read"]);
+      const active = await world.reaches("Delegation", "bot", "Active");
+      expect(statusOf(active)).toMatchObject({ approvedScope: ["data:read"], decidedBy: person.email });
+      await world.apply(delegation({ revoked: true, revokeReason: "done" }));
+      await world.reaches("Delegation", "bot", "Revoked");
+      const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
+      expect(body).toMatchObject({ status: "revoked" });
     });
-    const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 30_000));
-    const { body } = await person.client.get(`/v1/service/delegations/${certID}`);
-    const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
-    expect(
-      await verifyHybrid(certificate.issuer_pub_key, delegationSignBytes(certificate), certificate.signature),
-    ).toBe(true);
-  });
 
-  test("ends when a linked approver says no", async () => {
-    await accept();
-    await link(ANN.name);
-    await world.start();
-    await declare();
-    await decide({ decision: "Denied", message: "not this month" });
-    const denied = await world.reaches("Delegation", "bot", "Denied");
-    const ready = denied.status.conditions?.find(({ type }) => type === "Ready");
-    expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
-  });
-
-  test("waits where the approver is not linked, and the owner can decide all the same", async () => {
-    await accept();
-    await world.start();
-    const { requestID } = statusOf(await declare());
-    await decide(approved);
-    await world.reaches("Delegation", "bot", "ApproverNotLinked");
-    await approve(person, String(requestID), ["payments:send"]);
-    const active = await world.reaches("Delegation", "bot", "Active", 5_000);
-    expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
-  });
-
-  test("waits where four eyes are wanted and nobody is said to have asked", async () => {
-    await accept({ four_eyes: true });
-    await link(ANN.name);
-    await world.start();
-    await declare();
-    await decide(approved);
-    await world.reaches("Delegation", "bot", "FourEyesRequired");
-  });
-
-  test.skipIf(isShared)(
-    "waits while the policies are missing, and what was decided then never counts",
-    async () => {
+    test("ends when a linked approver says no", async ({
+      life: { world, accept, link, declare, decide },
+    }) => {
       await accept();
       await link(ANN.name);
       await world.start();
       await declare();
-      const path =
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/deputize-approval";
-      await kubernetes.call("DELETE", path);
-      await decide(approved);
-      await world.reaches("Delegation", "bot", "ApprovalPolicyMissing");
-      await installPolicies(kubernetes);
-      await sleep(12_000);
-      const request = await api.db("delegation_requests").where({ account_id: person.accountId }).first();
-      expect(request?.status).toBe("pending");
-    },
-  );
-
-  test("is taken up again where Platform and Agent were retained, with key and Secret", async () => {
-    await accept();
-    await world.start();
-    await declare();
-    const before = await world.secret("shop-credentials");
-    for (const [kind, name] of [
-      ["Delegation", "bot"],
-      ["Agent", "bot"],
-      ["Platform", "shop"],
-    ] as const) {
-      await world.remove(kind, name);
-      await world.gone(kind, name);
-    }
-    await declare();
-    expect(await world.secret("shop-credentials")).toEqual(before);
-    const platforms = await api.db("platforms").where({ account_id: person.accountId });
-    expect(platforms).toHaveLength(1);
-  });
-
-  test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async () => {
-    await accept();
-    const registered = await registerPlatform(person, { default_allowed_scopes: ["data:read"] });
-    const agentId = await createAgent(api.client(), registered);
-    const confirm = (path: string, name: string) => {
-      const body = { cluster: CLUSTER, namespace: world.namespace, name };
-      return person.client.call("PUT", `/v1/service/${path}/adoption`, { body });
-    };
-    const keyRotation = { every: "720h", grace: "1h" };
-    const adopting = { adopt: registered.platformId, defaultAllowedScopes: ["data:read"], keyRotation };
-    await world.start();
-    await world.apply(platform(adopting), agent({ adopt: agentId }));
-    await world.reaches("Platform", "shop", "AdoptionNotConfirmed");
-    expect(await world.secret("shop-credentials")).toBeUndefined();
-    await confirm(`platforms/${registered.platformId}`, "shop");
-    const asked = { annotations: { "deputize.io/reconcile-at": "now" } };
-    await world.apply(platform(adopting, asked));
-    await world.reaches("Platform", "shop", "Active");
-    await world.reaches("Agent", "bot", "AdoptionNotConfirmed");
-    await confirm(`connections/${registered.connectionId}/agents/${agentId}`, "bot");
-    await world.apply(agent({ adopt: agentId }, asked));
-    await world.reaches("Agent", "bot", "Active");
-    const secret = await world.secret("shop-credentials");
-    expect(secret).toMatchObject({
-      platform_id: registered.platformId,
-      connection_id: registered.connectionId,
+      await decide({ decision: "Denied", message: "not this month" });
+      const denied = await world.reaches("Delegation", "bot", "Denied");
+      const ready = denied.status.conditions?.find(({ type }) => type === "Ready");
+      expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
     });
-    expect(secret?.api_key).not.toBe(registered.apiKey);
-    for (const key of [secret?.api_key, registered.apiKey]) {
-      const headers = { "x-service-api-key": key ?? "" };
-      const agents = `/v1/service/connections/${registered.connectionId}/agents`;
-      expect((await api.client().get(agents, { headers })).body.items).toMatchObject([{ agent_id: agentId }]);
-    }
-  });
 
-  test("has its Secret again, with a new key that works, when somebody deletes it", async () => {
-    await accept();
-    await world.start();
-    await declare();
-    const before = await world.secret("shop-credentials");
-    await world.removeSecret("shop-credentials");
-    await until("it is back", async () => (await world.secret("shop-credentials")) !== undefined);
-    const after = await world.secret("shop-credentials");
-    expect(after).toMatchObject({ platform_id: before?.platform_id, connection_id: before?.connection_id });
-    const agents = (key = "") =>
-      api.client().get(`/v1/service/connections/${after?.connection_id}/agents`, {
-        headers: { "x-service-api-key": key },
+    test("waits where the approver is not linked, and the owner can decide all the same", async ({
+      life: { world, person, accept, declare, decide },
+    }) => {
+      await accept();
+      await world.start();
+      const { requestID } = statusOf(await declare());
+      await decide(approved);
+      await world.reaches("Delegation", "bot", "ApproverNotLinked");
+      await approve(person, String(requestID), ["payments:send"]);
+      const active = await world.reaches("Delegation", "bot", "Active");
+      expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
+    });
+
+    test("waits where four eyes are wanted and nobody is said to have asked", async ({
+      life: { world, accept, link, declare, decide },
+    }) => {
+      await accept({ four_eyes: true });
+      await link(ANN.name);
+      await world.start();
+      await declare();
+      await decide(approved);
+      await world.reaches("Delegation", "bot", "FourEyesRequired");
+    });
+
+    test("is taken up again where Platform and Agent were retained, with key and Secret", async ({
+      life: { world, person, accept, declare },
+    }) => {
+      await accept();
+      await world.start();
+      await declare();
+      const before = await world.secret("shop-credentials");
+      for (const [kind, name] of [
+        ["Delegation", "bot"],
+        ["Agent", "bot"],
+        ["Platform", "shop"],
+      ] as const) {
+        await world.remove(kind, name);
+        await world.gone(kind, name);
+      }
+      await declare();
+      expect(await world.secret("shop-credentials")).toEqual(before);
+      const platforms = await api.db("platforms").where({ account_id: person.accountId });
+      expect(platforms).toHaveLength(1);
+    });
+
+    test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async ({
+      life: { world, person, cluster, accept },
+    }) => {
+      await accept();
+      const registered = await registerPlatform(person, { default_allowed_scopes: ["data:read"] });
+      const agentId = await createAgent(api.client(), registered);
+      const confirm = (path: string, name: string) => {
+        const body = { cluster, namespace: world.namespace, name };
+        return person.client.call("PUT", `/v1/service/${path}/adoption`, { body });
+      };
+      const keyRotation = { every: "720h", grace: "1h" };
+      const adopting = { adopt: registered.platformId, defaultAllowedScopes: ["data:read"], keyRotation };
+      await world.start();
+      await world.apply(platform(adopting), agent({ adopt: agentId }));
+      await world.reaches("Platform", "shop", "AdoptionNotConfirmed");
+      expect(await world.secret("shop-credentials")).toBeUndefined();
+      await confirm(`platforms/${registered.platformId}`, "shop");
+      const asked = { annotations: { "deputize.io/reconcile-at": "now" } };
+      await world.apply(platform(adopting, asked));
+      await world.reaches("Platform", "shop", "Active");
+      await world.reaches("Agent", "bot", "AdoptionNotConfirmed");
+      await confirm(`connections/${registered.connectionId}/agents/${agentId}`, "bot");
+      await world.apply(agent({ adopt: agentId }, asked));
+      await world.reaches("Agent", "bot", "Active");
+      const secret = await world.secret("shop-credentials");
+      expect(secret).toMatchObject({
+        platform_id: registered.platformId,
+        connection_id: registered.connectionId,
       });
-    expect((await agents(after?.api_key)).status).toBe(200);
-    await until("the lost one ends", async () => (await agents(before?.api_key)).status === 401);
+      expect(secret?.api_key).not.toBe(registered.apiKey);
+      for (const key of [secret?.api_key, registered.apiKey]) {
+        const headers = { "x-service-api-key": key ?? "" };
+        const agents = `/v1/service/connections/${registered.connectionId}/agents`;
+        expect((await api.client().get(agents, { headers })).body.items).toMatchObject([
+          { agent_id: agentId },
+        ]);
+      }
+    });
+
+    test("has its Secret again, with a new key that works, when somebody deletes it", async ({
+      life: { world, accept, declare },
+    }) => {
+      await accept();
+      await world.start();
+      await declare();
+      const before = await world.secret("shop-credentials");
+      await world.removeSecret("shop-credentials");
+      await until("it is back", async () => (await world.secret("shop-credentials")) !== undefined);
+      const after = await world.secret("shop-credentials");
+      expect(after).toMatchObject({ platform_id: before?.platform_id, connection_id: before?.connection_id });
+      const agents = (key = "") =>
+        api.client().get(`/v1/service/connections/${after?.connection_id}/agents`, {
+          headers: { "x-service-api-key": key },
+        });
+      expect((await agents(after?.api_key)).status).toBe(200);
+      await until("the lost one ends", async () => (await agents(before?.api_key)).status === 401);
+    });
+
+    test("ends with its deletion, whatever is suspended", async ({
+      life: { world, person, accept, declare },
+    }) => {
+      await accept();
+      await world.start();
+      const { requestID } = statusOf(await declare());
+      await approve(person, String(requestID), ["data:read"]);
+      const active = await world.reaches("Delegation", "bot", "Active");
+      await world.apply(delegation({ suspend: true }));
+      await world.remove("Delegation", "bot");
+      await world.gone("Delegation", "bot");
+      const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
+      expect(body).toMatchObject({ status: "revoked" });
+    });
+
+    test("is shown as forgotten when the service lost it, and nothing is asked for again", async ({
+      life: { world, person, accept, declare },
+    }) => {
+      await accept();
+      await world.start();
+      await declare();
+      await api.db("delegation_requests").where({ account_id: person.accountId }).delete();
+      await world.apply(delegation({ suspend: true }));
+      await world.reaches("Delegation", "bot", "ExternalMissing");
+      expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
+    });
   });
 
-  test("ends with its deletion, whatever is suspended", async () => {
-    await accept();
-    await world.start();
-    const { requestID } = statusOf(await declare());
-    await approve(person, String(requestID), ["data:read"]);
-    const active = await world.reaches("Delegation", "bot", "Active");
-    await world.apply(delegation({ suspend: true }));
-    await world.remove("Delegation", "bot");
-    await world.gone("Delegation", "bot");
-    const { body } = await person.client.get(`/v1/service/delegations/${statusOf(active).certID}`);
-    expect(body).toMatchObject({ status: "revoked" });
-  });
+  describe("alone", () => {
+    test("goes on when a linked approver approves in Kubernetes, within two seconds", async ({
+      life: { world, accept, link, declare, decide },
+    }) => {
+      await accept();
+      await link(ANN.name);
+      await world.start();
+      await declare();
+      await decide(approved);
+      const active = await world.reaches("Delegation", "bot", "Active", 2_000);
+      expect(statusOf(active)).toMatchObject({
+        approvedScope: ["data:read"],
+        decidedBy: ANN.name,
+        approval: { decision: "Approved" },
+      });
+    });
 
-  test("is shown as forgotten when the service lost it, and nothing is asked for again", async () => {
-    await accept();
-    await world.start();
-    await declare();
-    await api.db("delegation_requests").where({ account_id: person.accountId }).delete();
-    await world.apply(delegation({ suspend: true }));
-    await world.reaches("Delegation", "bot", "ExternalMissing");
-    expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
+    test("goes on when the vault is back, with a certificate that the vault's key has signed", async ({
+      life: { world, person, accept, link, declare, decide },
+    }) => {
+      await accept();
+      await link(ANN.name);
+      await world.start();
+      await declare();
+      await real.withoutVault(async () => {
+        await decide(approved);
+        await world.reaches("Delegation", "bot", "Issuing");
+      });
+      const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 30_000));
+      const { body } = await person.client.get(`/v1/service/delegations/${certID}`);
+      const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
+      expect(
+        await verifyHybrid(
+          certificate.issuer_pub_key,
+          delegationSignBytes(certificate),
+          certificate.signature,
+        ),
+      ).toBe(true);
+    });
+
+    test.skipIf(isShared)(
+      "waits while the policies are missing, and what was decided then never counts",
+      async ({ life: { world, person, accept, link, declare, decide } }) => {
+        await accept();
+        await link(ANN.name);
+        await world.start();
+        await declare();
+        const path =
+          "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/deputize-approval";
+        await kubernetes.call("DELETE", path);
+        await decide(approved);
+        await world.reaches("Delegation", "bot", "ApprovalPolicyMissing");
+        await installPolicies(kubernetes);
+        await sleep(12_000);
+        const request = await api.db("delegation_requests").where({ account_id: person.accountId }).first();
+        expect(request?.status).toBe("pending");
+      },
+    );
   });
 });

@@ -17,8 +17,11 @@ import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 
-/** What the API calls the cluster. */
-export const CLUSTER = "real";
+/** What the API calls the cluster begins with this; each operator has a name of its own for it. */
+const CLUSTER = "real-";
+
+/** `cluster` is what the API calls the cluster of this operator. */
+export type RealWorld = { person: Person; world: OperatorCluster; cluster: string };
 
 /** A real API server with our definitions and policies, the real API, which trusts it, and its vault. */
 export type RealCluster = {
@@ -28,16 +31,15 @@ export type RealCluster = {
   withoutVault(happens: () => Promise<void>): Promise<void>;
   /** A token of a service account of the operator's namespace. */
   tokenOf(account: string, audience: string): Promise<string>;
-  /** A person with an account, and an operator in a namespace that is bound to it. */
-  open(): Promise<{ person: Person; world: OperatorCluster }>;
+  /** A person with an account, and an operator that watches one namespace, bound to that account. */
+  open(): Promise<RealWorld>;
   stop(): Promise<void>;
 };
 
 /**
- * Starts API and vault beside an API server, which ends with them. The operator may do everything; in a
- * cluster that others use it watches its own namespace only.
+ * Starts API and vault beside an API server, which ends with them. The operator may do everything.
  */
-export async function startRealCluster(kubernetes: Kubernetes, isShared = false): Promise<RealCluster> {
+export async function startRealCluster(kubernetes: Kubernetes): Promise<RealCluster> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
   const begun = performance.now();
@@ -52,7 +54,7 @@ export async function startRealCluster(kubernetes: Kubernetes, isShared = false)
   });
   const client = await createClusterClient({ access: adminAccess(kubernetes) });
   const clusters: TrustedClusters = {
-    get: (id) => (id === CLUSTER ? { operator: DEFAULT_OPERATOR, client } : undefined),
+    get: (id) => (id.startsWith(CLUSTER) ? { operator: DEFAULT_OPERATOR, client } : undefined),
     close: () => client.close(),
   };
   let vault = await connected(await startVault());
@@ -83,6 +85,7 @@ export async function startRealCluster(kubernetes: Kubernetes, isShared = false)
     async open() {
       const person = await api.person();
       const id = randomUUID().slice(0, 8);
+      const cluster = `${CLUSTER}${id}`;
       const world = await operatorCluster(kubernetes, {
         id,
         as: OPERATOR.name,
@@ -91,11 +94,11 @@ export async function startRealCluster(kubernetes: Kubernetes, isShared = false)
           API_URL: api.url,
           OPERATOR_API_URL: api.operatorUrl,
           OPERATOR_TOKEN: await tokenOf("deputize-operator", "deputize-api"),
-          CLUSTER_ID: CLUSTER,
-          ...(isShared && { WATCH_NAMESPACES: [`shop-${id}`] }),
+          CLUSTER_ID: cluster,
+          WATCH_NAMESPACES: [`shop-${id}`],
         },
       });
-      return { person, world };
+      return { person, world, cluster };
     },
     async stop() {
       await api.stop();
