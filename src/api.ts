@@ -9,7 +9,7 @@ import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import { approverRoutes } from "./clusters/approvers.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
-import { createIsLeader } from "./clusters/leadership.ts";
+import { createIsLeader } from "./clusters/leader_epochs.ts";
 import { namespaceRoutes } from "./clusters/namespace_routes.ts";
 import { openClusters, readClustersFile } from "./clusters/trusted_clusters.ts";
 import type { ApiConfig } from "./config.ts";

@@ -7,7 +7,7 @@ import { CONTROLS } from "../input/schemas.ts";
 import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
-import { grantAlphaCredits } from "./ledger/credits.ts";
+import { grantAlphaCredits } from "./ledger/amounts.ts";
 
 /**
  * A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break

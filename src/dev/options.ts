@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { parseUsd, USD_RULE } from "../accounts/ledger/credits.ts";
+import { parseUsd, USD_RULE } from "../accounts/ledger/amounts.ts";
 import { WORD } from "../config.ts";
 import { UserError } from "./user_error.ts";
 

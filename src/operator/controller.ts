@@ -7,7 +7,7 @@ import { createQueue, type Visit, WORKERS } from "./queue.ts";
 import { reconcileAgent } from "./reconcile/agent.ts";
 import { reconcileDelegation } from "./reconcile/delegation.ts";
 import { createPlatformReconciler } from "./reconcile/platform.ts";
-import { reportRefusedWrite } from "./reconcile/status.ts";
+import { reportRefusedWrite } from "./reconcile/report_status.ts";
 import { allObjects } from "./resources.ts";
 
 /** Runs the reconcilers over everything there is. */

@@ -6,7 +6,7 @@ import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type Key, keyOf } from "./kinds.ts";
 import { conditionOf } from "./reconcile/conditions.ts";
 import { hasDrifted } from "./reconcile/drift.ts";
-import { type Reason, UNDECIDED } from "./reconcile/reasons.ts";
+import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 

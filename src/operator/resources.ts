@@ -1,5 +1,5 @@
 import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind } from "./kinds.ts";
-import type { Reason } from "./reconcile/reasons.ts";
+import type { Reason } from "./reconcile/ready_reasons.ts";
 import type { Binding } from "./tenants.ts";
 
 /** Something that may have changed; what and how is found by reading. `Tenants` means all bindings. */

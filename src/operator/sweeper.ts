@@ -4,7 +4,7 @@ import type { OperatorContext } from "./context.ts";
 import { type AnyObject, type Delegation, keyOf, keyText } from "./kinds.ts";
 import { type HeldRecord, type SweepRecord, sweep } from "./orphans.ts";
 import { conditionOf } from "./reconcile/conditions.ts";
-import type { Reason } from "./reconcile/reasons.ts";
+import type { Reason } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 

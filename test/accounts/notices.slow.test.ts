@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/amounts.ts";
 import { createMailer } from "../../src/accounts/mail/mail.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/amounts.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 import { tourSteps } from "../../src/dev/tour/steps.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { claimLeadership } from "../../src/clusters/leadership.ts";
+import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
 import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 import { echoRoute } from "./support/sample_routes.ts";

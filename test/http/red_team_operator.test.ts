@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi as startProductionApi } from "../../src/api.ts";
 import { systemClock } from "../../src/clock.ts";
 import { createSharedToken } from "../../src/clusters/identify_operator.ts";
-import { claimLeadership, createIsLeader } from "../../src/clusters/leadership.ts";
+import { claimLeadership, createIsLeader } from "../../src/clusters/leader_epochs.ts";
 import { readApiConfig } from "../../src/config.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { OPERATOR_TOKEN } from "../support/api.ts";

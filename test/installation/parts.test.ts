@@ -4,7 +4,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
-import { claimLeadership } from "../../src/clusters/leadership.ts";
+import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
 import { migrations } from "../../src/db/migrate.ts";
 import { reported } from "../../src/events/kafka/lag.ts";
 import { createShardLeases } from "../../src/events/shards.ts";

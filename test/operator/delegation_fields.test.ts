@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test } from "vitest";
 import { declaredFields } from "../../src/input/declared_fields.ts";
-import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definitions.ts";
+import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
 /** Fields of a Delegation's `spec` that the operator or the API reads one by one. */
 const READ_ONE_BY_ONE = [

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definitions.ts";
+import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
 /** Every property below a schema, as a path. */
 function pathsOf(schema: StructuralSchema, path: string): string[] {

@@ -5,7 +5,12 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { readiness, withFacts } from "../../src/operator/reconcile/conditions.ts";
-import { progressOf, type Reason, reasons, type StatusReason } from "../../src/operator/reconcile/reasons.ts";
+import {
+  progressOf,
+  type Reason,
+  reasons,
+  type StatusReason,
+} from "../../src/operator/reconcile/ready_reasons.ts";
 
 import { goProgram } from "../support/go_program.ts";
 

@@ -9,7 +9,7 @@ import type { Operator } from "../../src/operator/context.ts";
 import { openSecretFiles } from "../../src/operator/folder/secrets.ts";
 import type { Kind } from "../../src/operator/kinds.ts";
 import { startOperator } from "../../src/operator/operator.ts";
-import type { Reason } from "../../src/operator/reconcile/reasons.ts";
+import type { Reason } from "../../src/operator/reconcile/ready_reasons.ts";
 import { type FakeOperatorApi, startFakeOperatorApi } from "../support/fake_operator_api.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";

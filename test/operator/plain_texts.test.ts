@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { declaredFields } from "../../src/input/declared_fields.ts";
 import { isPlainLine, isPlainText } from "../../src/input/plain_text.ts";
-import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/definitions.ts";
+import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
 type TextRow = [kind: string, path: string, isTaken: (text: string) => boolean];
 

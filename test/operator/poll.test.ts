@@ -3,7 +3,7 @@ import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import { type AnyObject, type Kind, keyText } from "../../src/operator/kinds.ts";
 import { type Poll, startPoll } from "../../src/operator/poll.ts";
-import type { Reason } from "../../src/operator/reconcile/reasons.ts";
+import type { Reason } from "../../src/operator/reconcile/ready_reasons.ts";
 import type { StateAnswer } from "../../src/operator_calls.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anApproval, aPlatform, aState, truth } from "./objects.ts";

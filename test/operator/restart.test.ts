@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect } from "vitest";
 import { StartError } from "../../src/config.ts";
-import { reasons } from "../../src/operator/reconcile/reasons.ts";
+import { reasons } from "../../src/operator/reconcile/ready_reasons.ts";
 import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { condition, only, platform, statePath, folderTest as test } from "./operator_folder.ts";

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/amounts.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { countAllowsBefore } from "../../src/proofs/admission/certificate_rate.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/amounts.ts";
 import { createBatcher, separateSlowAccounts } from "../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";

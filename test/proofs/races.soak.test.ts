@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
 import { startReplicas } from "../support/replicas.ts";
 import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
 import { approve, errorCode, selfRequest } from "../support/platform_world.ts";
 import { startReplicas } from "../support/replicas.ts";
 import {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../src/accounts/ledger/amounts.ts";
 import { reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
 import type { HttpAnswer, HttpClient } from "../support/http.ts";
 import {

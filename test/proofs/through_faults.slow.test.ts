@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/amounts.ts";
 import { openDatabase, openPool } from "../../src/db/database.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";

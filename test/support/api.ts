@@ -8,7 +8,7 @@ import { createFindSession, createSessionTokens } from "../../src/accounts/sessi
 import { type CodeHashes, createCodeHashes } from "../../src/accounts/sign_in/codes.ts";
 import type { Clock } from "../../src/clock.ts";
 import type { IdentifyOperator } from "../../src/clusters/identify_operator.ts";
-import { createIsLeader } from "../../src/clusters/leadership.ts";
+import { createIsLeader } from "../../src/clusters/leader_epochs.ts";
 import { type Database, openDatabase } from "../../src/db/database.ts";
 import { type AppDeps, createApp } from "../../src/http/app.ts";
 import { createIdempotency } from "../../src/http/idempotency.ts";

@@ -3,7 +3,7 @@ import { afterAll, beforeAll } from "vitest";
 import { auditRoutes } from "../../src/audit/routes.ts";
 import { approverRoutes } from "../../src/clusters/approvers.ts";
 import { createIdentifyOperator } from "../../src/clusters/identify_operator.ts";
-import { claimLeadership } from "../../src/clusters/leadership.ts";
+import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
 import { acceptBinding } from "../../src/clusters/namespace_binding.ts";
 import { namespaceRoutes } from "../../src/clusters/namespace_routes.ts";
 import type { TrustedClusters } from "../../src/clusters/trusted_clusters.ts";

@@ -6,7 +6,7 @@ import { isUuid, newId } from "../../ids.ts";
 import { pageQuery } from "../../input/pagination.ts";
 import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
-import { formatUsd, parseUsd, USD_RULE } from "./credits.ts";
+import { formatUsd, parseUsd, USD_RULE } from "./amounts.ts";
 import { readCreditState, readPostings } from "./credits_route.ts";
 import { GrantError, grantCredits } from "./grants.ts";
 

@@ -4,7 +4,7 @@ import type { CreditGrantRow, LedgerPostingRow } from "../../db/tables.ts";
 import { type Page, type PageOrder, type PageQuery, pageQuery, readPage } from "../../input/pagination.ts";
 import { isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
-import { formatUsd, VERIFICATION_PRICE_MICRO_USD } from "./credits.ts";
+import { formatUsd, VERIFICATION_PRICE_MICRO_USD } from "./amounts.ts";
 
 /** A posting of an account's ledger as its owner sees it. */
 const posting = z.object({

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Database, Transaction } from "../../db/database.ts";
-import { formatUsd, lowMark } from "./credits.ts";
+import { formatUsd, lowMark } from "./amounts.ts";
 
 /** A grant that was refused; nothing was changed. The message says why, for the person who asked for it. */
 export class GrantError extends Error {}

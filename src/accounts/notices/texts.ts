@@ -1,5 +1,5 @@
 import type { AccountEvent, AccountEventOf } from "../../events/kinds.ts";
-import { formatUsd } from "../ledger/credits.ts";
+import { formatUsd } from "../ledger/amounts.ts";
 import type { Mail } from "../mail/smtp.ts";
 
 /** What a notice says besides its event: where the service is, and who gives more credit. */

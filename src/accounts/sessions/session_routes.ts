@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { memberRoles, type Route, route } from "../../route.ts";
-import { type CreditLevel, creditLevel, creditLevels } from "../ledger/credits.ts";
+import { type CreditLevel, creditLevel, creditLevels } from "../ledger/amounts.ts";
 import { clearedCookies } from "./sessions.ts";
 
 /** Steps of onboarding, in order. */

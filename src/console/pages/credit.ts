@@ -1,4 +1,4 @@
-import { creditLevel, formatUsd } from "../../accounts/ledger/credits.ts";
+import { creditLevel, formatUsd } from "../../accounts/ledger/amounts.ts";
 import type { DailyCounts } from "../../audit/daily_counts.ts";
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";

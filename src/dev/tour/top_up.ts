@@ -1,4 +1,4 @@
-import { formatUsd } from "../../accounts/ledger/credits.ts";
+import { formatUsd } from "../../accounts/ledger/amounts.ts";
 import { grantCredits } from "../../accounts/ledger/grants.ts";
 import type { Clock } from "../../clock.ts";
 import { openDatabase } from "../../db/database.ts";

@@ -13,12 +13,12 @@ import {
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { Operator } from "../context.ts";
-import { type Leadership, startLeadership, startTerm, termOptions } from "../leadership.ts";
+import { type Leadership, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
 import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
 import type { Tracing } from "../tracing.ts";
 import { createFaultTeller } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
-import { createClusterLease, createLeaseElector } from "./lease.ts";
+import { createClusterLease, createLeaseElector } from "./lease_election.ts";
 import { openCluster } from "./open_cluster.ts";
 import { createSweepRecords } from "./sweep_records.ts";
 

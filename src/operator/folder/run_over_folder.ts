@@ -5,7 +5,7 @@ import type { FolderOperatorConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
 import type { Operator } from "../context.ts";
 import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
-import { soleElector, startLeadership, startTerm, termOptions } from "../leadership.ts";
+import { soleElector, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
 import type { OperatorMetrics } from "../operator_metrics.ts";
 import { allObjects, type Change, type Resources } from "../resources.ts";
 import { loadSchemas, type Schemas } from "../schema/schemas.ts";

@@ -14,9 +14,9 @@ import {
   type Stated,
   withFacts,
 } from "./conditions.ts";
-import { firstOf, type StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "./references.ts";
-import { report, reportFailure } from "./status.ts";
+import { report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
 /** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */

@@ -2,7 +2,7 @@ import type { ErrorCode } from "../../errors.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { AnyObject, CommonStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { progressOf, type Reason, recheckOf, type StatusReason } from "./reasons.ts";
+import { progressOf, type Reason, recheckOf, type StatusReason } from "./ready_reasons.ts";
 
 /** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
 export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };

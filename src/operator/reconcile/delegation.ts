@@ -9,8 +9,8 @@ import type { Visit } from "../queue.ts";
 import { comeBack, conditionOf, isOutage, readiness, reasonOf } from "./conditions.ts";
 import { type DelegationInput, nextStep, soonFrom, tellExpiresSoon } from "./delegation_rules.ts";
 import { delegationStatus } from "./delegation_status.ts";
-import { recheckOf, type StatusReason } from "./reasons.ts";
-import { keptStatus, report, reportFailure } from "./status.ts";
+import { recheckOf, type StatusReason } from "./ready_reasons.ts";
+import { keptStatus, report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";

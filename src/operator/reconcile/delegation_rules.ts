@@ -5,7 +5,7 @@ import type { Agent, Approval, Condition, Delegation, Platform } from "../kinds.
 import type { Resources } from "../resources.ts";
 import { type Binding, TENANTS_NAME } from "../tenants.ts";
 import { conditionOf, type Fact, isTrue } from "./conditions.ts";
-import { firstOf, type StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**

@@ -8,7 +8,7 @@ import {
   expiryFacts,
   hasEnded,
 } from "./delegation_rules.ts";
-import type { StatusReason } from "./reasons.ts";
+import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**

@@ -3,7 +3,7 @@ import type { AnyObject, Delegation } from "../kinds.ts";
 import { conditionOf, isTrue } from "./conditions.ts";
 
 import { hasEnded, hasRequestedEndPassed } from "./delegation_rules.ts";
-import { UNDECIDED } from "./reasons.ts";
+import { UNDECIDED } from "./ready_reasons.ts";
 
 /** Whether an object's status no longer says what the API has, so that it must be looked at. */
 export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): boolean {

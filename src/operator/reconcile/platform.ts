@@ -17,9 +17,9 @@ import {
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
 import { active, type LastWish, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
 import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
-import { recheckOf, type StatusReason } from "./reasons.ts";
+import { recheckOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
-import { keptStatus, report, reportFailure } from "./status.ts";
+import { keptStatus, report, reportFailure } from "./report_status.ts";
 import { isNoneOfOurs, terminate } from "./termination.ts";
 
 /** Makes a Platform true. */

@@ -5,7 +5,7 @@ import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
 import { isTrue } from "./conditions.ts";
 import { type HeldSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
-import { firstOf, type StatusReason } from "./reasons.ts";
+import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
 /**
  * What this process last sent to the API about a Platform: of which version, under whose account, when, and

@@ -1,7 +1,7 @@
 import type { Agent, AnyObject, Delegation, Platform } from "../kinds.ts";
 import type { Resources } from "../resources.ts";
 import { isTrue } from "./conditions.ts";
-import type { StatusReason } from "./reasons.ts";
+import type { StatusReason } from "./ready_reasons.ts";
 
 /** Why nothing new can be built on a Platform; `undefined` when something can. */
 export function platformObstacle(name: string, platform: Platform | undefined): StatusReason | undefined {

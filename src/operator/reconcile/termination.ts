@@ -3,8 +3,8 @@ import type { OperatorContext } from "../context.ts";
 import { type AnyObject, FINALIZER } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import { readiness } from "./conditions.ts";
-import type { StatusReason } from "./reasons.ts";
-import { keptStatus, report } from "./status.ts";
+import type { StatusReason } from "./ready_reasons.ts";
+import { keptStatus, report } from "./report_status.ts";
 
 /**
  * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.

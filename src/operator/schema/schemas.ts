@@ -1,5 +1,5 @@
-import { type Definition, readDefinitions, type StructuralSchema } from "./definitions.ts";
-import { rulesCheck } from "./rules.ts";
+import { rulesCheck } from "./cel_rules.ts";
+import { type Definition, readDefinitions, type StructuralSchema } from "./read_crds.ts";
 import { type SchemaViolation, structureCheck } from "./structure.ts";
 
 export type { SchemaViolation as Fault };

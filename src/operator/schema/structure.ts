@@ -1,6 +1,6 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
-import { isQualifiedName, metadataSchema, type StructuralSchema } from "./definitions.ts";
+import { isQualifiedName, metadataSchema, type StructuralSchema } from "./read_crds.ts";
 
 /** What is wrong with an object: where (`spec.scopes[0]`) and what, for people. */
 export type SchemaViolation = { path: string; message: string };

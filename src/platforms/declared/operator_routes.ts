@@ -1,6 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import { requireOwnObject } from "../../clusters/identify_operator.ts";
-import { claimLeadershipRoute } from "../../clusters/leadership.ts";
+import { claimLeadershipRoute } from "../../clusters/leader_epochs.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { requireCustodial } from "../../input/platform_fields.ts";
 import { type AgentAnswer, operatorCalls, type PlatformAnswer } from "../../operator_calls.ts";

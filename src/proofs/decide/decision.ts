@@ -1,5 +1,5 @@
 import type { Pool, PoolClient } from "pg";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/amounts.ts";
 import { ApiError } from "../../errors.ts";
 import { type DecisionItem, parametersOf } from "./decision_item.ts";
 import type { Receipt } from "./decision_receipt.ts";

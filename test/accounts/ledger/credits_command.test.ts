@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { grantAlphaCredits } from "../../../src/accounts/ledger/credits.ts";
+import { grantAlphaCredits } from "../../../src/accounts/ledger/amounts.ts";
 import {
   type CreditsCommands,
   createCreditsCommands,

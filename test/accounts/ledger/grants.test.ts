@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import {
   grantAlphaCredits,
   VERIFICATION_PRICE_MICRO_USD as price,
-} from "../../../src/accounts/ledger/credits.ts";
+} from "../../../src/accounts/ledger/amounts.ts";
 import { readPostings } from "../../../src/accounts/ledger/credits_route.ts";
 import { GrantError, grantCredits } from "../../../src/accounts/ledger/grants.ts";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";

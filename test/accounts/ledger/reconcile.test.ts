@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   grantAlphaCredits,
   VERIFICATION_PRICE_MICRO_USD as price,
-} from "../../../src/accounts/ledger/credits.ts";
+} from "../../../src/accounts/ledger/amounts.ts";
 import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_counts.ts";
 import {
   createReconciliation,

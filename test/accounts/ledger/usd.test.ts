@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatUsd, MOST_MICRO_USD, parseUsd } from "../../../src/accounts/ledger/credits.ts";
+import { formatUsd, MOST_MICRO_USD, parseUsd } from "../../../src/accounts/ledger/amounts.ts";
 
 test.each([
   ["10", 10_000_000],

@@ -1,4 +1,4 @@
-import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/ledger/amounts.ts";
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
 import { noticeSuspension } from "../../../src/webhooks/record_attempt.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";

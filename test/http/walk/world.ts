@@ -6,7 +6,7 @@ import type { Mail } from "../../../src/accounts/mail/smtp.ts";
 import { createFindSession, createSessionTokens } from "../../../src/accounts/sessions/sessions.ts";
 import { createCodeHashes } from "../../../src/accounts/sign_in/codes.ts";
 import { apiRoutes } from "../../../src/api.ts";
-import { createIsLeader } from "../../../src/clusters/leadership.ts";
+import { createIsLeader } from "../../../src/clusters/leader_epochs.ts";
 import { acceptBinding } from "../../../src/clusters/namespace_binding.ts";
 import { type Database, openDatabase, openPool } from "../../../src/db/database.ts";
 import { createSendingRates } from "../../../src/deliveries/sending_limits.ts";

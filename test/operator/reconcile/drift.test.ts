@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ExternalState } from "../../../src/operator/api_client.ts";
 
 import { hasDrifted } from "../../../src/operator/reconcile/drift.ts";
-import type { Reason } from "../../../src/operator/reconcile/reasons.ts";
+import type { Reason } from "../../../src/operator/reconcile/ready_reasons.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 
 const platform = aPlatform({ status: { apiKeyPrefix: "dpz_1" } });

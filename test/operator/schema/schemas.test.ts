@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/definitions.ts";
+import { readDefinitions, type StructuralSchema } from "../../../src/operator/schema/read_crds.ts";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
 import {
   CANONICAL_SCOPES,

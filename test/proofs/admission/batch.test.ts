@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../decision_world.ts";

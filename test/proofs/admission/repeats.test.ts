@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { sqlState } from "../../../src/db/errors.ts";
 import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { createRecordedFinder } from "../../../src/proofs/admission/repeats.ts";

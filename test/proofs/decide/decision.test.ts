@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertCertificate, insertRecords, itemFor, type Records } from "../records.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { readAccountEvent } from "../../../src/events/kinds.ts";
 import { shardOf } from "../../../src/events/outbox.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD } from "../../../src/accounts/ledger/credits.ts";
+import { VERIFICATION_PRICE_MICRO_USD } from "../../../src/accounts/ledger/amounts.ts";
 import { addSeconds, unixSeconds } from "../../../src/clock.ts";
 import type { Refusals } from "../../../src/proofs/admission/refused_proofs.ts";
 import { challengeDay, issueChallenge } from "../../../src/proofs/present/challenge.ts";

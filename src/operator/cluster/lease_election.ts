@@ -4,7 +4,7 @@ import type { Clock } from "../../clock.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
-import type { Elector, Lead } from "../leadership.ts";
+import type { Elector, Lead } from "../leader_terms.ts";
 
 type LeaseCalls = Pick<
   CoordinationV1Api,

@@ -6,7 +6,7 @@ import {
   type Leadership,
   type LeadershipEvent,
   startLeadership,
-} from "../../src/operator/leadership.ts";
+} from "../../src/operator/leader_terms.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";
 

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readiness } from "../../../src/operator/reconcile/conditions.ts";
-import { type Reason, reasons } from "../../../src/operator/reconcile/reasons.ts";
+import { type Reason, reasons } from "../../../src/operator/reconcile/ready_reasons.ts";
 
 const CLUSTER_ONLY = [
   "Issuing",

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
 import { ClusterError } from "../../../src/kubernetes/cluster_error.ts";
 import { createLog } from "../../../src/log.ts";
-import { createClusterLease, createLeaseElector } from "../../../src/operator/cluster/lease.ts";
-import type { Lead } from "../../../src/operator/leadership.ts";
+import { createClusterLease, createLeaseElector } from "../../../src/operator/cluster/lease_election.ts";
+import type { Lead } from "../../../src/operator/leader_terms.ts";
 import { until } from "../../support/process.ts";
 
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };

@@ -1,5 +1,5 @@
 import { Environment } from "@marcbachmann/cel-js";
-import type { CelRule, StructuralSchema } from "./definitions.ts";
+import type { CelRule, StructuralSchema } from "./read_crds.ts";
 import type { SchemaViolation } from "./structure.ts";
 
 type CompiledRule = {

@@ -16,7 +16,7 @@ import {
   visitAfter,
   withFacts,
 } from "./conditions.ts";
-import { progressOf, recheckOf, type StatusReason } from "./reasons.ts";
+import { progressOf, recheckOf, type StatusReason } from "./ready_reasons.ts";
 
 type Reporter = Pick<OperatorContext, "resources" | "log">;
 
