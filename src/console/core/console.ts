@@ -8,6 +8,7 @@ import { readQuery } from "../../http/request_head.ts";
 import type { Site, SiteDeps } from "../../http/site.ts";
 import type { Assets } from "./assets.ts";
 import { readFields } from "./forms.ts";
+import { unansweredForm } from "./kept_forms.ts";
 import {
   errorReply,
   type Frame,
@@ -19,7 +20,7 @@ import {
 } from "./layout.ts";
 import { type Outcome, type Page, Redirect, Unchanged, type Visit, withRefusal } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, createFindPage, sameFor, splitAccount } from "./places.ts";
-import { submitForm, unansweredForm, withNotice } from "./submit_form.ts";
+import { submitForm, withNotice } from "./submit_form.ts";
 import { type Begun, beginVisit, type Requested, refuseEarly, whoIsSignedIn } from "./visit.ts";
 
 /** What the console is made of. */

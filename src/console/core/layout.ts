@@ -3,9 +3,9 @@ import { type Html, html, renderDocument } from "../../html/html.ts";
 import type { Reply } from "../../http/replies.ts";
 import type { Assets } from "./assets.ts";
 import { inWords, noticeIn, sentence } from "./forms.ts";
+import { WRITER } from "./kept_forms.ts";
 import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
-import { WRITER } from "./submit_form.ts";
 
 /** What a page is put into. */
 export type Frame = {

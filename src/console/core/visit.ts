@@ -13,9 +13,9 @@ import type { CookieName } from "../../route.ts";
 import { texts } from "../texts/texts.ts";
 import type { Call, OperationId } from "./calls.ts";
 import { browserToken, type Fields } from "./forms.ts";
+import { keptForm } from "./kept_forms.ts";
 import type { Outcome, Page, Visit } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
-import { keptForm } from "./submit_form.ts";
 
 /** What visits are made with. */
 type VisitDeps = {

@@ -2,8 +2,8 @@ import { ApiError } from "../../errors.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
 import { newId } from "../../ids.ts";
 import type { Fields } from "../core/forms.ts";
+import { WRITER } from "../core/kept_forms.ts";
 import { refusal, type Visit } from "../core/page.ts";
-import { WRITER } from "../core/submit_form.ts";
 import type { Texts } from "../texts/texts.ts";
 
 /** A form of this page. */

@@ -1,7 +1,7 @@
 import { html } from "../../html/html.ts";
+import { keptField, sendAgain } from "../core/kept_forms.ts";
 import { page, Redirect } from "../core/page.ts";
 import { RENEW, SIGN_IN, wayBack } from "../core/places.ts";
-import { keptField, sendAgain } from "../core/submit_form.ts";
 import { choiceField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 

@@ -1,7 +1,7 @@
 import { type Html, html } from "../../html/html.ts";
+import { keptField, sendAgain } from "../core/kept_forms.ts";
 import { page, Redirect, type Visit } from "../core/page.ts";
 import { ENTER_CODE, SIGN_IN, wayBack } from "../core/places.ts";
-import { keptField, sendAgain } from "../core/submit_form.ts";
 import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 

@@ -1,13 +1,8 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
 import { definedOnly, type Fact, factsBeside, readiness, type Stated, withFacts } from "./conditions.ts";
-import {
-  beyondCeiling,
-  type DelegationInput,
-  EXPIRES_SOON,
-  expiryFacts,
-  hasEnded,
-} from "./delegation_rules.ts";
+import { EXPIRES_SOON, expiryFacts, hasEnded } from "./delegation_expiry.ts";
+import { beyondCeiling, type DelegationInput } from "./delegation_rules.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 

@@ -2,7 +2,8 @@ import type { ExternalState } from "../api_client.ts";
 import type { AnyObject, Delegation } from "../kinds.ts";
 import { conditionOf, isTrue } from "./conditions.ts";
 
-import { hasEnded, hasRequestedEndPassed } from "./delegation_rules.ts";
+import { hasEnded } from "./delegation_expiry.ts";
+import { hasRequestedEndPassed } from "./delegation_rules.ts";
 import { UNDECIDED } from "./ready_reasons.ts";
 
 /** Whether an object's status no longer says what the API has, so that it must be looked at. */

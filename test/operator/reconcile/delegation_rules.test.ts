@@ -1,9 +1,6 @@
 import { describe, expect, test } from "vitest";
-import {
-  type DelegationInput,
-  hasEnded,
-  nextStep,
-} from "../../../src/operator/reconcile/delegation_rules.ts";
+import { hasEnded } from "../../../src/operator/reconcile/delegation_expiry.ts";
+import { type DelegationInput, nextStep } from "../../../src/operator/reconcile/delegation_rules.ts";
 import { delegationStatus } from "../../../src/operator/reconcile/delegation_status.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { Condition } from "../../../src/operator/kinds.ts";
-import { soonFrom } from "../../../src/operator/reconcile/delegation_rules.ts";
+import { soonFrom } from "../../../src/operator/reconcile/delegation_expiry.ts";
 import { delegationStatus } from "../../../src/operator/reconcile/delegation_status.ts";
 import { until } from "../../support/process.ts";
 import { aDelegation, anApproval, aState, NOW, truth } from "../objects.ts";

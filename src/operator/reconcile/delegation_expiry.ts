@@ -1,0 +1,46 @@
+import { addSeconds, unixSeconds } from "../../clock.ts";
+import type { DelegationState } from "../../operator_calls.ts";
+import type { Condition, Delegation } from "../kinds.ts";
+import type { Resources } from "../resources.ts";
+import { conditionOf, type Fact, isTrue } from "./conditions.ts";
+
+/** Type of the condition that a certificate in force has while its end is near. */
+export const EXPIRES_SOON = "ExpiresSoon";
+
+/** The part of a certificate's life that is its end, and the most of it. */
+const LAST_PART = 0.1;
+const MOST_SECONDS = 7 * 24 * 3600;
+
+/** Whether a certificate with this end is no longer good: it is good through its last second. */
+export function hasEnded(expiresAt: string, now: Date): boolean {
+  return unixSeconds(now) > unixSeconds(new Date(expiresAt));
+}
+
+/** When the end of a certificate in force comes near; `undefined` for one that ends by nothing. */
+export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
+  if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
+  const end = new Date(expires_at);
+  const life = unixSeconds(end) - unixSeconds(new Date(issued_at));
+  return addSeconds(end, -Math.min(life * LAST_PART, MOST_SECONDS));
+}
+
+/** Says of a certificate in force whether its end is near; nothing of any other. */
+export function expiryFacts(state: DelegationState | undefined, now: Date): Fact[] {
+  const soon = state && soonFrom(state);
+  const end = state?.expires_at;
+  if (soon === undefined || end === undefined || end === null || hasEnded(end, now)) return [];
+  if (now < soon) return [{ type: EXPIRES_SOON, status: "False", reason: "Active" }];
+  return [{ type: EXPIRES_SOON, status: "True", message: `The certificate ends at ${end}` }];
+}
+
+/** Tells people as an event, once, that the end of a certificate has come near. */
+export function tellExpiresSoon(
+  { recordEvent }: Pick<Resources, "recordEvent">,
+  object: Delegation,
+  status: { conditions: Condition[] },
+): void {
+  const condition = conditionOf(status, EXPIRES_SOON);
+  if (condition?.status !== "True" || isTrue(object.status, EXPIRES_SOON)) return;
+  const message = `${condition.message}; who needs the authority longer declares another Delegation`;
+  recordEvent(object, { type: "Normal", reason: "ExpiresSoon", message });
+}
