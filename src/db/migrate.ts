@@ -4,7 +4,7 @@ import { StartError } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { type Database, type DatabaseSettings, openDatabase, openPool } from "./database.ts";
 import { isAway, LOCK_NOT_AVAILABLE, outageReason, sqlState } from "./errors.ts";
-import { accounts, delegations, platforms, proofs } from "./migrations/0001_to_0004.ts";
+import { accounts, delegations, platforms, proofs } from "./migrations/from_0001.ts";
 import {
   acceptedPrincipals,
   accountCeiling,
@@ -13,7 +13,7 @@ import {
   outcomes,
   revocationLists,
   webhookSecrets,
-} from "./migrations/0005_to_0011.ts";
+} from "./migrations/from_0005.ts";
 import {
   credits,
   grantAmounts,
@@ -23,7 +23,7 @@ import {
   presented,
   signIn,
   verifierNames,
-} from "./migrations/0012_to_0019.ts";
+} from "./migrations/from_0012.ts";
 import {
   adoptions,
   clusters,
@@ -31,8 +31,8 @@ import {
   deliveriesForPeople,
   eventCarriers,
   eventLog,
-} from "./migrations/0020_to_0025.ts";
-import { latest } from "./migrations/0026_to_0028.ts";
+} from "./migrations/from_0020.ts";
+import { latest } from "./migrations/from_0026.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 

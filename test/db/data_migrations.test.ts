@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Migration, migrations } from "../../src/db/migrate.ts";
-import { outcomes } from "../../src/db/migrations/0005_to_0011.ts";
-import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/0012_to_0019.ts";
-import { organizations } from "../../src/db/migrations/0026_to_0028.ts";
+import { outcomes } from "../../src/db/migrations/from_0005.ts";
+import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/from_0012.ts";
+import { organizations } from "../../src/db/migrations/from_0026.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /*

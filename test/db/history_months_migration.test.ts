@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { migrate, migrations } from "../../src/db/migrate.ts";
-import { historyMonths } from "../../src/db/migrations/0026_to_0028.ts";
+import { historyMonths } from "../../src/db/migrations/from_0026.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 

@@ -1,4 +1,4 @@
-import type { RefusingReason } from "../../proofs/decide/reasons.ts";
+import type { PermissionRule, RefusingReason } from "../../proofs/decide/reasons.ts";
 
 const REFUSING = {
   delegation_revoked: "The delegation was revoked",
@@ -33,7 +33,7 @@ export function span(seconds: number): string {
 }
 
 /** The rules of a decision, each as what holds when it passes. */
-const RULES: Record<string, string | undefined> = {
+const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
   session_context: "It is bound to the operation that the application names, and to none when it names none.",
   challenge_known: "This service gave its challenge to this platform, less than five minutes ago.",
@@ -55,7 +55,7 @@ const RULES: Record<string, string | undefined> = {
   constraints: "Every limit of the delegation is met.",
   required_scope: "The delegation has the scope that is asked for.",
   within_ceiling: "The scope is within what the platform may be lent today.",
-};
+} satisfies Record<PermissionRule, string> & Record<string, string>;
 
 /** A reason of a decision, or the code of why there is none, that pages explain. */
 export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
@@ -87,7 +87,7 @@ const NEEDED = {
 /** How decisions are explained. */
 export const EXPLAIN = {
   needed: "What would have been needed",
-  rules: RULES,
+  rules: RULES as Record<string, string | undefined>,
   neededFor: NEEDED,
   other: "The reason is not one that these pages know.",
   rule: "Rule",

@@ -35,7 +35,8 @@ const PERMISSIONS = [
   "required_scope",
   "within_ceiling",
 ] as const;
-type PermissionRule = (typeof PERMISSIONS)[number];
+/** A rule that a decision can fail. */
+export type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**
  * Every reason of a decision, of the pure rules and of stored state. Closed. Whoever adds a reason adds its
