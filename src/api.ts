@@ -5,7 +5,6 @@ import { type AccountsDeps, accountsRoutes } from "./accounts/routes.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
 import { createFindSession, createSessionTokens } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
-import { auditRoutes } from "./audit/routes.ts";
 import type { Clock } from "./clock.ts";
 import { approverRoutes } from "./clusters/approvers.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
@@ -24,6 +23,7 @@ import { operatorDelegationRoutes } from "./delegations/declared/operator_routes
 import { type DelegationDeps, delegationRoutes } from "./delegations/routes.ts";
 import { type DeliveryDeps, deliveryRoutes } from "./deliveries/routes.ts";
 import { createSendingRates } from "./deliveries/sending_limits.ts";
+import { auditRoutes } from "./history/routes.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
 import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { createPeerClient } from "./http/client_address.ts";

@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import type { CreditsCommands } from "./accounts/ledger/credits_command.ts";
-import type { HistoryCommands } from "./audit/archive/history_command.ts";
 import { systemClock } from "./clock.ts";
 import {
   type RoleConfig,
@@ -13,6 +12,7 @@ import {
   WRONG_SETTING,
 } from "./config.ts";
 import type { EventsCommands } from "./events/command/events_command.ts";
+import type { HistoryCommands } from "./history/archive/history_command.ts";
 import { createHealth, showReadiness } from "./http/server/health.ts";
 import { startServer } from "./http/server/server.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
@@ -170,7 +170,7 @@ export async function openCredits(): Promise<CreditsCommands> {
 
 /** The commands of `deputize history`; only those on the database need its setting. */
 export async function openHistory(): Promise<HistoryCommands> {
-  const { createHistoryCommands } = await import("./audit/archive/history_command.ts");
+  const { createHistoryCommands } = await import("./history/archive/history_command.ts");
   const url = () => readDatabaseConfig().DATABASE_URL;
   return createHistoryCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }

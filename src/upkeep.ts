@@ -1,9 +1,9 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
-import { dropOldMonths } from "./audit/archive/drop_months.ts";
 import type { Clock } from "./clock.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import type { Database } from "./db/database.ts";
+import { dropOldMonths } from "./history/archive/drop_months.ts";
 import type { Idempotency } from "./http/idempotency.ts";
 import type { Logger } from "./log.ts";
 import { sweepInvitations } from "./organizations/invite.ts";

@@ -42,7 +42,7 @@ describe("the check of the rules", () => {
     ["src/proofs/verify.ts", "../protocol/verify.ts"],
     ["src/proofs/verify.ts", "../db/pool.ts"],
     ["src/proofs/verify.ts", "../clock.ts"],
-    ["src/proofs/verify.ts", "../audit/append.ts"],
+    ["src/proofs/verify.ts", "../history/append.ts"],
     ["src/proofs/verify.ts", "./batch.ts"],
     ["src/http/app.ts", "../proofs/verify.ts"],
     ["src/main.ts", "./http/app.ts"],
@@ -162,14 +162,14 @@ describe("the check of the rules", () => {
 
   test("reports the shortest cycle of folders, types included", () => {
     const files = [
-      importing("src/proofs/a.ts", "../audit/c.ts"),
-      importing("src/audit/c.ts", "../events/d.ts"),
+      importing("src/proofs/a.ts", "../history/c.ts"),
+      importing("src/history/c.ts", "../events/d.ts"),
       importingTypes("src/events/e.ts", "../proofs/b.ts"),
-      importingTypes("src/events/f.ts", "../audit/g.ts"),
+      importingTypes("src/events/f.ts", "../history/g.ts"),
     ];
-    expect(violations(files)).toEqual(["import cycle of folders: src/audit -> src/events -> src/audit"]);
+    expect(violations(files)).toEqual(["import cycle of folders: src/events -> src/history -> src/events"]);
     expect(violations(files.slice(0, 3))).toEqual([
-      "import cycle of folders: src/audit -> src/events -> src/proofs -> src/audit",
+      "import cycle of folders: src/events -> src/proofs -> src/history -> src/events",
     ]);
     expect(violations(files.slice(0, 2))).toEqual([]);
   });

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/audit/history_entry.ts";
+import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/history/history_entry.ts";
 import type { Database } from "../../src/db/database.ts";
 import { createKafkaClient } from "../../src/events/kafka/client.ts";
 import { readLag } from "../../src/events/kafka/lag.ts";

@@ -22,7 +22,7 @@ const FEATURES = [
   "platforms",
   "delegations",
   "proofs",
-  "audit",
+  "history",
   "events",
   "webhooks",
   "deliveries",

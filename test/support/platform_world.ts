@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
-import { auditRoutes } from "../../src/audit/routes.ts";
 import { approverRoutes } from "../../src/clusters/approvers.ts";
 import { createIdentifyOperator } from "../../src/clusters/identify_operator.ts";
 import { claimLeadership } from "../../src/clusters/leader_epochs.ts";
@@ -11,6 +10,7 @@ import { operatorDelegationRoutes } from "../../src/delegations/declared/operato
 import { delegationRoutes } from "../../src/delegations/routes.ts";
 import { deliveryRoutes } from "../../src/deliveries/routes.ts";
 import { createSendingRates } from "../../src/deliveries/sending_limits.ts";
+import { auditRoutes } from "../../src/history/routes.ts";
 import { type ApiKeyFinder, createApiKeyFinder } from "../../src/platforms/api_keys/api_key_finder.ts";
 import { operatorPlatformRoutes } from "../../src/platforms/declared/operator_routes.ts";
 import { platformRoutes } from "../../src/platforms/routes.ts";

@@ -1,6 +1,6 @@
-import type { DailyCounts } from "../../audit/daily_counts.ts";
-import type { NamedEntry } from "../../audit/history_entry.ts";
 import type { CertificateAnswer } from "../../delegations/delegation_answers.ts";
+import type { DailyCounts } from "../../history/daily_counts.ts";
+import type { NamedEntry } from "../../history/history_entry.ts";
 import { type Html, html } from "../../html/html.ts";
 import { decisionRules, explainDecision } from "../../proofs/decide/reasons.ts";
 import type { Constraint } from "../../protocol/constraints/constraints.ts";

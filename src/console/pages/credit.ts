@@ -1,6 +1,6 @@
 import { creditLevel, formatUsd } from "../../accounts/ledger/amounts.ts";
-import type { DailyCounts } from "../../audit/daily_counts.ts";
 import { ApiError } from "../../errors.ts";
+import type { DailyCounts } from "../../history/daily_counts.ts";
 import { type Html, html } from "../../html/html.ts";
 import type { Answers } from "../core/calls.ts";
 import { page, type Visit } from "../core/page.ts";

@@ -1,6 +1,6 @@
-import { historyEventType } from "../../audit/history_entry.ts";
 import { addSeconds } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
+import { historyEventType } from "../../history/history_entry.ts";
 import { accountEventKinds, eventKinds } from "../kinds.ts";
 import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";

@@ -1,8 +1,8 @@
 import { v5 as uuidv5 } from "uuid";
-import { type HistoryRow, historyColumns, showHistoryRow } from "../../audit/history_entry.ts";
 import { type Loop, startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
 import type { HistoryQueueRow } from "../../db/tables.ts";
+import { type HistoryRow, historyColumns, showHistoryRow } from "../../history/history_entry.ts";
 import type { Logger } from "../../log.ts";
 import { SCHEMA_VERSION } from "../outbox.ts";
 import { type KafkaProducer, partitionFor } from "./producer.ts";

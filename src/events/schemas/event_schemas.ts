@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { historyEntry, historyEventType } from "../../audit/history_entry.ts";
+import { historyEntry, historyEventType } from "../../history/history_entry.ts";
 import { topics } from "../kafka/settings.ts";
 import { accountEventKinds, eventKinds } from "../kinds.ts";
 import { SCHEMA_VERSION } from "../outbox.ts";

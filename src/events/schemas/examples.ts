@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { historyEntry } from "../../audit/history_entry.ts";
+import type { historyEntry } from "../../history/history_entry.ts";
 import type { AccountEventType, accountEventKinds, EventFields, EventType } from "../kinds.ts";
 
 type HistoryEntry = z.infer<typeof historyEntry>;

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { NamedEntry } from "../../../src/audit/history_entry.ts";
 import { csvHead, csvLine } from "../../../src/console/pages/history/export.ts";
+import type { NamedEntry } from "../../../src/history/history_entry.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
 import { startConsole } from "../support/console.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { historyColumns, showHistoryRow } from "../../../src/audit/history_entry.ts";
+import { historyColumns, showHistoryRow } from "../../../src/history/history_entry.ts";
 import { addSeconds, systemClock } from "../../../src/clock.ts";
 import { topics } from "../../../src/events/kafka/settings.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";

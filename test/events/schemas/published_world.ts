@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
-import { historyEventType } from "../../../src/audit/history_entry.ts";
+import { historyEventType } from "../../../src/history/history_entry.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { putAside } from "../../../src/events/consume.ts";
 import { accountEventKinds, eventKinds } from "../../../src/events/kinds.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { pino } from "pino";
 import { v5 as uuidv5 } from "uuid";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { historyEventType } from "../../../src/audit/history_entry.ts";
+import { historyEventType } from "../../../src/history/history_entry.ts";
 import { systemClock } from "../../../src/clock.ts";
 import type { Loop } from "../../../src/concurrency/loop.ts";
 import { putAside } from "../../../src/events/consume.ts";

@@ -1,6 +1,6 @@
-import type { HistoryAnswer } from "../../../audit/routes.ts";
 import type { ChainAnswer } from "../../../delegations/certificates/certificate_chain.ts";
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
+import type { HistoryAnswer } from "../../../history/routes.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { decisionBadge, reasonText } from "../../elements/decisions.ts";

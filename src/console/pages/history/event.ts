@@ -1,7 +1,7 @@
-import type { NamedEntry } from "../../../audit/history_entry.ts";
-import type { ReceiptAnswer } from "../../../audit/receipt_routes.ts";
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import { ApiError } from "../../../errors.ts";
+import type { NamedEntry } from "../../../history/history_entry.ts";
+import type { ReceiptAnswer } from "../../../history/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";

@@ -1,5 +1,5 @@
-import type { NamedEntry } from "../../../audit/history_entry.ts";
-import type { ExportAnswer } from "../../../audit/routes.ts";
+import type { NamedEntry } from "../../../history/history_entry.ts";
+import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { askedFor } from "./filters.ts";
 

@@ -1,6 +1,6 @@
-import type { NamedEntry } from "../../../audit/history_entry.ts";
 import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
+import type { NamedEntry } from "../../../history/history_entry.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import { sentence } from "../../core/forms.ts";

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
-import type { NamedEntry } from "../../../audit/history_entry.ts";
-import type { ReceiptAnswer } from "../../../audit/receipt_routes.ts";
 import { ApiError } from "../../../errors.ts";
+import type { NamedEntry } from "../../../history/history_entry.ts";
+import type { ReceiptAnswer } from "../../../history/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { parseBody } from "../../../http/body.ts";
 import { page, type Visit } from "../../core/page.ts";

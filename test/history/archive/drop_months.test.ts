@@ -1,10 +1,10 @@
 import { hash, randomUUID } from "node:crypto";
 import { beforeEach, describe, expect, test } from "vitest";
 import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
-import { dropOldMonths } from "../../../src/audit/archive/drop_months.ts";
-import { receiptCheckRoute, receiptRoute } from "../../../src/audit/receipt_routes.ts";
-import { exportRoute } from "../../../src/audit/routes.ts";
 import { addSeconds } from "../../../src/clock.ts";
+import { dropOldMonths } from "../../../src/history/archive/drop_months.ts";
+import { receiptCheckRoute, receiptRoute } from "../../../src/history/receipt_routes.ts";
+import { exportRoute } from "../../../src/history/routes.ts";
 import { createRecordedFinder } from "../../../src/proofs/admission/repeats.ts";
 import { maintainPartitions } from "../../../src/proofs/decide/partitions.ts";
 import { insertRecords, type Records } from "../../proofs/records.ts";

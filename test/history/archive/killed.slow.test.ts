@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { archivedTables, MANIFEST } from "../../../src/audit/archive/form.ts";
+import { archivedTables, MANIFEST } from "../../../src/history/archive/form.ts";
 import { insertRecords } from "../../proofs/records.ts";
 import { archiveWorld } from "./archive_world.ts";
 

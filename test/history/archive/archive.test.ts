@@ -2,9 +2,9 @@ import { hash } from "node:crypto";
 import { appendFile, chmod, mkdir, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { archivedTables, MANIFEST } from "../../../src/audit/archive/form.ts";
-import { createHistoryCommands } from "../../../src/audit/archive/history_command.ts";
 import { addSeconds } from "../../../src/clock.ts";
+import { archivedTables, MANIFEST } from "../../../src/history/archive/form.ts";
+import { createHistoryCommands } from "../../../src/history/archive/history_command.ts";
 import { insertRecords, type Records } from "../../proofs/records.ts";
 import { archiveWorld, type Ended, forge, manifestIn, rowsOf } from "./archive_world.ts";
 
