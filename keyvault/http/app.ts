@@ -9,8 +9,8 @@ import type { Metrics } from "../metrics.ts";
 import type { Readiness, ReadStatus } from "../status.ts";
 import type { Trust } from "../tls/trust.ts";
 import { createSealCalls } from "./admin_calls.ts";
-import { createPeerCheck, createPeerReader, holds, type Peer } from "./caller.ts";
 import { createCalls, isKeyId, type Operations } from "./calls.ts";
+import { createPeerCheck, createPeerReader, holds, type Peer } from "./peer_certificate.ts";
 import { errorReply, type Reply, sendReply } from "./reply.ts";
 import {
   type Call,

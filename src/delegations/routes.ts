@@ -2,13 +2,13 @@ import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { certificateChainRoute } from "./certificates/certificate_chain.ts";
 import {
   getCertificateRoute,
   listCertificatesRoute,
   revokeRoute,
 } from "./certificates/certificate_routes.ts";
 import { certificateUseRoute } from "./certificates/certificate_use.ts";
+import { certificateChainRoute } from "./certificates/check_certificate_route.ts";
 import type { SignDeps } from "./requests/approve_request.ts";
 import { approveRoute, denyRoute } from "./requests/decision_routes.ts";
 import { previewRoute } from "./requests/preview_route.ts";

@@ -1,11 +1,12 @@
 import type { Clock } from "../clock.ts";
-import type { Database, Transaction } from "../db/database.ts";
+import type { Database } from "../db/database.ts";
 import { isAway } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 import type { Bus, BusEvent, Consumer } from "./bus.ts";
+import { type Origin, putAside } from "./dead_letters.ts";
 import type { EventMetrics } from "./event_metrics.ts";
+import { enterInbox } from "./inbox.ts";
 import type { Measurements } from "./measurements.ts";
-import type { Reader } from "./published.ts";
 
 /** What consuming needs. `measure` is told what became of events. */
 export type ConsumeDeps = {
@@ -24,12 +25,6 @@ export type BusDeps = ConsumeDeps & {
   leaseSeconds: number;
   measurements?: Pick<Measurements, "add"> | undefined;
 };
-
-/** Where a bus brought an event from. */
-export type Origin = { topic: string; partition: number; offset: string };
-
-/** The type of what was put aside and is no event. */
-export const UNREADABLE = "unreadable";
 
 const TRIES = 3;
 
@@ -83,70 +78,6 @@ async function handleOrPutAside(
   }
   deps.log.error({ consumer: consumer.name, event_id: event.eventId, reason }, "event put aside");
   await putAside(deps, consumer, event, { reason, origin });
-}
-
-/** Puts an event aside as a dead letter, for people to look at; once, however often it comes. */
-export async function putAside(
-  { database, clock, measure }: Pick<ConsumeDeps, "database" | "clock" | "measure">,
-  consumer: Pick<Consumer, "name">,
-  event: BusEvent,
-  { reason, origin }: { reason: string; origin?: Origin | undefined },
-): Promise<void> {
-  const now = clock.now();
-  const isNew = await database.transaction(async (tx) => {
-    const fresh = await enterInbox(tx, consumer, [event], now);
-    if (fresh.length === 0) return false;
-    await tx("dead_letters").insert({
-      consumer: consumer.name,
-      event_id: event.eventId,
-      event: JSON.stringify(event, (_, value) => (typeof value === "string" ? storable(value) : value)),
-      reason: storable(reason),
-      origin: origin === undefined ? null : (JSON.stringify(origin) as never),
-      created_at: now,
-    });
-    return true;
-  });
-  if (isNew) measure?.putAside(consumer.name);
-}
-
-/**
- * Postgres has no NUL in a text: what brings one is put aside without it, or its partition would stop there.
- */
-function storable(text: string): string {
-  return text.replaceAll("\0", "\uFFFD");
-}
-
-/** Rows go in by event id, so that two batches wait for each other in one order only. */
-async function enterInbox(
-  tx: Transaction,
-  consumer: Pick<Consumer, "name">,
-  events: BusEvent[],
-  now: Date,
-): Promise<BusEvent[]> {
-  const { rows } = await tx.raw(
-    `insert into inbox (consumer, event_id, handled_at)
-     select distinct :consumer::text, event_id, :now::timestamptz from unnest(:ids::uuid[]) as event (event_id)
-     order by event_id on conflict do nothing returning event_id`,
-    { consumer: consumer.name, now, ids: events.map((event) => event.eventId) },
-  );
-  const fresh = new Set(rows.map((row: { event_id: string }) => row.event_id));
-  return events.filter((event) => fresh.delete(event.eventId));
-}
-
-/**
- * Has consumers remember for another 14 days what they have handled of events that are sent again: without it
- * they could forget an event before the last time that it is brought.
- */
-export async function keepInMind(
-  tx: Transaction,
-  { clock, readers }: { clock: Clock; readers: readonly Reader[] },
-  eventIds: readonly string[],
-): Promise<void> {
-  await tx.raw(
-    `update inbox set handled_at = greatest(handled_at, :now)
-     where consumer = any(:consumers::text[]) and event_id = any(:eventIds::uuid[])`,
-    { now: clock.now(), consumers: readers.map(({ name }) => name), eventIds },
-  );
 }
 
 /**

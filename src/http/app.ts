@@ -17,11 +17,11 @@ import { createCookies } from "./cookies.ts";
 import { createBreakLog, createObserve, createSettle, deadline, refusals, requestId } from "./deadline.ts";
 import { HttpCall, inOrder, type Middleware } from "./http_call.ts";
 import type { Idempotency } from "./idempotency.ts";
+import { createFindOperation, createInProcess, type Site, type SiteDeps } from "./in_process.ts";
 import * as operation from "./operation.ts";
 import { createFindDirect, createPaths, createRouter, type Operation } from "./paths.ts";
 import { securityHeaders } from "./replies.ts";
 import { createUnreadBodies } from "./server/unread_body.ts";
-import { createFindOperation, createInProcess, type Site, type SiteDeps } from "./site.ts";
 
 /** What the API's HTTP side is made of. */
 export type AppDeps = {

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { differencesOf, nothingOf } from "../../src/accounts/ledger/ledger_counts.ts";
+import { differencesOf, nothingOf } from "../../src/accounts/ledger/compare_balances.ts";
 import { type Reconciliation, reconcileLedger } from "../../src/accounts/ledger/reconcile.ts";
 import { addSeconds } from "../../src/clock.ts";
 import type { Database, Transaction } from "../../src/db/database.ts";

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/history/history_entry.ts";
 import type { Database } from "../../src/db/database.ts";
 import { createKafkaClient } from "../../src/events/kafka/client.ts";
 import { readLag } from "../../src/events/kafka/lag.ts";
 import { groupOf, topics } from "../../src/events/kafka/settings.ts";
+import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/history/history_entry.ts";
 import type { KafkaSettings } from "../../src/input/event_settings.ts";
 import { readTopic, SILENT } from "../events/kafka/kafka_world.ts";
 import { openLines } from "./lines.ts";

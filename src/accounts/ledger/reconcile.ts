@@ -12,7 +12,7 @@ import {
   type LedgerCount,
   type LedgerDifference,
   nothingOf,
-} from "./ledger_counts.ts";
+} from "./compare_balances.ts";
 
 /** What a closed moment is older than: nothing is written to it any more, unless a clock is wrong. */
 const CLOSED_AFTER = "5 minutes";

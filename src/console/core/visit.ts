@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { html } from "../../html/html.ts";
 import type { Cookies } from "../../http/cookies.ts";
 import type { Exchange } from "../../http/http_call.ts";
-import type { InProcess, SiteDeps } from "../../http/site.ts";
+import type { InProcess, SiteDeps } from "../../http/in_process.ts";
 import type { Names } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
 import type { CookieName } from "../../route.ts";

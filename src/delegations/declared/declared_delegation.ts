@@ -11,7 +11,7 @@ import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/decla
 import { lockConnection } from "../../platforms/platform_record.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
-import type { ExpiryWish } from "../expiry.ts";
+import type { ExpiryWish } from "../requested_end.ts";
 import { decideRequest } from "../requests/decide_request.ts";
 import { requestDelegation } from "../requests/request_delegation.ts";
 import { type DeclaredDelegation, findDeclaredDelegations } from "./declared_state.ts";

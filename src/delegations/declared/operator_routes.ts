@@ -2,7 +2,7 @@ import { requireOwnObject } from "../../clusters/identify_operator.ts";
 import { readDeclared } from "../../input/declared_fields.ts";
 import { operatorCalls } from "../../operator_calls.ts";
 import { type Route, route } from "../../route.ts";
-import { readExpiry } from "../expiry.ts";
+import { readExpiry } from "../requested_end.ts";
 import { type DecideDeps, decideInCluster } from "./decide_in_cluster.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_state.ts";

@@ -8,7 +8,7 @@ import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { certificateAnswer, requestAnswer, showTime } from "../delegation_answers.ts";
-import { readExpiry } from "../expiry.ts";
+import { readExpiry } from "../requested_end.ts";
 import { approveRequest, type SignDeps } from "./approve_request.ts";
 import { denyRequest, memberDecider } from "./decide_request.ts";
 

@@ -20,7 +20,7 @@ import { isInsideWindow, type TimeWindow } from "../../protocol/constraints/time
 import type { DelegationFields } from "../../protocol/documents/certificate.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findRequest, isPending, type RequestRecord } from "../delegation_records.ts";
-import { approvedEnd, type ExpiryWish } from "../expiry.ts";
+import { approvedEnd, type ExpiryWish } from "../requested_end.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 
 /** What an approver would lend. */

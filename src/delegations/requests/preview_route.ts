@@ -10,7 +10,7 @@ import { findOwner } from "../../platforms/account_owner.ts";
 import { type Route, route } from "../../route.ts";
 import { showTime } from "../delegation_answers.ts";
 import { findRequest } from "../delegation_records.ts";
-import { readExpiry } from "../expiry.ts";
+import { readExpiry } from "../requested_end.ts";
 import { judgeApproval } from "./judge_approval.ts";
 
 const MAX_CONSTRAINT_TEXT = 8_000;

@@ -8,7 +8,7 @@ import { columnsOf, type DeclaredFields } from "../../input/declared_fields.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
-import { type ExpiryWish, endOf } from "../expiry.ts";
+import { type ExpiryWish, endOf } from "../requested_end.ts";
 import { certificateFields } from "./certificate_fields.ts";
 
 const PENDING_SECONDS = 7 * 24 * 3600;

@@ -17,7 +17,7 @@ import {
   selectRequests,
   standingAt,
 } from "../delegation_records.ts";
-import { readExpiry } from "../expiry.ts";
+import { readExpiry } from "../requested_end.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
 const body = z.object({

@@ -1,7 +1,8 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
-import { keepInMind, UNREADABLE } from "../consume.ts";
+import { UNREADABLE } from "../dead_letters.ts";
+import { keepInMind } from "../inbox.ts";
 import { putBack } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";

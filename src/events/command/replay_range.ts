@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import { keepInMind } from "../consume.ts";
+import { keepInMind } from "../inbox.ts";
 import type { Reader } from "../published.ts";
 import { notKept, queues, type Range, type ReplayRangeOptions, readRange } from "./range.ts";
 import { counted, EventsError, type Report, UnfinishedError } from "./report.ts";

@@ -1,9 +1,9 @@
 import type { Pool, PoolClient } from "pg";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/amounts.ts";
 import { ApiError } from "../../errors.ts";
+import { decisionStatement } from "./decide_and_charge.ts";
 import { type DecisionItem, parametersOf } from "./decision_item.ts";
 import type { Receipt } from "./decision_receipt.ts";
-import { decisionStatement } from "./decision_statement.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
 /** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */

@@ -1,6 +1,6 @@
 import type { Check } from "../../protocol/verification/evidence.ts";
+import { EVIDENCE_RULES } from "../../protocol/verification/rule_order.ts";
 import type { RuleKind } from "../../protocol/verification/rules.ts";
-import { EVIDENCE_RULES } from "../../protocol/verification/steps.ts";
 import type { IdentityStatus, PermissionCode } from "../../protocol/violations.ts";
 
 /** A decision's value (specification §2). */

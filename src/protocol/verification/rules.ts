@@ -7,7 +7,10 @@ import type { Check, Evidence } from "./evidence.ts";
 /** Whether a rule asks if the evidence is good, or if good evidence is allowed what it asks for. */
 export type RuleKind = "evidence" | "permission";
 
-/** A named rule. One without a check of its own is decided by what is looked up on the way (`lookups.ts`). */
+/**
+ * A named rule. One without a check of its own is decided by what is looked up on the way
+ * (`verify_bundle.ts`).
+ */
 export type Rule = { name: string; kind: RuleKind };
 
 /** A rule about the bundle as a whole. Pure. */

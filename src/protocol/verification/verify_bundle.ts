@@ -9,8 +9,8 @@ import { reasonOf, statusOf, type Violation } from "../violations.ts";
 import { CONSTRAINTS_RULE, NOT_REVOKED_RULE, SIGNATURE_RULE } from "./certificate_rules.ts";
 import { CHALLENGE_KNOWN_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE } from "./challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "./evidence.ts";
+import { effectiveScope, orderSteps } from "./rule_order.ts";
 import { evaluateRules, type Findings, violation } from "./rules.ts";
-import { effectiveScope, orderSteps } from "./steps.ts";
 
 export { type CertificateMemory, createCertificateMemory } from "../documents/certificate_memory.ts";
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";

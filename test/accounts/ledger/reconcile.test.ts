@@ -7,7 +7,7 @@ import {
   grantAlphaCredits,
   VERIFICATION_PRICE_MICRO_USD as price,
 } from "../../../src/accounts/ledger/amounts.ts";
-import type { LedgerDifference } from "../../../src/accounts/ledger/ledger_counts.ts";
+import type { LedgerDifference } from "../../../src/accounts/ledger/compare_balances.ts";
 import {
   createReconciliation,
   readReconciliation,

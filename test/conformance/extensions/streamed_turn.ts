@@ -17,13 +17,13 @@ import {
   STREAM_RULE,
 } from "../../../src/protocol/verification/challenge_rules.ts";
 import type { Evidence, Verification, VerifyOptions } from "../../../src/protocol/verification/evidence.ts";
+import { bundleSteps } from "../../../src/protocol/verification/rule_order.ts";
 import {
   evaluateRules,
   type Findings,
   type Step,
   violation,
 } from "../../../src/protocol/verification/rules.ts";
-import { bundleSteps } from "../../../src/protocol/verification/steps.ts";
 import {
   askStore,
   checkSignatures,

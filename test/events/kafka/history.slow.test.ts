@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { historyColumns, showHistoryRow } from "../../../src/history/history_entry.ts";
 import { addSeconds, systemClock } from "../../../src/clock.ts";
 import { topics } from "../../../src/events/kafka/settings.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
+import { historyColumns, showHistoryRow } from "../../../src/history/history_entry.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld } from "../../proofs/decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../../proofs/records.ts";

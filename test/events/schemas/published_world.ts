@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll } from "vitest";
-import { historyEventType } from "../../../src/history/history_entry.ts";
 import { systemClock } from "../../../src/clock.ts";
-import { putAside } from "../../../src/events/consume.ts";
+import { putAside } from "../../../src/events/dead_letters.ts";
 import { accountEventKinds, eventKinds } from "../../../src/events/kinds.ts";
 import { toEvent } from "../../../src/events/relay.ts";
 import { createShardLeases } from "../../../src/events/shards.ts";
+import { historyEventType } from "../../../src/history/history_entry.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { startWholeApi, type WholeApi } from "../../http/walk/world.ts";
 import type { TestKafka } from "../../support/kafka.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { historyEventType } from "../../../src/history/history_entry.ts";
 import { accountEventKinds, eventKinds } from "../../../src/events/kinds.ts";
+import { historyEventType } from "../../../src/history/history_entry.ts";
 import { type SchemaChecker, schemaChecker } from "../../support/schema_checker.ts";
 import { currentSchemas, publishedSchemas } from "../../support/schema_files.ts";
 

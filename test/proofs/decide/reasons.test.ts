@@ -11,7 +11,7 @@ import { challengeDay, issueChallenge } from "../../../src/proofs/present/challe
 import type { Constraint } from "../../../src/protocol/constraints/constraints.ts";
 import { encodeBase64 } from "../../../src/protocol/encoding/base64.ts";
 import { presentProof } from "../../../src/protocol/statements/issuing.ts";
-import { orderSteps } from "../../../src/protocol/verification/steps.ts";
+import { orderSteps } from "../../../src/protocol/verification/rule_order.ts";
 import { verifyBundle } from "../../../src/protocol/verification/verify_bundle.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import { insertAccount, insertApproval } from "../../support/account_rows.ts";

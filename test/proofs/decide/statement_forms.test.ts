@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
+import { decisionStatement } from "../../../src/proofs/decide/decide_and_charge.ts";
 import { type DecisionItem, parametersOf } from "../../../src/proofs/decide/decision_item.ts";
-import { decisionStatement } from "../../../src/proofs/decide/decision_statement.ts";
 import { decisionWorld } from "../decision_world.ts";
 import { insertCertificate, insertRecords, itemFor, type Records } from "../records.ts";
 

@@ -1,4 +1,4 @@
-import type { ChainAnswer } from "../../../delegations/certificates/certificate_chain.ts";
+import type { ChainAnswer } from "../../../delegations/certificates/check_certificate_route.ts";
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
 import type { HistoryAnswer } from "../../../history/routes.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";

@@ -8,7 +8,7 @@ import { grant } from "../../elements/delegations.ts";
 import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
 import { facts, time } from "../../elements/values.ts";
-import { askedEnd, besideField, decision, previewOf, readApproval } from "./decision.ts";
+import { askedEnd, besideField, decision, previewOf, readApproval } from "./approval_forms.ts";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 

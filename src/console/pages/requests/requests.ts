@@ -6,7 +6,7 @@ import { form, readerOf } from "../../elements/form.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
 import { scopeChoices, scopeList } from "../../elements/scopes.ts";
 import { badge, type Tone, time } from "../../elements/values.ts";
-import { endFields, readEnd } from "./decision.ts";
+import { endFields, readEnd } from "./approval_forms.ts";
 
 const TONES: Record<RequestAnswer["status"], Tone> = {
   pending: "warn",

@@ -1,5 +1,5 @@
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
-import { crossesMark, lowCreditEvents } from "./low_credit.ts";
+import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
 /** Fresh where no item has an operation. */
 const FRESH_PLAIN = "select * from item";

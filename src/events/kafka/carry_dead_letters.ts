@@ -4,7 +4,7 @@ import type { Database } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
 import type { Logger } from "../../log.ts";
 import type { BusEvent } from "../bus.ts";
-import { UNREADABLE } from "../consume.ts";
+import { UNREADABLE } from "../dead_letters.ts";
 import { type KafkaProducer, partitionFor } from "./producer.ts";
 import { toRecord } from "./records.ts";
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { systemClock } from "../../../src/clock.ts";
-import { putAside } from "../../../src/events/consume.ts";
-import { startDeadLetterLoop } from "../../../src/events/kafka/dead_letters.ts";
+import { putAside } from "../../../src/events/dead_letters.ts";
+import { startDeadLetterLoop } from "../../../src/events/kafka/carry_dead_letters.ts";
 import type { KafkaProducer, PlacedRecord } from "../../../src/events/kafka/producer.ts";
 import { until } from "../../support/process.ts";
 import { busEvent } from "../describe_bus.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { ApiError } from "../../src/errors.ts";
-import type { OperationInput, SiteDeps } from "../../src/http/site.ts";
+import type { OperationInput, SiteDeps } from "../../src/http/in_process.ts";
 import { type Call, route } from "../../src/route.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 
