@@ -81,7 +81,6 @@ test("a worker that starts before its schema is there becomes ready by itself, a
   expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
   expect(await start("migrate").exit).toBe(0);
   await heals(role, proxy);
-  expect(await role.end()).toBe(0);
 });
 
 /** Expects that a role is ready but while its database is away, and lives all the time. */
