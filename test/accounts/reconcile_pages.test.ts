@@ -153,7 +153,7 @@ describe("reading the ledger in pages", () => {
           }
         })
         .beforeEach(clear),
-      { numRuns: 40 },
+      { numRuns: 20 },
     );
   }, 120_000);
 

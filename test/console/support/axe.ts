@@ -5,12 +5,16 @@ import { drawn } from "./window.ts";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** What axe finds on a page by the rules of WCAG 2.2 AA and of good practice. */
-export async function violations(page: Page): Promise<string[]> {
+/** Rules of axe whose result depends on colors. Every other rule has the same result in each theme. */
+export const COLOR_RULES = ["color-contrast", "link-in-text-block"];
+
+/** What axe finds on a page by the rules of WCAG 2.2 AA and of good practice, or by these rules alone. */
+export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   await drawn(page);
   await page.evaluate(`if (globalThis.axe === undefined) { ${AXE} }`);
   const found = await page.evaluate<{ id: string; nodes: { html: string }[] }[]>(
-    "axe.run({ resultTypes: ['violations'] }).then(({ violations }) => violations)",
+    `axe.run(${JSON.stringify({ resultTypes: ["violations"], ...(rules && { runOnly: rules }) })})
+       .then(({ violations }) => violations)`,
   );
   return found.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html}`));
 }
