@@ -8,8 +8,8 @@ import { type Operation, readOpenApiDocument } from "./walk/openapi_document.ts"
 import { type Scene, setScene } from "./walk/scene.ts";
 import { startWholeApi, type WholeApi } from "./walk/world.ts";
 
-/** Seconds that Schemathesis may take for each kind of caller. */
-const SECONDS = 100;
+/** Seconds that Schemathesis may take for each kind of caller. `SCHEMATHESIS_SECONDS` sets them. */
+const SECONDS = Number(process.env.SCHEMATHESIS_SECONDS ?? 35);
 
 /**
  * Calls after which nothing else would be reached, because they end the caller's own credentials; and the
