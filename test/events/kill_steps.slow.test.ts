@@ -21,6 +21,8 @@ import { eventually } from "./support/time.ts";
 const START_MS = 10 * 60_000;
 const TIMING = { leaseSeconds: 1, claimSeconds: 3, reapSeconds: 0.3 };
 const OF_KAFKA = /publishes|history|offset|dead letter/;
+/** Steps of the relay's reading and of the dispatcher are the same whatever carries the events. */
+const BESIDE_KAFKA = /^(relay (reads|takes off)|dispatcher)/;
 const { missing, start } = await kafkaForTests();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
@@ -119,14 +121,17 @@ describe.skipIf(missing !== undefined)(
     }, START_MS);
     afterAll(() => kafka?.stop());
 
-    test.each(MOMENTS)("%s: nothing is lost or doubled", async (moment) => {
-      world = await kafkaWorld(home, kafka.brokers);
-      await home.database("event_way").update({ way: "kafka" });
-      await survives(moment, world.settings);
-      const history = await home.database("audit_events").pluck("event_id");
-      const audit = await readTopic(world.settings, topics.audit, history.length);
-      expect(new Set(audit.map(({ value }) => JSON.parse(value).event_id))).toEqual(new Set(history));
-      await readTopic(world.settings, topics.deadLetters, 1);
-    });
+    test.each(MOMENTS.filter((moment) => !BESIDE_KAFKA.test(moment)))(
+      "%s: nothing is lost or doubled",
+      async (moment) => {
+        world = await kafkaWorld(home, kafka.brokers);
+        await home.database("event_way").update({ way: "kafka" });
+        await survives(moment, world.settings);
+        const history = await home.database("audit_events").pluck("event_id");
+        const audit = await readTopic(world.settings, topics.audit, history.length);
+        expect(new Set(audit.map(({ value }) => JSON.parse(value).event_id))).toEqual(new Set(history));
+        await readTopic(world.settings, topics.deadLetters, 1);
+      },
+    );
   },
 );
