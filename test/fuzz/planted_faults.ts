@@ -222,7 +222,7 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
     "parent.scope.length > 0",
   ),
   fault(
-    "verification/steps.ts",
+    "verification/rule_order.ts",
     "an agent's id is its own to choose",
     "if (agent_id !== leaf.subject_id) {",
     'if (agent_id === "") {',

@@ -49,7 +49,7 @@ describe("docs/api.md", () => {
       .flat()
       .filter((reason) => places(reason) < 1);
     expect(unused).toEqual([]);
-    const statement = readFileSync(new URL("decide/decision_statement.ts", PROOFS), "utf8");
+    const statement = readFileSync(new URL("decide/decide_and_charge.ts", PROOFS), "utf8");
     const given = [...statement.matchAll(/'(deny|indeterminate)', '(\w+)'/g)];
     expect(given.length).toBeGreaterThan(0);
     for (const [, decision, reason] of given) {

@@ -17,7 +17,7 @@
  *              |               repeats.ts             (proofs bound to an operation only)
  *     4  refused proofs ...... too many proofs of one connection refused ..... 429 rate_limited
  *              |               refused_proofs.ts
- *        challenge, root, signatures, rules            verify/verify.ts
+ *        challenge, root, signatures, rules            verify/verify_proof.ts
  *              |
  *     5  certificate rate .... too many calls wait for one certificate ....... 429 rate_limited
  *              |               certificate_rate.ts    (certificates with `max_rate` only)
@@ -25,7 +25,7 @@
  *              |               batch.ts
  *     7  batch ............... no statement took the item within 5 seconds ... 503 unavailable
  *              |               batch.ts
- *        one statement that spends, charges and records      decide/decision_statement.ts
+ *        one statement that spends, charges and records      decide/decide_and_charge.ts
  *
  * The order has reasons:
  *

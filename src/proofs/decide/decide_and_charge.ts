@@ -80,8 +80,8 @@ type Form = "plain" | "whole";
  * of an acceptance, wait for the decisions that have read the row, and makes later ones read the new state:
  * see decision record 0005.
  *
- * A charge that leaves little credit is announced in the same commit: see `low_credit.ts`. Where events go to
- * Kafka, so are the rows of the history themselves.
+ * A charge that leaves little credit is announced in the same commit: see `low_credit_events.ts`. Where
+ * events go to Kafka, so are the rows of the history themselves.
  *
  * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it
  * came. An `offset 0` keeps Postgres from preparing or doing the part before it once for each place that

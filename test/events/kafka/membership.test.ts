@@ -72,7 +72,8 @@ test("while the others wait for what is under way, signs of life go on; of a mem
     group.moved = Object.assign(new Error(type), { type });
     await expect.poll(() => told.length).toBe(1);
     const { beats } = group;
-    await sleep(10 * BEAT_MS);
+    if (goesOn) await expect.poll(() => group.beats).toBeGreaterThan(beats + 1);
+    else await sleep(10 * BEAT_MS);
     expect(group.beats > beats + 1).toBe(goesOn);
     batch.end();
     expect(await batch.result).toBe(`Error: ${type}`);
