@@ -76,10 +76,12 @@ test("an API that starts before its database is up lives, may be told to end, an
 
 test("a worker that starts before its schema is there becomes ready by itself, and heals from each outage", async () => {
   proxy = await startTcpProxy(database.url);
-  const role = start("worker", { DATABASE_URL: proxy.url });
-  await until("it waits", () => waiting(role).length > 0, 60_000);
+  const [role, other] = [start("worker", { DATABASE_URL: proxy.url }), start("worker")];
+  await until("they wait", () => waiting(role).length > 0 && waiting(other).length > 0, 60_000);
   expect([await role.health("/livez"), await role.health("/readyz")]).toEqual([200, 503]);
   expect(await start("migrate").exit).toBe(0);
+  await other.ready();
+  expect(await other.end()).toBe(0);
   await heals(role, proxy);
 });
 
