@@ -10,7 +10,7 @@ export type Origin = { topic: string; partition: number; offset: string };
 /** The type of what was put aside and is no event. */
 export const UNREADABLE = "unreadable";
 
-/** What putting an event aside needs. */
+/** Where a dead letter is stored and counted. */
 type Deps = { database: Database; clock: Clock; measure?: EventMetrics | undefined };
 
 /** Puts an event aside as a dead letter, for people to look at; once, however often it comes. */

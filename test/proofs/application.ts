@@ -108,6 +108,13 @@ export async function answerFromRegistry({ person, platform }: Application, answ
   expect(status).toBe(200);
 }
 
+/** An application whose questions without a proof are answered from the registry. */
+export async function registryApplication(world: ProofApi, approvedScope?: string[]): Promise<Application> {
+  const app = await world.application(approvedScope);
+  await answerFromRegistry(app);
+  return app;
+}
+
 /** How many decisions an application's account has on record. */
 export async function decisionsOf({ api }: ProofApi, { person }: Application): Promise<number> {
   const rows = await api.db("audit_events").where({ account_id: person.accountId }).whereNotNull("decision");

@@ -60,7 +60,7 @@ const RULES = {
 /** A reason of a decision, or the code of why there is none, that pages explain. */
 export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
 
-/** What would have been needed. */
+/** For each reason, the authority that was missing. */
 const NEEDED = {
   untrusted_root:
     "A delegation by an account of this service. Nobody here has the key that signed the one that was shown.",

@@ -1,15 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { authzenMetadataRoute } from "../../../src/proofs/authzen/routes.ts";
-import type { RefusingReason } from "../../../src/proofs/decide/reasons.ts";
 import { startApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import {
   type Application,
-  answerFromRegistry,
   certify,
   decisionsOf,
   errorOf,
   proofApi,
+  registryApplication,
 } from "../application.ts";
 import { BOUND_SCOPE, operationOf, prove } from "../bound.ts";
 import { question } from "../questions.ts";
@@ -21,56 +20,6 @@ const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer>
     headers: { "x-service-api-key": app.platform.apiKey, ...headers },
     csrf: false,
   });
-
-async function registryApplication(approvedScope?: string[]): Promise<Application> {
-  const app = await world.application(approvedScope);
-  await answerFromRegistry(app);
-  return app;
-}
-
-type Changes = Record<string, unknown>;
-
-/**
- * Arranges that a proof would be denied for each reason, and gives what the question then changes. `null`:
- * only a proof can show it, because the registry answers about the account's own active certificates.
- */
-const WITHOUT_PROOF: Record<RefusingReason, ((app: Application) => Promise<Changes>) | null> = {
-  delegation_revoked: async ({ person, certId }) => {
-    await person.client.post(`/v1/service/delegations/${certId}/revoke`, {});
-    return {};
-  },
-  delegation_expired: async ({ certId }) => {
-    await world.api
-      .db("certificates")
-      .where({ cert_id: certId })
-      .update({ expires_at: world.api.clock.now() });
-    world.api.clock.advance(1);
-    return {};
-  },
-  not_delegated: async () => ({ action: { name: "data:share" } }),
-  ceiling_exceeded: async ({ certId }) => {
-    await world.api
-      .db("certificates")
-      .where({ cert_id: certId })
-      .update({ ceiling_scope: ["data:share"] });
-    return {};
-  },
-  constraint_denied: (app) => constrain(app, { type: "max_amount", max_amount: 10, currency: "USD" }, 500),
-  constraint_unverifiable: (app) => constrain(app, { type: "max_amount", max_amount: 10, currency: "USD" }),
-  constraint_unknown: null,
-  untrusted_root: null,
-  principal_not_accepted: null,
-  not_yet_valid: null,
-  delegation_not_authorized: null,
-  revocation_state_unavailable: null,
-};
-
-/** Leaves the agent with one certificate, under this constraint; the question's amount is in its currency. */
-async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
-  await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
-  await certify(app, ["data:read"], { constraints: [constraint] });
-  return amount === undefined ? {} : { context: { amount, currency: "USD" } };
-}
 
 describe("a question with a proof", () => {
   test("is verified in full: charged, recorded, and the proof is spent", async () => {
@@ -121,7 +70,7 @@ describe("a question with a proof", () => {
   });
 
   test("without a proof has the newest certificate's reason when none grants it", async () => {
-    const app = await registryApplication([]);
+    const app = await registryApplication(world, []);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
     });
@@ -214,94 +163,6 @@ describe("a question with a proof", () => {
   });
 });
 
-describe("a question without a proof", () => {
-  test("is false until the connection asks for answers from the registry, and again once it does not", async () => {
-    const app = await world.application();
-    const required = { decision: false, context: { reason: "proof_required" } };
-    expect((await ask(app, question(app))).body).toEqual(required);
-    await answerFromRegistry(app);
-    expect((await ask(app, question(app))).body.decision).toBe(true);
-    await answerFromRegistry(app, false);
-    expect((await ask(app, question(app))).body).toEqual(required);
-    expect(await decisionsOf(world, app)).toBe(0);
-  });
-
-  test("is answered from the registry, as often as it is asked, and not charged", async () => {
-    const app = await registryApplication();
-    for (let time = 0; time < 2; time += 1) {
-      expect((await ask(app, question(app))).body).toEqual({
-        decision: true,
-        context: { assurance: "registry", reason: "authorized", cert_id: app.certId },
-      });
-    }
-    expect(await decisionsOf(world, app)).toBe(0);
-  });
-
-  test.each(
-    Object.entries(WITHOUT_PROOF).flatMap(([reason, arrange]) => (arrange ? [{ reason, arrange }] : [])),
-  )("is false where a proof is denied as $reason", async ({ arrange }) => {
-    const app = await registryApplication();
-    const asked = question(app, await arrange(app));
-    expect((await ask(app, asked)).body.decision).toBe(false);
-  });
-
-  test("is true to the last second of a certificate", async () => {
-    const app = await registryApplication([]);
-    await certify(app, ["data:read"], { expires_in: 60 });
-    world.api.clock.advance(60);
-    expect((await ask(app, question(app))).body.decision).toBe(true);
-    world.api.clock.advance(1);
-    expect((await ask(app, question(app))).body.decision).toBe(false);
-  });
-
-  test("is false for an unknown scope, an unknown agent and a deleted one", async () => {
-    const app = await registryApplication();
-    const answer = async (changes = {}) => (await ask(app, question(app, changes))).body;
-    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
-    expect(await answer({ action: { name: "no such scope" } })).toEqual(denied);
-    expect(await answer({ subject: { type: "agent", id: "\u0001" } })).toEqual(denied);
-    const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}`;
-    await app.person.client.call("DELETE", path);
-    expect(await answer()).toEqual(denied);
-  });
-
-  test("is false for an agent of another connection, whatever that one may do there", async () => {
-    const [app, other] = [await registryApplication(), await registryApplication()];
-    const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
-    const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
-    expect((await ask(other, question(other))).body.decision).toBe(true);
-    expect((await ask(app, foreign)).body).toEqual(denied);
-  });
-
-  test("goes by the newest certificate whose constraints hold", async () => {
-    const app = await registryApplication([]);
-    const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
-    await certify(app, ["data:read"], { constraints: limit(100) });
-    await certify(app, ["data:read"], { constraints: limit(10) });
-    const asked = async (context: object) => (await ask(app, question(app, { context }))).body;
-    expect(await asked({ amount: 50, currency: "USD" })).toMatchObject({ decision: true });
-    expect(await asked({ amount: 500, currency: "USD" })).toMatchObject({
-      decision: false,
-      context: { reason: "constraint_denied" },
-    });
-    expect(await asked({})).toMatchObject({
-      decision: false,
-      context: { reason: "constraint_unverifiable" },
-    });
-  });
-
-  test("counts the allows of a certificate with a rate", async () => {
-    const app = await registryApplication([]);
-    await certify(app, ["data:read"], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });
-    expect((await ask(app, question(app))).body.decision).toBe(true);
-    await app.verify(await app.proof());
-    expect((await ask(app, question(app))).body).toMatchObject({
-      decision: false,
-      context: { reason: "constraint_denied" },
-    });
-  });
-});
-
 describe("a question", () => {
   test("about other kinds of things, or another's connection, is false", async () => {
     const [app, other] = [await world.application(), await world.application()];
@@ -357,7 +218,7 @@ describe("a question", () => {
   });
 
   test("may have properties and members that are not known", async () => {
-    const app = await registryApplication();
+    const app = await registryApplication(world);
     const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
     const body = question(app, {
       subject: { type: "agent", id: app.agentId, properties },
