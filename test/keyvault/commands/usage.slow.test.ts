@@ -27,6 +27,7 @@ test.each([
   [["keys", "show", "1"], "argument 'key'. Give a key's id: 32", "keyvault keys show"],
   [["keys", "list", "--tenant", ""], "Give 1 to 128 letters, digits and ._:@-", "keyvault keys list"],
   [["keys", "destroy", ID, "--days", "6"], "Give 7 to 30 days.", "keyvault keys destroy"],
+  [["keys", "destroy", ID, "--days", "1e1"], "Give 7 to 30 days.", "keyvault keys destroy"],
   [["tenants", "destroy", "acc-1", "--days", "31"], "Give 7 to 30 days.", "keyvault tenants destroy"],
   [["audit", "tail", "-n", "0"], "Give a number from 1 to 1000.", "keyvault audit tail"],
   [["audit", "tail", "-n", "1001"], "Give a number from 1 to 1000.", "keyvault audit tail"],
