@@ -1,3 +1,4 @@
+import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
 import { UserError } from "../user_error.ts";
@@ -13,28 +14,38 @@ export type PartPort = {
 /** Below the ports that Linux (32768–60999), macOS and Windows (49152–65535) give to outgoing connections. */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/**
- * How many ports in a row a process begins with: two processes that run at the same time seldom begin with
- * the same.
- */
+/** Processes that run at the same time seldom begin with the same port, and so seldom try one in vain. */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * A TCP port on 127.0.0.1 that was free just now. An outgoing connection of another program cannot be given
- * this port before it is used, and most likely no other process got it from this function without using it
- * yet.
+ * A TCP port on 127.0.0.1 that was free just now. No outgoing connection can be given this port, and no
+ * other process gets it from this function while this one runs.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
     const port = FIRST + (next % (END - FIRST));
     next += 1;
-    if (await isFree(port)) return port;
+    if ((await claim(port)) && (await isFree(port))) return port;
   }
   throw new UserError(
     `No port between ${FIRST} and ${END} on ${LOOPBACK} seems to be free`,
     "Stop what listens there",
   );
+}
+
+/**
+ * True when no other process has claimed the port. The claim is the UDP port of the same number: the kernel
+ * gives it to one process only, and takes it back when that process ends, however it ends.
+ */
+async function claim(port: number): Promise<boolean> {
+  const socket = createSocket("udp4").unref();
+  try {
+    await once(socket.bind(port, LOOPBACK), "listening");
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function isFree(port: number): Promise<boolean> {

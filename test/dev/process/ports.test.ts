@@ -1,7 +1,7 @@
-import { execFile } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { promisify } from "node:util";
+import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { checkFree, freePort } from "../../../src/dev/process/ports.ts";
 
@@ -16,18 +16,16 @@ test("a free port is one that no outgoing connection is given", async () => {
   server.close();
 });
 
-/** So many that ports drawn by chance would hardly ever be all different. */
-const PROCESSES = 16;
-
-test("processes that ask at the same time are given ports of their own", async () => {
-  const program = `const { freePort } = await import(${JSON.stringify(new URL("../../../src/dev/process/ports.ts", import.meta.url).href)});
-    for (let n = 0; n < 16; n += 1) console.log(await freePort());`;
+test("gives no port to two processes that run at the same time and begin with the same port", async () => {
+  const program = `Object.defineProperty(process, "pid", { value: 7 });
+    const { freePort } = await import(${JSON.stringify(new URL("../../../src/dev/process/ports.ts", import.meta.url).href)});
+    console.log(JSON.stringify(await Promise.all(Array.from({ length: 16 }, freePort))));
+    process.stdin.resume();`;
+  const processes = [0, 1, 2].map(() => spawn(process.execPath, ["--input-type=module", "--eval", program]));
   const given = await Promise.all(
-    Array.from({ length: PROCESSES }, () =>
-      promisify(execFile)(process.execPath, ["--input-type=module", "--eval", program]),
-    ),
+    processes.map(async ({ stdout }) => (await once(createInterface({ input: stdout }), "line")) as [string]),
   );
-  const ports = given.flatMap(({ stdout }) => stdout.trim().split("\n"));
-  expect(ports).toHaveLength(PROCESSES * 16);
-  expect(new Set(ports).size).toBe(ports.length);
+  for (const { stdin } of processes) stdin.end();
+  await Promise.all(processes.map((one) => once(one, "close")));
+  expect(new Set(given.flatMap(([line]) => JSON.parse(line) as number[])).size).toBe(3 * 16);
 });
