@@ -1,11 +1,130 @@
+import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { dialectViolations } from "./support/dialect.ts";
+import { proseViolations } from "./support/prose.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 /** Landed migrations are never edited. */
 const IS_MIGRATION = /\/migrations(\/\d|\.ts$)/;
+
+/** Beginnings of the paths whose English still has to be rewritten. */
+const NOT_YET = [
+  ".ci/",
+  "Dockerfile",
+  "README.md",
+  "charts/",
+  "docs/CHANGELOG.md",
+  "docs/alerts/",
+  "docs/api.md",
+  "docs/architecture.md",
+  "docs/console.md",
+  "docs/credits.md",
+  "docs/decisions/",
+  "docs/disaster_recovery.md",
+  "docs/events.md",
+  "docs/guard.md",
+  "docs/history.md",
+  "docs/install.md",
+  "docs/keyvault.md",
+  "docs/keyvault_reference.md",
+  "docs/keyvault_runbook.md",
+  "docs/observability.md",
+  "docs/operator.md",
+  "docs/organizations.md",
+  "docs/performance.md",
+  "docs/production.md",
+  "docs/security.md",
+  "docs/settings.md",
+  "docs/tour.md",
+  "docs/upgrade.md",
+  "docs/wire_format.md",
+  "docs/words.md",
+  "keyvault/",
+  "src/accounts/",
+  "src/api.ts",
+  "src/clock.ts",
+  "src/clusters/",
+  "src/concurrency/",
+  "src/config.ts",
+  "src/console/",
+  "src/db/",
+  "src/delegations/",
+  "src/deliveries/",
+  "src/describe_fault.ts",
+  "src/dev/",
+  "src/errors.ts",
+  "src/events/",
+  "src/history/",
+  "src/html/",
+  "src/http/",
+  "src/input/",
+  "src/installation/",
+  "src/kubernetes/",
+  "src/metrics.ts",
+  "src/operator/",
+  "src/operator_calls.ts",
+  "src/organizations/",
+  "src/platforms/",
+  "src/plugin/",
+  "src/proofs/",
+  "src/protocol/",
+  "src/rates/",
+  "src/route.ts",
+  "src/sdk/",
+  "src/upkeep.ts",
+  "src/vault/",
+  "src/webhooks/",
+  "src/worker.ts",
+  "test/accounts/",
+  "test/bench/",
+  "test/chart/",
+  "test/cluster/",
+  "test/clusters/",
+  "test/config.test.ts",
+  "test/conformance/",
+  "test/console/",
+  "test/db/",
+  "test/delegations/",
+  "test/deliveries/",
+  "test/dev/",
+  "test/docs_paths.test.ts",
+  "test/e2e/",
+  "test/events/",
+  "test/fuzz/",
+  "test/history/",
+  "test/html/",
+  "test/http/",
+  "test/images/",
+  "test/input/",
+  "test/installation/",
+  "test/keyvault/",
+  "test/kubernetes/",
+  "test/observability/",
+  "test/operator/",
+  "test/organizations/",
+  "test/platforms/",
+  "test/plugin/",
+  "test/proofs/",
+  "test/protocol/",
+  "test/rates/",
+  "test/sdk/",
+  "test/soak/",
+  "test/support/",
+  "test/vectors/",
+  "test/vitest.slow.config.ts",
+  "test/webhooks/",
+];
+
+test("the English of sources, tests, charts and pages keeps the rules that a program can check", () => {
+  const paths = execFileSync("git", ["ls-files"], { cwd: ROOT, encoding: "utf8" })
+    .split("\n")
+    .filter((path) => /\.(ts|mjs|md|ya?ml|tpl|sh)$|Dockerfile$|^\.ci\/run$/.test(path))
+    .filter((path) => !IS_MIGRATION.test(path) && path !== "test/dialect.test.ts")
+    .filter((path) => !NOT_YET.some((beginning) => path.startsWith(beginning)));
+  expect(paths.flatMap((path) => proseViolations(path, readFileSync(join(ROOT, path), "utf8")))).toEqual([]);
+});
 
 test("all sources and tests are written in one dialect", () => {
   const paths = globSync(["src/**/*.ts", "keyvault/**/*.ts", "test/**/*.ts"], { cwd: ROOT }).filter(
@@ -39,5 +158,35 @@ describe("the check of the dialect finds", () => {
     `// ${"x".repeat(120)}\nconst a = 1;`,
   ])("nothing in %s", (text) => {
     expect(dialectViolations("src/a.ts", text)).toEqual([]);
+  });
+});
+
+describe("the check of the English finds", () => {
+  test.each([
+    ["a docstring without a subject", "a.ts", "/** Who signs. */\nconst a = 1;"],
+    ["a test name without a subject", "a.ts", 'test("is refused when late", () => {});'],
+    ["a test name in a table without a subject", "a.ts", 'describe.each([1])("what %s does", () => {});'],
+    ["a phrase in a comment", "a.ts", "// It leads no\n// more.\nconst a = 1;"],
+    ["a phrase in a message", "a.ts", 'throw new Error("The person is told");'],
+    ["a phrase in YAML", "a.yaml", 'description: "stops at once"'],
+    ["a phrase on a page", "a.md", "It runs by itself."],
+    ["a long sentence in a comment", "a.ts", `// A${" word".repeat(35)}.\nconst a = 1;`],
+    ["a long sentence on a page", "a.md", `- A list.\n- A${" word".repeat(35)}.`],
+    ["a long sentence in a table", "a.md", `| a | A${" word".repeat(35)}. |`],
+    ["a long sentence in a template", "a.tpl", `# A${" word".repeat(20)}\n#${" word".repeat(15)}.`],
+  ])("%s", (_, path, text) => {
+    expect(proseViolations(path, text)).toHaveLength(1);
+  });
+
+  test.each([
+    ["a.ts", "/** Signs what a vault gave out. */\nconst a = 1;"],
+    ["a.ts", `// A${" word".repeat(34)}. Another${" word".repeat(34)}.\nconst a = 1;`],
+    ["a.ts", `// A list:\n// - a${" word".repeat(20)}\n// - b${" word".repeat(20)}\nconst a = 1;`],
+    ["a.ts", 'const name = "who"; list("is it");'],
+    ["a.md", "```\nstops at once\n```"],
+    ["a.md", `See [a](b.md) and \`${"code ".repeat(40)}\`.`],
+    ["a.yaml", `a: ${"word ".repeat(40)}`],
+  ])("nothing in %s: %s", (path, text) => {
+    expect(proseViolations(path, text)).toEqual([]);
   });
 });
