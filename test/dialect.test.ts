@@ -15,7 +15,7 @@ const NOT_YET = [
   "Dockerfile",
   "README.md",
   "charts/",
-  "docs/CHANGELOG.md",
+  "CHANGELOG.md",
   "docs/alerts/",
   "docs/api.md",
   "docs/architecture.md",

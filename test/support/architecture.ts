@@ -90,6 +90,10 @@ const CLOCKS = new Set([
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
 const TOP = new Set([
+  "CHANGELOG.md",
+  "CONTRIBUTING.md",
+  "LICENSE",
+  "SECURITY.md",
   ...["package.json", "package-lock.json", "tsconfig.json", "README.md", "Dockerfile"],
   ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
 ]);
