@@ -1,6 +1,6 @@
 /**
- * Why evidence is bad or does not belong together: the bundle is malformed, forged, stale or replayed (wire
- * format §8). Nothing can be concluded about whom it names.
+ * Why evidence is bad: the bundle is malformed, forged, stale or replayed, or its parts do not belong
+ * together (wire format §8). Such a bundle proves nothing about the agent or principal that it names.
  */
 const EVIDENCE_CODES = [
   "no_delegations",
@@ -31,7 +31,7 @@ const EVIDENCE_CODES = [
   "session_token_invalid",
 ] as const;
 
-/** Why good evidence is not allowed what it asks for (wire format §8). */
+/** Why good evidence does not allow the request (wire format §8). */
 export const PERMISSION_CODES = [
   "expired",
   "not_yet_valid",
@@ -47,14 +47,14 @@ export const PERMISSION_CODES = [
 /** One of {@link PERMISSION_CODES}. */
 export type PermissionCode = (typeof PERMISSION_CODES)[number];
 
-/** Any reason that verification gives. Closed. */
+/** Every reason that verification can give. Closed. */
 export type ViolationCode = (typeof EVIDENCE_CODES)[number] | PermissionCode;
 
-/** One rule that does not hold. */
+/** One violated rule. */
 export type Violation = {
   code: ViolationCode;
   detail: string;
-  /** Position in the chain, 0 for the leaf; absent when it concerns the bundle. */
+  /** Position in the chain, 0 for the leaf. Absent if the violation concerns the whole bundle. */
   certificate?: number;
 };
 
@@ -69,10 +69,13 @@ const STATUS_CODES = [
   "delegation_not_authorized",
 ] as const satisfies readonly ViolationCode[];
 
-/** What a verification says about the presenter in one word (wire format §8). */
+/** The result of a verification in one word (wire format §8). */
 export type IdentityStatus = "authorized_agent" | "invalid" | (typeof STATUS_CODES)[number];
 
-/** The status of a violation: its own code where the format has one, else `invalid` (wire format §8). */
+/**
+ * Returns the status of a violation: its own code if the format has a status for it, otherwise `invalid`
+ * (wire format §8).
+ */
 export function statusOf(violation: Violation): IdentityStatus {
   return STATUS_CODES.find((code) => code === violation.code) ?? "invalid";
 }
@@ -81,8 +84,8 @@ export function statusOf(violation: Violation): IdentityStatus {
 const WITHOUT_CODE: readonly ViolationCode[] = ["expired", "revoked"];
 
 /**
- * The violation as `error_reason`: `<code>: <detail>`, and a published sentence alone for an expired or
- * revoked certificate.
+ * Returns the violation as `error_reason`: `<code>: <detail>`. For an expired or revoked certificate it is
+ * the published sentence alone.
  */
 export function reasonOf({ code, detail }: Violation): string {
   return WITHOUT_CODE.includes(code) ? detail : `${code}: ${detail}`;

@@ -12,13 +12,13 @@ import {
 import { areNested, normalizePath, type ResourcePath } from "./resource_path.ts";
 import { isInsideWindow, type TimeWindow, timeWindowViolation } from "./time_window.ts";
 
-/** Speed of at most `max_mps` metres per second (wire format §7). */
+/** A speed of at most `max_mps` meters per second (wire format §7). */
 export type MaxSpeed = {
   type: "max_speed_mps";
   max_mps: number;
 };
 
-/** Amount of at most `max_amount` in exactly `currency` (wire format §7). */
+/** An amount of at most `max_amount`, in exactly `currency` (wire format §7). */
 export type MaxAmount = {
   type: "max_amount";
   max_amount: number;
@@ -32,7 +32,7 @@ export type MaxRate = {
   window_s: number;
 };
 
-/** JSON that an extension constraint may carry; numbers are safe integers (wire format §7). */
+/** JSON value of an extension constraint. Numbers are safe integers (wire format §7). */
 export type ExtensionParams =
   | null
   | boolean
@@ -52,18 +52,18 @@ export type KnownConstraint =
   | MaxRate
   | ResourcePath;
 
-/** A constraint of a type without an evaluator; it never holds here (wire format §7). */
+/** A constraint of a type without an evaluator. Verification always refuses it (wire format §7). */
 export type ExtensionConstraint = {
   type: string;
   params?: ExtensionParams;
 };
 
 /**
- * One condition of a certificate; all conditions of all certificates of a chain must hold (wire format §7).
+ * One condition of a certificate. All conditions of all certificates of a chain must hold (wire format §7).
  */
 export type Constraint = KnownConstraint | ExtensionConstraint;
 
-/** Type of a constraint that has an evaluator. */
+/** The type of a constraint that has an evaluator. */
 export type ConstraintType = KnownConstraint["type"];
 
 type Checks = {
@@ -86,22 +86,22 @@ const CHECKS: Checks = {
       : "the resource id is empty or the prefix is not a path",
 };
 
-/** Whether a constraint is of one of the eight types with an evaluator. */
+/** Returns whether a constraint is of one of the eight types with an evaluator. */
 export function isKnownConstraint(constraint: Constraint): constraint is KnownConstraint {
   return Object.hasOwn(CHECKS, constraint.type);
 }
 
 /**
- * The constraint in the one form of it that is signed (wire format §7). Constraints that mean the same have
- * the same form.
+ * Returns the constraint in the one form that is signed (wire format §7). Constraints with the same meaning
+ * have the same form.
  */
 export function canonicalConstraint(constraint: Constraint): Constraint {
   return isBox(constraint) ? canonicalBox(constraint) : constraint;
 }
 
 /**
- * What makes a constraint one that can never hold, whatever the request; `undefined` when there is nothing,
- * as for any extension.
+ * Returns why a constraint can never hold, whatever the request. Returns `undefined` if it can hold, and for
+ * every extension.
  */
 export function constraintViolation(constraint: Constraint): string | undefined {
   if (!isKnownConstraint(constraint)) return undefined;
@@ -110,9 +110,9 @@ export function constraintViolation(constraint: Constraint): string | undefined 
 }
 
 /**
- * Why no single request can satisfy all constraints of one certificate although each alone could be;
- * `undefined` when none is known: resource paths of different resources or without nesting, and amounts in
- * different currencies (wire format §7).
+ * Returns why no single request can satisfy all constraints of one certificate, although each of them could
+ * hold alone. Reports resource paths of different resources or without nesting, and amounts in different
+ * currencies (wire format §7). Returns `undefined` if no such conflict is known.
  */
 export function contradiction(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);
@@ -130,10 +130,11 @@ function isBox(constraint: Constraint): constraint is GeoBox {
 }
 
 /**
- * Why no request at any time can satisfy all of a certificate's constraints together, each of which alone
- * could be; `undefined` when nothing is known to forbid it. Beyond {@link contradiction} it sees windows of
- * one time zone without a common minute, and boxes without a common place. For issuing (wire format §7):
- * verification finds such constraints denied, or unverifiable, one by one.
+ * Returns why no request at any time can satisfy all constraints of a certificate together, although each of
+ * them could hold alone. Returns `undefined` if no such conflict is known. In addition to {@link
+ * contradiction}, it finds time windows of one time zone without a common minute, and boxes without a common
+ * place. It is meant for issuing (wire format §7). Verification reports such constraints one by one, as
+ * denied or unverifiable.
  */
 export function issuingConflict(constraints: readonly Constraint[]): string | undefined {
   const known = constraints.filter(isKnownConstraint);
@@ -153,7 +154,10 @@ function shareMinute(windows: readonly TimeWindow[]): boolean {
   );
 }
 
-/** Ranges that meet do so where one of them begins, on a line and on a circle. */
+/**
+ * If all ranges overlap, the common part starts where one of them starts. This is true on a line and on a
+ * circle.
+ */
 function sharePlace(boxes: readonly GeoBox[]): boolean {
   if (boxes.length === 0) return true;
   const altitudes = boxes.map(altitudeBounds).filter(({ min, max }) => min !== 0 || max !== 0);

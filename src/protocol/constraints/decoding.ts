@@ -21,7 +21,10 @@ const box: Decoder<GeoBox> = object(
   { min_alt_m: float, max_alt_m: float },
 );
 
-/** A box whose altitudes are sent together or not at all. Two that are 0 say nothing and are left out. */
+/**
+ * A box with both altitudes or neither. If both altitudes are 0, they limit nothing, so the decoder omits
+ * them.
+ */
 const pairedBox: Decoder<GeoBox> = (value) => {
   const decoded = box(value);
   if ((decoded.min_alt_m === undefined) !== (decoded.max_alt_m === undefined)) {
@@ -44,8 +47,8 @@ const DECODERS: Decoders = {
 const extension: Decoder<Constraint> = object({ type: text() }, { params: extensionParams });
 
 /**
- * A constraint with exactly the fields of its type, or `type` and perhaps `params` for a type without an
- * evaluator (wire format §7). Says nothing about whether it can ever hold.
+ * Decodes a constraint with exactly the fields of its type. For a type without an evaluator, it accepts
+ * `type` and optional `params` only (wire format §7). Does not check whether the constraint can ever hold.
  */
 export const decodeConstraint: Decoder<Constraint> = (value) => {
   const { type } = asObject(value);

@@ -18,8 +18,7 @@ import { isWithin, normalizePath } from "./resource_path.ts";
 import { isInsideWindow, localClock } from "./time_window.ts";
 
 /**
- * What the verifier knows about the request, which constraints are compared with. Absent means not known
- * (wire format §7).
+ * The facts about the request that constraints are compared with. An absent fact is unknown (wire format §7).
  */
 export type ConstraintContext = {
   /** Degrees. */
@@ -32,7 +31,9 @@ export type ConstraintContext = {
   currency?: string | undefined;
   resource_id?: string | undefined;
   path?: string | undefined;
-  /** How often a certificate was used in the last `windowSeconds`; `undefined` when that is not known. */
+  /**
+   * Returns how often a certificate was used in the last `windowSeconds`, or `undefined` if that is unknown.
+   */
   invocations?:
     | ((certId: string, windowSeconds: number) => InvocationCount | Promise<InvocationCount>)
     | undefined;
@@ -46,7 +47,7 @@ export type Refusal = {
   detail: string;
 };
 
-/** What one certificate's constraints are compared with. `now` in Unix seconds. */
+/** The input for evaluating the constraints of one certificate. `now` is in Unix seconds. */
 export type ConstraintInput = {
   certId: string;
   now: number;
@@ -145,9 +146,9 @@ const EVALUATORS: Evaluators = {
 };
 
 /**
- * Why the constraints of one certificate do not all hold; `undefined` when they do. The first that does not
- * is named with its position. A constraint that can never hold, alone or beside the others, is denied
- * whatever the request (wire format §7).
+ * Returns why the constraints of one certificate do not all hold, or `undefined` if they do. The detail names
+ * the first failing constraint and its position. A constraint that can never hold, alone or together with the
+ * others, is denied for every request (wire format §7).
  */
 export async function evaluateConstraints(
   constraints: readonly Constraint[],

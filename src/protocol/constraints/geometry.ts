@@ -1,4 +1,7 @@
-/** At most `radius_m` metres from a point, on a sphere (wire format §7). Degrees. */
+/**
+ * A distance of at most `radius_m` meters from a point, on a sphere (wire format §7). Coordinates are in
+ * degrees.
+ */
 export type GeoCircle = {
   type: "geo_circle";
   lat: number;
@@ -6,15 +9,15 @@ export type GeoCircle = {
   radius_m: number;
 };
 
-/** Inside a polygon of at least three `[lat, lon]` corners, in degrees (wire format §7). */
+/** The inside of a polygon of at least three `[lat, lon]` corners, in degrees (wire format §7). */
 export type GeoPolygon = {
   type: "geo_polygon";
   points: [number, number][];
 };
 
 /**
- * Inside a box, edges included; a `min_lon` over `max_lon` wraps the 180° meridian (wire format §7). Degrees
- * and metres.
+ * The inside of a box, edges included, in degrees and meters (wire format §7). If `min_lon` is greater than
+ * `max_lon`, the box crosses the 180° meridian.
  */
 export type GeoBox = {
   type: "geo_bbox";
@@ -29,12 +32,12 @@ export type GeoBox = {
 const EARTH_RADIUS_M = 6_371_000;
 const MAX_POLYGON_SPAN_DEGREES = 180;
 
-/** Whether these are degrees of a place on earth. */
+/** Returns whether the two values are a latitude and a longitude in degrees. */
 export function isPosition(lat: number, lon: number): boolean {
   return Math.abs(lat) <= 90 && Math.abs(lon) <= 180;
 }
 
-/** Metres between two points along the sphere, by the haversine formula. */
+/** Returns the meters between two points along the sphere, by the haversine formula. */
 export function distanceMetres(latA: number, lonA: number, latB: number, lonB: number): number {
   const sinLat = Math.sin(radians(latB - latA) / 2);
   const sinLon = Math.sin(radians(lonB - lonA) / 2);
@@ -43,7 +46,8 @@ export function distanceMetres(latA: number, lonA: number, latB: number, lonB: n
 }
 
 /**
- * Whether a point lies inside a polygon: ray casting with latitude and longitude taken as plane coordinates.
+ * Returns whether a point is inside a polygon. Uses ray casting, with latitude and longitude as coordinates
+ * of a plane.
  */
 export function isInsidePolygon(
   points: readonly (readonly [number, number])[],
@@ -64,20 +68,20 @@ export function isInsidePolygon(
 }
 
 /**
- * Whether a longitude lies in a range, edges included, that wraps the 180° meridian when it runs from a
- * larger to a smaller one.
+ * Returns whether a longitude is in a range, edges included. If `min` is greater than `max`, the range
+ * crosses the 180° meridian.
  */
 export function isInsideLongitudes(min: number, max: number, lon: number): boolean {
   return min <= max ? min <= lon && lon <= max : lon >= min || lon <= max;
 }
 
-/** What makes a circle one that nothing can be inside of; `undefined` when there is nothing. */
+/** Returns why no place can be inside a circle, or `undefined` if one can. */
 export function geoCircleViolation({ lat, lon, radius_m }: GeoCircle): string | undefined {
   if (!isPosition(lat, lon)) return "the centre is not a place on earth";
   return radius_m >= 0 ? undefined : "the radius is negative";
 }
 
-/** What makes a polygon one that is refused; `undefined` when there is nothing. */
+/** Returns why a polygon is not accepted, or `undefined` if it is. */
 export function geoPolygonViolation({ points }: GeoPolygon): string | undefined {
   if (points.length < 3) return "a polygon has at least three points";
   if (!points.every(([lat, lon]) => isPosition(lat, lon))) return "a point is not a place on earth";
@@ -86,7 +90,7 @@ export function geoPolygonViolation({ points }: GeoPolygon): string | undefined 
   return span > MAX_POLYGON_SPAN_DEGREES ? "the polygon spans more than 180 degrees of longitude" : undefined;
 }
 
-/** What makes a box one that nothing can be inside of; `undefined` when there is nothing. */
+/** Returns why no place can be inside a box, or `undefined` if one can. */
 export function geoBoxViolation(box: GeoBox): string | undefined {
   if (!isPosition(box.min_lat, box.min_lon) || !isPosition(box.max_lat, box.max_lon)) {
     return "a corner is not a place on earth";
@@ -96,14 +100,17 @@ export function geoBoxViolation(box: GeoBox): string | undefined {
   return min > max ? "min_alt_m is over max_alt_m" : undefined;
 }
 
-/** The altitude bounds of a box in metres; altitude is ignored when both are 0. An absent bound is 0. */
+/**
+ * Returns the altitude bounds of a box in meters. An absent bound is 0. If both are 0, the box does not limit
+ * altitude.
+ */
 export function altitudeBounds({ min_alt_m = 0, max_alt_m = 0 }: GeoBox): { min: number; max: number } {
   return { min: min_alt_m, max: max_alt_m };
 }
 
 /**
- * A box with its two altitudes when one of them is not 0, else with neither: the one form of it that is
- * signed (wire format §7). An absent bound is 0.
+ * Returns a box in the one form that is signed (wire format §7). The form has both altitudes if one of them
+ * is not 0, and neither altitude otherwise. An absent bound is 0.
  */
 export function canonicalBox(box: GeoBox): GeoBox {
   const { min_alt_m = 0, max_alt_m = 0, ...corners } = box;

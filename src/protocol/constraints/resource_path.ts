@@ -1,4 +1,4 @@
-/** Limits an action to one resource and, with a prefix, to a part of it (wire format §7). */
+/** Limits an action to one resource and, with a prefix, to a part of that resource (wire format §7). */
 export type ResourcePath = {
   type: "resource_path";
   resource_id: string;
@@ -8,9 +8,9 @@ export type ResourcePath = {
 const FORBIDDEN_CHARACTERS = /[\0\\]/;
 
 /**
- * A path in the one form that is compared: absolute, `/`-separated, no empty, `.` or `..` segment, no NUL, no
- * backslash, a trailing `/` trimmed except on `/` itself; `%` is an ordinary character (wire format §7).
- * `undefined` when it is no such path.
+ * Returns a path in the one form that is compared, or `undefined` if it is not a valid path (wire format §7).
+ * A valid path is absolute and separated by `/`. It has no empty, `.` or `..` segment, no NUL and no
+ * backslash. A trailing `/` is trimmed, except on `/` itself. `%` is an ordinary character.
  */
 export function normalizePath(path: string): string | undefined {
   if (path === "/") return path;
@@ -22,14 +22,15 @@ export function normalizePath(path: string): string | undefined {
     : trimmed;
 }
 
-/** Whether normalized `path` is `prefix` or lies below it at a `/` boundary. */
+/** Returns whether the normalized `path` equals `prefix` or is below it at a `/` boundary. */
 export function isWithin(prefix: string, path: string): boolean {
   return prefix === "/" || path === prefix || path.startsWith(`${prefix}/`);
 }
 
 /**
- * Whether one request can satisfy all of them: they name one resource, and of any two prefixes one lies
- * within the other (wire format §7). It is false for prefixes that are not paths.
+ * Returns whether one request can satisfy all of the constraints. They must name the same resource, and of
+ * any two prefixes one must be within the other (wire format §7). Returns false if a prefix is not a valid
+ * path.
  */
 export function areNested(constraints: readonly ResourcePath[]): boolean {
   const [first, ...others] = constraints;

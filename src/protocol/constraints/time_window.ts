@@ -1,6 +1,6 @@
 /**
- * Limits an action to a part of the day, both minutes included; an end before the start wraps midnight (wire
- * format §7).
+ * Limits an action to a part of the day, from `start` to `end`, both minutes included. If `end` is before
+ * `start`, the window crosses midnight (wire format §7).
  */
 export type TimeWindow = {
   type: "time_window";
@@ -16,9 +16,9 @@ const CLOCK = /^(?:[01]\d|2[0-3]):[0-5]\d$/;
 const ZONE_NAME = /^[A-Za-z][A-Za-z0-9_+\-/]*$/;
 
 /**
- * Local time of day as HH:MM at `now` (Unix seconds); `undefined` when `tz` names no zone of the IANA
- * database. The runtime would take a name in any case; other verifiers look for a file of that very name, so
- * only the database's own spelling counts.
+ * Returns the local time of day as HH:MM at `now` (Unix seconds), or `undefined` if `tz` is not a zone of the
+ * IANA database. Only the spelling of the database counts. The runtime would accept a name in any case, but
+ * other verifiers look for a file with exactly that name.
  */
 export function localClock(now: number, tz: string): string | undefined {
   if (!ZONE_NAME.test(tz)) return undefined;
@@ -31,13 +31,13 @@ export function localClock(now: number, tz: string): string | undefined {
   }
 }
 
-/** What makes the window one that no moment can be inside of; `undefined` when there is nothing. */
+/** Returns why no time can be inside the window, or `undefined` if one can. */
 export function timeWindowViolation({ start, end, tz }: TimeWindow): string | undefined {
   if (!CLOCK.test(start) || !CLOCK.test(end)) return "start and end must be HH:MM";
   return localClock(0, tz) === undefined ? "tz is not an IANA time zone" : undefined;
 }
 
-/** Whether a clock reading lies inside the window. */
+/** Returns whether a time of day (HH:MM) is inside the window. */
 export function isInsideWindow({ start, end }: TimeWindow, clock: string): boolean {
   return start <= end ? start <= clock && clock <= end : clock >= start || clock <= end;
 }

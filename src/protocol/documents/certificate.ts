@@ -29,7 +29,7 @@ import { type JsonValue, parseJson } from "../encoding/json.ts";
 import { type HybridPublicKey, type HybridSignature, keyId, publicKey, signature } from "../keys/hybrid.ts";
 import { invalidScopes } from "./scopes.ts";
 
-/** Authority that an issuer lends to a subject: wire format §4, field for field. */
+/** Authority that an issuer delegates to a subject. The fields are those of wire format §4. */
 export type DelegationCert = {
   cert_id: string;
   version: number;
@@ -38,11 +38,14 @@ export type DelegationCert = {
   subject_id: string;
   subject_pub_key: HybridPublicKey;
   scope: string[];
-  /** Never absent; may be empty. */
+  /** Never absent, but may be empty. */
   constraints: Constraint[];
-  /** Unix seconds, the first at which it holds. */
+  /** Unix seconds. The first second in which the certificate is valid. */
   issued_at: number;
-  /** Unix seconds, the last at which it holds; `NO_EXPIRY_SENTINEL` means until revoked. */
+  /**
+   * Unix seconds. The last second in which the certificate is valid. `NO_EXPIRY_SENTINEL` means until
+   * revoked.
+   */
   expires_at: number;
   signature: HybridSignature;
 };
@@ -64,8 +67,8 @@ const FIELDS = {
 };
 
 /**
- * What the rest of a bundle takes of the limits of §1: two levels of nesting, and the bytes of a key and two
- * signatures.
+ * The share of the §1 limits that the rest of a bundle needs: two levels of nesting, and the bytes of one key
+ * and two signatures.
  */
 const BUNDLE_OVERHEAD = { bytes: 12_800, depth: 2 };
 const ISSUED_LIMITS = {
@@ -78,26 +81,26 @@ const unsigned: Decoder<DelegationFields> = object(FIELDS);
 const decodeCertificate: Decoder<DelegationCert> = object({ ...FIELDS, signature });
 const sources = new WeakMap<DelegationCert, JsonValue>();
 
-/** A certificate inside a strictly parsed document: its shape and limits only (wire format §5). */
+/** Decodes a certificate in a strictly parsed document. Checks fields and limits only (wire format §5). */
 export const certificate: KeepingDecoder<DelegationCert> = keeping((value) => {
   const decoded = decodeCertificate(value);
   sources.set(decoded, value);
   return decoded;
 });
 
-/** The value that a certificate was decoded from; nothing when it was made otherwise. */
+/** Returns the value that a certificate was decoded from, or `undefined` if it was not decoded. */
 export function sourceOf(decoded: DelegationCert): JsonValue | undefined {
   return sources.get(decoded);
 }
 
-/** Reads an untrusted certificate strictly (wire format §5). Throws {@link ProtocolError}. */
+/** Parses and decodes an untrusted certificate strictly (wire format §5). Throws {@link ProtocolError}. */
 export function decodeDelegationCert(bytes: Uint8Array): DelegationCert {
   return certificate(parseJson(bytes));
 }
 
 /**
- * The bytes that an issuer signs: canonical JSON of all fields but the signature (wire format §4). Takes
- * signed ones as well.
+ * Returns the bytes that an issuer signs: canonical JSON of all fields except the signature (wire format §4).
+ * Also accepts certificates that are already signed.
  */
 export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
   return canonicalBytes({
@@ -115,17 +118,21 @@ export function delegationSignBytes(certificate: DelegationFields): Uint8Array {
 }
 
 /**
- * Canonical JSON of a whole certificate, its signature included (wire format §3): what the hash of a bundle
- * is taken over.
+ * Returns the canonical JSON of a whole certificate, including its signature (wire format §3). The hash of a
+ * bundle covers this text.
  */
 export function certificateText(certificate: DelegationCert): string {
   return canonicalJson({ ...certificate, constraints: certificate.constraints.map(canonicalConstraint) });
 }
 
 /**
- * Why a certificate must not be issued; `undefined` when it may be. Checks shape and limits (§1, §5),
- * version, that each id is its key's (§2), that it expires after it is issued, the scopes' vocabulary (§6),
- * and that each constraint and all of them together can be met (§7).
+ * Returns why a certificate must not be issued, or `undefined` if it may be. Checks in this order:
+ * - fields and limits (§1, §5)
+ * - the version
+ * - that each id belongs to its key (§2)
+ * - that it expires after it is issued
+ * - that all scopes are in the vocabulary (§6)
+ * - that each constraint alone and all of them together can be met (§7)
  */
 export function checkIssuable(fields: DelegationFields): ProtocolError | undefined {
   return (

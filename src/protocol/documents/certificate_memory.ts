@@ -8,36 +8,38 @@ import { certificate, certificateText, type DelegationCert, sourceOf } from "./c
 import { findWritten, readWritten, type WrittenCertificate } from "./written_certificate.ts";
 
 /**
- * Certificates whose own signature was found good lately, kept whole. In a document they are recognised by
- * their bytes, and neither parsed nor decoded again; elsewhere, to recognise one takes no hash and no
- * canonical text.
+ * Complete certificates whose own signature verified recently. In a document, they are recognized by their
+ * bytes, and neither parsed nor decoded again. For decoded certificates, the lookup needs neither a hash nor
+ * the canonical text.
  */
 export type RecentCertificates = JsonMemo & {
   /**
-   * Canonical JSON of a certificate, its signature included, in UTF-8, if one is kept that equals it in every
-   * field; else nothing. Not to be written to.
+   * Returns the canonical JSON of a certificate, including its signature, in UTF-8. Returns `undefined`
+   * unless the memory contains a certificate that is equal in every field. Callers must not write to the
+   * buffer.
    */
   bytesOf(certificate: DelegationCert): Buffer | undefined;
   /**
-   * Keeps a certificate whose signature is good. One that is very long is skipped, and one with a further
-   * member that has no canonical form.
+   * Stores a certificate whose signature is good. Skips very long certificates, and certificates with an
+   * extra member that has no canonical form.
    */
   add(certificate: DelegationCert): void;
 };
 
-/** A certificate as a value of nobody else's, its canonical text, and how it stood in a document. */
+/** A private copy of a certificate, its canonical text, and its bytes in a document. */
 type Kept = { value: DelegationCert; canonical: Buffer; written?: WrittenCertificate };
 
 /**
- * Three times what most certificates have. To take one in costs several times what reading it does: of one of
- * 120 kB with as many values as fit, a tenth of a second.
+ * Maximum size in bytes of a stored certificate, three times the usual size. To store a certificate costs
+ * several times as much as to parse it: 0.1 s for one of 120 kB with as many values as possible.
  */
 const LONGEST_KEPT = 32 * 1024;
 
 /**
- * Forgets the least recently used beyond `maxBytes`, of what they take in memory: the canonical text, the
- * bytes that it was written as, the text of the values in it, and the values, of which there may be one for
- * every two or three bytes. All are copies, so that what is kept does not keep the document it was in.
+ * Creates a memory that evicts the least recently used certificates beyond `maxBytes`. This limit counts the
+ * canonical text, the original bytes, the texts of the values, and the values themselves. There may be one
+ * value for every two or three bytes. All of these are copies, so that the memory does not retain the
+ * document they were read from.
  */
 export function createRecentCertificates(maxBytes: number): RecentCertificates {
   const byStart = new Map<string, WrittenCertificate>();
@@ -48,9 +50,9 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       if (written !== undefined && byStart.get(written.start) === written) byStart.delete(written.start);
     },
   });
-  /** Those that nobody can change are the same for ever. */
+  /** Canonical bytes of certificates that are frozen and so never change. */
   const byIdentity = new WeakMap<DelegationCert, Buffer>();
-  /** Where the values of a document were written. */
+  /** The bytes of the document from which a value was parsed. */
   const parts = new WeakMap<JsonValue & object, Buffer>();
 
   function knowUnchangeable(value: DelegationCert, canonical: Buffer): void {
@@ -65,7 +67,8 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
   function keep(good: DelegationCert, canonical: Buffer): void {
     const part = partOf(good);
     const written = part && readWritten(part);
-    // Whoever changed a certificate after it was decoded had another one found good than the one written.
+    // If the caller changed the certificate after decoding, the verified certificate is not the one in these
+    // bytes.
     const kept: Kept =
       written !== undefined && isDeepStrictEqual(written.value, good)
         ? { value: written.value, canonical, written }
@@ -94,7 +97,7 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
       const kept = bySignature.get(asked.signature.ed25519);
       if (kept === undefined || !isDeepStrictEqual(kept.value, asked)) return undefined;
       if (kept.written !== undefined) {
-        // Another that begins alike may have taken its place, or taken it and been forgotten.
+        // Another certificate with the same start may have replaced this entry, and may since be evicted.
         byStart.set(kept.written.start, kept.written);
       } else if ((partOf(asked)?.length ?? Number.POSITIVE_INFINITY) <= LONGEST_KEPT) {
         keep(asked, kept.canonical);
@@ -110,7 +113,7 @@ export function createRecentCertificates(maxBytes: number): RecentCertificates {
   };
 }
 
-/** What was read of a document is there twice: as the parser gave it, and decoded. */
+/** A certificate from a document is stored twice: as parsed and as decoded. */
 function sizeOf({ value, canonical, written }: Kept): number {
   const [text, times] = written === undefined ? [canonical, 1] : [written.bytes, 2];
   const bytes = canonical.length + text.length * times;
@@ -127,14 +130,14 @@ function canonicalText(certificate: DelegationCert): string | undefined {
 }
 
 /**
- * Certificates whose own signature was found good, so that it need not be checked again. Knows nothing of
+ * Certificates whose own signature was found good, so that it need not be checked again. Does not know about
  * time, revocation or constraints.
  */
 export type CertificateMemory = {
-  /** Whether exactly these signed bytes were seen with exactly this signature, and it was good. */
+  /** Returns whether exactly these signed bytes were found good with exactly this signature. */
   has(key: string): boolean;
   add(key: string): void;
-  /** Those of them that were used lately, recognised before their hash is taken. */
+  /** The recently used certificates, which are recognized without computing their hash. */
   recent?: RecentCertificates;
 };
 
@@ -142,8 +145,9 @@ const DEFAULT_MAX = 100_000;
 const DEFAULT_RECENT_BYTES = 48 * 1024 * 1024;
 
 /**
- * A memory that forgets the least recently used beyond `max` certificates, about 200 bytes each. Beside that
- * it keeps the most recently used whole, within `recentBytes`: usually 1,400 of them.
+ * Creates a memory that evicts the least recently used beyond `max` certificates, at about 200 bytes each. In
+ * addition, it stores the most recently used certificates completely, within `recentBytes`. The default is
+ * enough for about 1,400 of them.
  */
 export function createCertificateMemory(
   max: number = DEFAULT_MAX,
@@ -158,19 +162,20 @@ export function createCertificateMemory(
 }
 
 /**
- * SHA-256 over signed bytes and signature, as base64. The issuer's key is among the signed bytes. No base64
- * has a `.`, so what is remembered is never mistaken for something cut elsewhere.
+ * Returns SHA-256 over signed bytes and signature, as base64. The signed bytes include the issuer's key.
+ * Base64 never contains `.`, so the hashed parts cannot be split in another way.
  */
 export function memoryKey(signedBytes: Uint8Array, { ed25519, ml_dsa_65 }: HybridSignature): string {
   return createHash("sha256").update(signedBytes).update(`.${ed25519}.${ml_dsa_65}`, "utf8").digest("base64");
 }
 
-/** Measured, in bytes of memory: a number or a text, a list or an object, and a name in an object. */
+/** Measured memory in bytes of a number or a text, of a list or an object, and of a name in an object. */
 const [LEAF_BYTES, COLLECTION_BYTES, NAME_BYTES] = [40, 240, 120];
 
 /**
- * About how many bytes a value takes in memory, with all that is in it, beside the bytes of its texts: of
- * `[0],[0],…` many times what is written. Whoever keeps what strangers wrote must count it.
+ * Returns about how many bytes a value uses in memory, including all nested values, without the bytes of its
+ * texts. For `[0],[0],…` this is many times the size of the JSON. Code that stores untrusted values must
+ * count this.
  */
 export function structureBytes(value: unknown): number {
   if (typeof value !== "object" || value === null) return LEAF_BYTES;

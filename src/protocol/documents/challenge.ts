@@ -5,8 +5,8 @@ import { base64, integer, timestamp } from "../encoding/fields.ts";
 import { signature } from "../keys/hybrid.ts";
 
 /**
- * What an agent binds its challenge signature to; the two stream fields are given together or not at all
- * (wire format §4).
+ * The values that an agent's challenge signature covers. The two stream fields are both present or both
+ * absent (wire format §4).
  */
 export type ChallengeBinding = {
   /** Canonical base64 of 32 bytes. */
@@ -17,16 +17,18 @@ export type ChallengeBinding = {
   session_context?: string;
   /** Canonical base64 of 32 bytes. */
   stream_id?: string;
-  /** First 1. */
+  /** Starts at 1. */
   stream_seq?: number;
 };
 
 /**
- * The 40, 72, 80 or 112 bytes that an agent signs to answer a challenge: `challenge ‖ u64be(challenge_at) [‖
- * session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
+ * Returns the 40, 72, 80 or 112 bytes that an agent signs to answer a challenge: `challenge ‖
+ * u64be(challenge_at) [‖ session_context] [‖ stream_id ‖ i64be(stream_seq)]` (wire format §4).
  *
- * Throws `ProtocolError` `invalid_base64`, `wrong_length`; `invalid_integer` for a time before 1970 or a
- * number that is not a safe integer; `missing_field` when only one of the stream fields is given
+ * Throws `ProtocolError`:
+ * - `invalid_base64` or `wrong_length` for a field that is not base64 of 32 bytes
+ * - `invalid_integer` for a time before 1970, or a number that is not a safe integer
+ * - `missing_field` if only one of the stream fields is present
  */
 export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   const { challenge, challenge_at, session_context, stream_id, stream_seq } = binding;
@@ -39,7 +41,7 @@ export function challengeSignBytes(binding: ChallengeBinding): Uint8Array {
   return Buffer.concat(parts);
 }
 
-/** Demands both of the stream fields or none. Throws `ProtocolError` `missing_field` */
+/** Throws `ProtocolError` `missing_field` if only one of the two stream fields is present. */
 export function requireStreamPair({ stream_id, stream_seq }: Partial<ChallengeBinding>): void {
   if ((stream_id === undefined) !== (stream_seq === undefined)) {
     throw new ProtocolError("missing_field", "stream_id and stream_seq come together");
@@ -58,14 +60,17 @@ function signed(value: number): Uint8Array {
   return bytes;
 }
 
-/** The members of an answered challenge that are always there (wire format §4). */
+/** The required members of an answered challenge (wire format §4). */
 export const ANSWER_FIELDS = {
   challenge: base64(BINDING_BYTES),
   challenge_at: timestamp,
   challenge_sig: signature,
 };
 
-/** Those that are left out where a proof is not bound to a session or a stream (wire format §4). */
+/**
+ * The members of an answered challenge that are absent if the proof is not bound to a session or a stream
+ * (wire format §4).
+ */
 export const OPTIONAL_ANSWER_FIELDS = {
   session_context: base64(BINDING_BYTES),
   stream_id: base64(BINDING_BYTES),

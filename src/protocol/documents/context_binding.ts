@@ -5,7 +5,7 @@ import { ProtocolError } from "../encoding/errors.ts";
 const OPERATION_TAG = "ratify/operation-context/v1";
 const SESSION_TAG = "ratify/session-context/v1";
 
-/** The operation that a proof is bound to; an absent field counts as empty (wire format §4). */
+/** The operation that a proof is bound to. An absent field counts as empty (wire format §4). */
 export type OperationContext = {
   required_scope?: string | undefined;
   operation?: string | undefined;
@@ -15,22 +15,23 @@ export type OperationContext = {
   payload_digest?: Uint8Array | undefined;
 };
 
-/** The session that a proof is bound to; an absent field counts as empty (wire format §4). */
+/** The session that a proof is bound to. An absent field counts as empty (wire format §4). */
 export type SessionContext = {
   verifier_id?: string | undefined;
   workspace_id?: string | undefined;
   agent_id?: string | undefined;
   session_id?: string | undefined;
   invocation_id?: string | undefined;
-  /** 32 bytes of {@link requestHash}, or empty. */
+  /** The 32 bytes of {@link requestHash}, or empty. */
   request_hash?: Uint8Array | undefined;
 };
 
 /**
- * SHA-256 over the operation's fields, each with its length in front (wire format §4). 32 bytes.
+ * Returns SHA-256 over the operation's fields, each preceded by its length (wire format §4). The result has
+ * 32 bytes.
  *
- * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate, `wrong_length` for a digest of
- * another length
+ * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate, and `wrong_length` for a digest that
+ * is not 32 bytes long.
  */
 export function requestHash(context: OperationContext): Uint8Array {
   const { required_scope, operation, resource_id, requested_path, payload_digest } = context;
@@ -44,7 +45,7 @@ export function requestHash(context: OperationContext): Uint8Array {
 }
 
 /**
- * SHA-256 over the session's fields, each with its length in front: the value of a bundle's
+ * Returns SHA-256 over the session's fields, each preceded by its length. This is the value of a bundle's
  * `session_context`. Throws as {@link requestHash}.
  */
 export function sessionContext(context: SessionContext): Uint8Array {

@@ -14,8 +14,7 @@ import {
 } from "./challenge.ts";
 
 /**
- * An agent's answer to a challenge, with the chain of certificates it acts under: wire format §4, field for
- * field.
+ * An agent's answer to a challenge, with its chain of certificates. The fields are those of wire format §4.
  */
 export type ProofBundle = ChallengeBinding & {
   agent_id: string;
@@ -36,11 +35,11 @@ const decodeFields: Decoder<ProofBundle> = object(
 );
 
 /**
- * A proof bundle inside a strictly parsed document. Its depth is left to verification, which answers
- * `chain_too_deep`.
+ * Decodes a proof bundle in a strictly parsed document. Does not limit the length of the chain. Verification
+ * does that, with `chain_too_deep`.
  *
- * Throws `ProtocolError` for any fault of shape (wire format §5); `empty_chain` without certificates;
- * `missing_field` with one stream field alone
+ * Throws `ProtocolError` if the fields do not match the format (wire format §5), `empty_chain` if there is no
+ * certificate, and `missing_field` if only one stream field is present.
  */
 export const proofBundle: Decoder<ProofBundle> = (value) => {
   const bundle = decodeFields(value);
@@ -52,20 +51,20 @@ export const proofBundle: Decoder<ProofBundle> = (value) => {
 };
 
 /**
- * Reads an untrusted proof bundle strictly, before any signature work (wire format §5).
+ * Parses and decodes an untrusted proof bundle strictly, before any signature work (wire format §5).
  *
- * Throws `ProtocolError` of any code of the parser and of {@link proofBundle}
+ * Throws `ProtocolError` with any code of the parser and of {@link proofBundle}.
  */
 export function decodeProofBundle(bytes: Uint8Array, memo?: JsonMemo): ProofBundle {
   return proofBundle(parseJson(bytes, undefined, memo));
 }
 
 /**
- * SHA-256 of the canonical bundle in its fixed shape, 32 bytes: what a verification receipt records (wire
- * format §4). In that shape `session_context`, `stream_id` and `stream_seq` are there also when absent, as
- * `""` and 0. Certificates that `recent` keeps are not made canonical again.
+ * Returns the hash of a bundle that a verification receipt records: SHA-256 over its canonical JSON, 32 bytes
+ * (wire format §4). For the hash, an absent `session_context` or `stream_id` counts as `""`, and an absent
+ * `stream_seq` as 0. For certificates that `recent` contains, it uses their stored canonical bytes.
  *
- * Throws `ProtocolError` as {@link canonicalJson} does
+ * Throws `ProtocolError` as {@link canonicalJson} does.
  */
 export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates, "bytesOf">): Uint8Array {
   const { agent_id, agent_pub_key, challenge, challenge_at, challenge_sig } = bundle;
@@ -86,7 +85,7 @@ export function bundleHash(bundle: ProofBundle, recent?: Pick<RecentCertificates
 
 const COMMA = Buffer.from(",");
 
-/** The certificate of a bundle's chain that the root key signed. */
+/** Returns the certificate of a bundle's chain that the root key signed. */
 export function rootCertificate({ delegations }: ProofBundle): DelegationCert {
   return delegations.at(-1) as DelegationCert;
 }

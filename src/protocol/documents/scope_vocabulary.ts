@@ -1,4 +1,4 @@
-/** A canonical scope and whether it is sensitive, that is granted by name only (wire format §6). */
+/** A canonical scope, and whether it is sensitive. No wildcard grants a sensitive scope (wire format §6). */
 type ScopeEntry = {
   readonly scope: string;
   readonly sensitive: boolean;
@@ -53,7 +53,7 @@ const ENTRIES: readonly ScopeEntry[] = Object.entries(GROUPS).flatMap(([group, a
 /** The 54 canonical scopes (wire format §6). */
 export const CANONICAL_SCOPES: ReadonlySet<string> = new Set(ENTRIES.map((entry) => entry.scope));
 
-/** Those of them that no wildcard grants (wire format §6). */
+/** The canonical scopes that no wildcard grants (wire format §6). */
 export const SENSITIVE_SCOPES: ReadonlySet<string> = new Set(
   ENTRIES.filter((entry) => entry.sensitive).map((entry) => entry.scope),
 );

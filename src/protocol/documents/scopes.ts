@@ -5,8 +5,8 @@ import { CANONICAL_SCOPES, WILDCARDS } from "./scope_vocabulary.ts";
 const CUSTOM_PREFIX = "custom:";
 
 /**
- * Whether `scope` may be in a certificate: canonical, a wildcard, or `custom:` and at least one character
- * (wire format §6).
+ * Returns whether a certificate may contain `scope`: a canonical scope, a wildcard, or `custom:` followed by
+ * at least one character (wire format §6).
  */
 export function isValidScope(scope: string): boolean {
   return (
@@ -17,22 +17,22 @@ export function isValidScope(scope: string): boolean {
 }
 
 /**
- * The scopes that may not be in a certificate, in their order; reserved prefixes are among them. Empty means
- * all are valid.
+ * Returns the scopes that a certificate must not contain, in order, including reserved prefixes. An empty
+ * result means that all scopes are valid.
  */
 export function invalidScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !isValidScope(scope));
 }
 
 /**
- * Every scope that `scopes` grants, sorted by code point, each once. A wildcard gives the non-sensitive
- * scopes of its group (wire format §6); anything else gives itself, whether it is valid or not.
+ * Returns every scope that `scopes` grants, sorted by code point, without duplicates. A wildcard grants the
+ * non-sensitive scopes of its group (wire format §6). Any other scope grants itself, even if it is not valid.
  */
 export function expandScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.flatMap((scope) => WILDCARDS.get(scope) ?? [scope]))].sort(compareUtf8);
 }
 
-/** What lists that nobody can change expand to. */
+/** The expansions of frozen lists. */
 const expansions = new WeakMap<readonly string[], readonly string[]>();
 
 function expandOnce(scopes: readonly string[]): readonly string[] {
@@ -44,8 +44,8 @@ function expandOnce(scopes: readonly string[]): readonly string[] {
 }
 
 /**
- * What grants `scope` where it is in a list: itself, unless it is a wildcard, and the wildcards that expand
- * to it.
+ * Returns the scopes that grant `scope`: the scope itself unless it is a wildcard, and all wildcards that
+ * expand to it.
  */
 export function scopesGranting(scope: string): string[] {
   const wildcards = [...WILDCARDS.keys()].filter((wildcard) => WILDCARDS.get(wildcard)?.includes(scope));
@@ -53,21 +53,24 @@ export function scopesGranting(scope: string): string[] {
 }
 
 /**
- * The scopes of `scopes`, expanded, that `ceiling` does not grant. Empty means that `scopes` stays within
- * `ceiling`.
+ * Returns the expanded scopes of `scopes` that `ceiling` does not grant. An empty result means that `scopes`
+ * is within `ceiling`.
  */
 export function coversScopes(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const granted = new Set(expandScopes(ceiling));
   return expandScopes(scopes).filter((scope) => !granted.has(scope));
 }
 
-/** In the ceiling of a service or of an account's root key: every scope after `custom:`. */
+/**
+ * Every scope that starts with `custom:`. It has this meaning only in the ceiling of a service or of an
+ * account's root key.
+ */
 export const EVERY_CUSTOM = "custom:*";
 
 /**
- * As {@link coversScopes}, for the ceiling of a service or of an account's root key, where `custom:*` grants
- * every custom scope. In a platform's ceiling, a request or a certificate it is a scope like any other (wire
- * format §6).
+ * As {@link coversScopes}, for the ceiling of a service or of an account's root key. In these ceilings
+ * `custom:*` grants every custom scope. In a platform's ceiling, a request or a certificate, it is an
+ * ordinary scope (wire format §6).
  */
 export function beyondCeiling(ceiling: readonly string[], scopes: readonly string[]): string[] {
   const wider = coversScopes(ceiling, scopes);
@@ -75,8 +78,8 @@ export function beyondCeiling(ceiling: readonly string[], scopes: readonly strin
 }
 
 /**
- * What all lists grant together, expanded and sorted by code point: the effective scope of a chain (wire
- * format §6).
+ * Returns the scopes that all lists grant, expanded and sorted by code point. This is the effective scope of
+ * a chain (wire format §6).
  */
 export function intersectScopes(...lists: readonly (readonly string[])[]): string[] {
   const [first = [], ...others] = lists;
@@ -84,31 +87,32 @@ export function intersectScopes(...lists: readonly (readonly string[])[]): strin
   return expandOnce(first).filter((scope) => sets.every((granted) => granted.has(scope)));
 }
 
-/** `custom:` and two to four parts, of which the last may be `*`. */
+/** `custom:` followed by two to four parts. The last part may be `*`. */
 const CUSTOM = /^custom(?::[A-Za-z0-9][A-Za-z0-9._-]*){1,3}:(?:[A-Za-z0-9][A-Za-z0-9._-]*|\*)$/;
 
 /** The form of a custom scope, for messages. */
 export const CUSTOM_FORM = "custom:<area>:<action>";
 
 /**
- * Whether `scope` may be registered, requested or required here: canonical, a wildcard, or {@link
- * CUSTOM_FORM} of two to four parts, each a letter or digit and then letters, digits, `.`, `_` and `-`.
- * Narrower than what a certificate may carry: those from elsewhere may carry any text after `custom:`.
+ * Returns whether this service lets a caller register, request or require `scope`: a canonical scope, a
+ * wildcard, or {@link CUSTOM_FORM} with two to four parts. A part is a letter or digit, followed by letters,
+ * digits, `.`, `_` and `-`. This is narrower than {@link isValidScope}, because certificates from other
+ * services may contain any text after `custom:`.
  *
- * A last part `*` is a name like any other: the published rules take a custom scope literally, so
- * `custom:orders:*` grants no `custom:orders:refund` (wire format §6).
+ * A last part `*` is an ordinary name. The published rules compare custom scopes literally, so
+ * `custom:orders:*` does not grant `custom:orders:refund` (wire format §6).
  */
 export function isRegistrableScope(scope: string): boolean {
   if (!scope.startsWith("custom:")) return isValidScope(scope);
   return CUSTOM.test(scope) && scope.length <= MAX_SCOPE_LENGTH_BYTES;
 }
 
-/** Whether `scope` may be required here: one that may be registered, and no wildcard. */
+/** Returns whether a caller may require `scope`: a registrable scope that is not a wildcard. */
 export function isRequirableScope(scope: string): boolean {
   return !scope.endsWith(":*") && isRegistrableScope(scope);
 }
 
-/** The scopes that may not be registered, each once, in their order. */
+/** Returns the scopes that cannot be registered, in order, without duplicates. */
 export function unregistrableScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes.filter((scope) => !isRegistrableScope(scope)))];
 }

@@ -4,17 +4,20 @@ import { type JsonObject, type JsonValue, type PlacedValue, parseJson } from "..
 import { type HybridPublicKey, publicKey } from "../keys/hybrid.ts";
 import { certificate, type DelegationCert } from "./certificate.ts";
 
-/** A certificate, never to be changed, as it stood in a document. */
+/** A decoded certificate, together with its bytes in a document. It must never be changed. */
 export type WrittenCertificate = {
   value: DelegationCert;
-  /** What the parser gives for it: wherever that is not decoded as a certificate, it is like any other. */
+  /**
+   * The parsed value of the certificate. The parser may return it wherever these bytes occur. Where the
+   * document has no certificate, it is an ordinary JSON value.
+   */
   source: JsonObject;
   bytes: Buffer;
-  /** The first of the bytes, by which it is looked for: `cert_id` is among them where it comes first. */
+  /** The first 64 bytes, which are the lookup key. They include `cert_id` if that is the first member. */
   start: string;
-  /** How many objects and arrays it opens at a time. */
+  /** Levels of nested objects and arrays. */
   depth: number;
-  /** Where its subject's key was written within it. */
+  /** Position of the subject's key within `bytes`. */
   subjectKey: { from: number; to: number } | undefined;
 };
 
@@ -26,10 +29,10 @@ const [COMMA, BRACKET, BRACE] = [0x2c, 0x5b, 0x7d];
 const [TAB, NEWLINE, RETURN, SPACE] = [0x09, 0x0a, 0x0d, 0x20];
 const KEY_DEPTH = 1;
 
-/** Reads a certificate once more, from a copy of its part of a document. */
+/** Parses a certificate again, from a copy of its part of a document. */
 export function readWritten(part: Buffer): WrittenCertificate {
   const bytes = Buffer.from(part);
-  // It was within the limits of its document, which may have been wider than those of a bundle.
+  // The certificate was within the limits of its document, which may be wider than the limits of a bundle.
   const read = asObject(parseJson(bytes, { bytes: bytes.length, depth: Number.POSITIVE_INFINITY }));
   const value = certificate.keep(certificate(read), read);
   publicKey.keep(value.subject_pub_key, keyOf(read));
@@ -38,7 +41,10 @@ export function readWritten(part: Buffer): WrittenCertificate {
   return { value, source: read, bytes, start, depth: depthOf(read), subjectKey };
 }
 
-/** A key is an object of two texts without a brace. An extension may have a member of that name. */
+/**
+ * Returns the position of the subject's key. The key is an object of two texts that contain no brace. An
+ * extension may also have a member of this name, so the content is compared too.
+ */
 function keyWithin(bytes: Buffer, key: HybridPublicKey): { from: number; to: number } | undefined {
   const from = behind(bytes, SUBJECT_KEY);
   const to = bytes.indexOf(BRACE, from) + 1;
@@ -60,9 +66,9 @@ function keyOf({ subject_pub_key: key }: JsonObject): JsonObject {
 }
 
 /**
- * The certificates of a proof that stand in a document, and its agent's key where it is written as its leaf's
- * subject's. `written` knows those that begin so. That a document is right about where they stand is for its
- * reader to see.
+ * Finds known certificates of a proof in a document, and the agent's key if its bytes equal the subject key
+ * of the leaf. `written` returns the known certificate that begins with the given bytes. This function
+ * searches for bytes only. The parser of the document checks that values are allowed at these places.
  */
 export function findWritten(
   document: Buffer,
@@ -91,7 +97,10 @@ function agentKey(document: Buffer, before: number, leaf: WrittenCertificate): P
   return [{ start, end: start + bytes.length, value: keyOf(leaf.source), depth: KEY_DEPTH }];
 }
 
-/** Where the value of the first member with that name begins; the end of the document where there is none. */
+/**
+ * Returns the offset of the value of the first member with this name, or the end of the document if there is
+ * none.
+ */
 function behind(document: Buffer, name: Buffer): number {
   const at = document.indexOf(name);
   return at === -1 ? document.length : pastSpace(document, at + name.length);

@@ -5,17 +5,18 @@ const LAST_OF_ONE_BYTE = "AQgw";
 const LAST_OF_TWO_BYTES = "AEIMQUYcgkosw048";
 const scratch = Buffer.allocUnsafeSlow(SCRATCH_CHARACTERS);
 
-/** Standard base64 with padding of `bytes` (wire format §2). */
+/** Encodes `bytes` as standard base64 with padding (wire format §2). */
 export function encodeBase64(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
 }
 
 /**
- * Bytes of a canonical base64 text: standard alphabet, padded, unused bits zero, no white space (wire format
- * §2).
+ * Decodes canonical base64: standard alphabet, padded, unused bits zero, no white space (wire format §2).
  *
- * @param length bytes the result must have; any when left out Throws `ProtocolError` `invalid_base64`, or
- * `wrong_length` when the text is canonical but of another length
+ * Throws `ProtocolError` `invalid_base64` if the text is not canonical, and `wrong_length` if it is canonical
+ * but has another length.
+ *
+ * @param length number of bytes that the result must have; any number if omitted
  */
 export function decodeBase64(text: string, length?: number): Uint8Array {
   const bytes = Buffer.from(text, "base64");
@@ -24,8 +25,8 @@ export function decodeBase64(text: string, length?: number): Uint8Array {
 }
 
 /**
- * As {@link decodeBase64} without the bytes, and without garbage for the usual sizes. For texts that are not
- * secret.
+ * Checks a text as {@link decodeBase64} does, without returning the bytes. Allocates nothing for texts of
+ * usual size. Not for secrets, because the bytes remain in a shared buffer.
  */
 export function checkBase64(text: string, length?: number): void {
   const isShort = text.length <= SCRATCH_CHARACTERS;
@@ -33,9 +34,9 @@ export function checkBase64(text: string, length?: number): void {
 }
 
 /**
- * The runtime's decoder passes over what it does not know, and so writes fewer bytes than the text has room
- * for, unless every character counted. Beyond that it takes the URL alphabet, and looks at the low byte only
- * of characters beyond Latin-1.
+ * The runtime's decoder skips characters that it does not know, and so writes fewer bytes than the length of
+ * the text implies. That is how this check finds them. The decoder also accepts the URL alphabet, and it
+ * reads only the low byte of characters beyond Latin-1. So both are checked separately.
  */
 function check(text: string, written: number, length: number | undefined): void {
   const isPlain =
@@ -49,8 +50,8 @@ function check(text: string, written: number, length: number | undefined): void 
 }
 
 /**
- * Bytes that a text of this length and padding encodes; `undefined` when they do not fit each other or unused
- * bits are set.
+ * Returns the number of bytes that a text of this length and padding encodes. Returns `undefined` if length
+ * and padding do not fit each other, or if unused bits are set.
  */
 function encodedLength(text: string): number | undefined {
   if (text.length % 4 !== 0) return undefined;

@@ -2,31 +2,33 @@ import { ProtocolError } from "./errors.ts";
 
 const KEYS_BEYOND_UTF16_ORDER = /[\ud800-\uffff]/;
 
-/** Deeper than any document of the format may be, and well within the stack. */
+/** More levels than any document of the format has, and few enough for the call stack. */
 const MAX_DEPTH = 64;
 const DIGIT_0 = 0x30;
 const DIGIT_9 = 0x39;
 
 /**
- * The one text of `value` that is signed (wire format §3): RFC 8785 with keys sorted by UTF-8 byte order at
- * every level and U+2028 and U+2029 escaped. Members that are `undefined` are left out, as optional fields
- * are.
+ * Returns the one text of `value` that is signed (wire format §3): RFC 8785, but with keys sorted by UTF-8
+ * bytes at every level, and with U+2028 and U+2029 escaped. Omits members that are `undefined`, such as
+ * absent optional fields.
  *
- * Throws `ProtocolError` `unsupported_value` for what JSON cannot carry, `invalid_number` for numbers that
- * are not finite or are whole and outside ±(2^53−1), `invalid_utf8` for text with a lone surrogate,
- * `too_deep` for nesting over 64
+ * Throws `ProtocolError`:
+ * - `unsupported_value` for values that JSON cannot represent
+ * - `invalid_number` for numbers that are not finite, and whole numbers outside ±(2^53−1)
+ * - `invalid_utf8` for text with a lone surrogate
+ * - `too_deep` for more than 64 levels of nesting
  */
 export function canonicalJson(value: unknown): string {
   const json = JSON.stringify(ordered(value, 0));
   return json.includes("\u2028") || json.includes("\u2029") ? escapeLineSeparators(json) : json;
 }
 
-/** UTF-8 bytes of {@link canonicalJson}. */
+/** Returns {@link canonicalJson} as UTF-8 bytes. */
 export function canonicalBytes(value: unknown): Uint8Array {
   return Buffer.from(canonicalJson(value), "utf8");
 }
 
-/** Orders two texts as their UTF-8 bytes are ordered, that is by code point and not by UTF-16 unit. */
+/** Compares two texts by their UTF-8 bytes. That is the order of code points, not of UTF-16 units. */
 export function compareUtf8(left: string, right: string): number {
   if (left === right) return 0;
   if (!KEYS_BEYOND_UTF16_ORDER.test(left) || !KEYS_BEYOND_UTF16_ORDER.test(right)) {
@@ -40,8 +42,8 @@ function escapeLineSeparators(json: string): string {
 }
 
 /**
- * A copy with its keys in order at every level, for `JSON.stringify` to write unchanged. Refuses values
- * without a canonical form.
+ * Copies a value with its keys sorted at every level, so that `JSON.stringify` writes them in that order.
+ * Throws for values without a canonical form.
  */
 function ordered(value: unknown, depth: number): unknown {
   switch (typeof value) {
@@ -97,18 +99,15 @@ function isSorted(keys: readonly string[]): boolean {
 }
 
 /**
- * Whether the runtime may not keep a key where it was put, or as what it was put: those like an index, and
- * the prototype's.
+ * Returns whether the runtime treats a key specially. It moves integer-like keys to the front, and
+ * `__proto__` sets the prototype.
  */
 function isOrderedByRuntime(key: string): boolean {
   const first = key.charCodeAt(0);
   return (first >= DIGIT_0 && first <= DIGIT_9) || key === "__proto__";
 }
 
-/**
- * An object that lists those of its keys that it has in the given order, none of them a name that the runtime
- * interprets.
- */
+/** Returns an object without a prototype that lists its own keys in the order of `keys`. */
 function inOrder(keys: readonly string[]): Record<string, unknown> {
   const members: Record<string, unknown> = Object.create(null);
   return new Proxy(members, { ownKeys: () => keys.filter((key) => Object.hasOwn(members, key)) });

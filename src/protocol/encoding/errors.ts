@@ -1,19 +1,20 @@
 /**
- * Why a document, a value or a request to issue is malformed. Closed: nothing in the protocol throws another
- * code.
+ * Why a document, a value or a request to issue is malformed. Closed: the protocol code throws no other code.
  *
  * - `too_large`: more than 131072 bytes
  * - `invalid_utf8`: not well-formed UTF-8, or text with a lone surrogate
  * - `invalid_json`: a syntax error, a byte-order mark or trailing content
- * - `too_deep`: nesting over 16
- * - `duplicate_key`, `unknown_field`, `missing_field`, `wrong_type`: the shape is not the object's
+ * - `too_deep`: more than 16 levels of nesting
+ * - `duplicate_key`, `unknown_field`, `missing_field`, `wrong_type`: the fields do not match the object's
+ *   schema
  * - `invalid_integer`: fraction, exponent, leading zero, or outside ±(2^53−1) or the field's own range
  * - `invalid_number`: not finite, or a whole number outside ±(2^53−1)
  * - `invalid_base64`: not canonical standard base64
- * - `wrong_length`: bytes of another length than the format fixes
- * - `limit_exceeded`: a count or a length over its limit; `empty_chain`: no certificate at all
- * - `unsupported_value`: a value JSON cannot carry
- * - `invalid_key`: key material that no key can be made from
+ * - `wrong_length`: another number of bytes than the format requires
+ * - `limit_exceeded`: a count or a length over its limit
+ * - `empty_chain`: a bundle without certificates
+ * - `unsupported_value`: a value that JSON cannot represent
+ * - `invalid_key`: bytes that are not a valid key
  * - `invalid_scope`, `invalid_constraint`, `unsatisfiable_constraints`, `invalid_validity`,
  *   `invalid_version`, `identifier_mismatch`: a certificate that must not be issued (wire format §6, §7)
  */
@@ -46,14 +47,17 @@ export const PROTOCOL_ERROR_CODES = [
 export type ProtocolErrorCode = (typeof PROTOCOL_ERROR_CODES)[number];
 
 /**
- * Says that something is malformed by the wire format, and where. Never carries key material or signatures in
- * its message.
+ * Reports that something violates the wire format, and where. The message never contains key material or
+ * signatures.
  */
 export class ProtocolError extends Error {
   override readonly name = "ProtocolError";
   readonly code: ProtocolErrorCode;
   readonly detail: string;
-  /** Names and positions that lead to the fault, joined by `.`; empty when it is not inside anything. */
+  /**
+   * Member names and array positions that lead to the fault, joined by `.`. Empty if the fault is not inside
+   * a value.
+   */
   readonly path: string;
 
   constructor(code: ProtocolErrorCode, detail: string, path = "") {
@@ -63,7 +67,7 @@ export class ProtocolError extends Error {
     this.path = path;
   }
 
-  /** The same error seen from one level further out. */
+  /** Returns the same error with `name` in front of its path. */
   inside(name: string): ProtocolError {
     return new ProtocolError(this.code, this.detail, this.path === "" ? name : `${name}.${this.path}`);
   }

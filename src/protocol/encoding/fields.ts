@@ -3,17 +3,20 @@ import { MAX_IDENTIFIER_LENGTH_BYTES } from "./constants.ts";
 import { ProtocolError } from "./errors.ts";
 import { Decimal, type JsonObject, type JsonValue } from "./json.ts";
 
-/** Whether `text` has at most `limit` UTF-8 bytes. */
+/** Returns whether `text` has at most `limit` UTF-8 bytes. */
 export function fitsBytes(text: string, limit: number): boolean {
   return text.length <= limit && (text.length * 3 <= limit || Buffer.byteLength(text, "utf8") <= limit);
 }
 
-/** Whether `text` can be an identifier: not empty, and encodable as UTF-8. */
+/** Returns whether `text` can be an identifier: not empty, well-formed, and at most `limit` UTF-8 bytes. */
 export function isIdentifier(text: string, limit: number): boolean {
   return text !== "" && text.isWellFormed() && fitsBytes(text, limit);
 }
 
-/** Gives a value its type or throws {@link ProtocolError} saying where it has another one. */
+/**
+ * Converts a parsed value to type `T`. Throws {@link ProtocolError} with the path of the fault if the value
+ * does not fit.
+ */
 export type Decoder<T> = (value: JsonValue) => T;
 
 type Fields = Record<string, Decoder<unknown>>;
@@ -21,7 +24,10 @@ type Decoded<R extends Fields, O extends Fields> = { [K in keyof R]: ReturnType<
   [K in keyof O]?: ReturnType<O[K]>;
 };
 
-/** An object with all of `required`, none of them null, perhaps some of `optional`, and nothing else. */
+/**
+ * Decodes an object with all `required` members, none of them null, any of the `optional` members, and no
+ * others.
+ */
 export function object<R extends Fields, O extends Fields = Record<never, never>>(
   required: R,
   optional?: O,
@@ -50,18 +56,18 @@ export function object<R extends Fields, O extends Fields = Record<never, never>
   };
 }
 
-/** A decoder that knows again what it decoded, where somebody kept that. */
+/** A decoder that can recognize the sources of values it decoded earlier, if they were kept. */
 export type KeepingDecoder<T> = Decoder<T> & {
   /**
-   * Makes a value that this decoder gave unchangeable, with all that is in it, and so `source`: whenever that
-   * very object is decoded, it is this value.
+   * Freezes `value`, which this decoder returned, and `source`, both deeply. From then on, decoding this very
+   * `source` object returns this very `value`.
    */
   keep(value: T, source?: JsonObject): T;
-  /** Whether a value was kept. */
+  /** Returns whether `value` was kept. */
   isKept(value: T): boolean;
 };
 
-/** As `decode`, but for what kept values were decoded from. */
+/** Wraps `decode`. For the source of a kept value, the decoder returns the kept value. */
 export function keeping<T extends object>(decode: Decoder<T>): KeepingDecoder<T> {
   const kept = new WeakSet<object>();
   const bySource = new WeakMap<object, T>();
@@ -85,7 +91,7 @@ function freeze<T extends object>(value: T): T {
   return Object.freeze(value);
 }
 
-/** An array of at most `limit` items. */
+/** Decodes an array of at most `limit` items. */
 export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Decoder<T[]> {
   return (value) => {
     if (!Array.isArray(value)) throw wrongType("an array");
@@ -96,7 +102,7 @@ export function list<T>(item: Decoder<T>, limit = Number.POSITIVE_INFINITY): Dec
   };
 }
 
-/** Text of at most `limit` UTF-8 bytes. */
+/** Decodes a text of at most `limit` UTF-8 bytes. */
 export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   return (value) => {
     if (typeof value !== "string") throw wrongType("a string");
@@ -105,7 +111,7 @@ export function text(limit = Number.POSITIVE_INFINITY): Decoder<string> {
   };
 }
 
-/** As `decode`, and not empty: for what is left out rather than sent empty. */
+/** As `decode`, but rejects empty values. For fields that must be omitted instead of sent empty. */
 export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Decoder<T> {
   return (value) => {
     const decoded = decode(value);
@@ -114,10 +120,10 @@ export function nonEmpty<T extends { length: number }>(decode: Decoder<T>): Deco
   };
 }
 
-/** Text that names something: not empty, at most 512 UTF-8 bytes (wire format §1). */
+/** An identifier: a text that is not empty and has at most 512 UTF-8 bytes (wire format §1). */
 export const identifier: Decoder<string> = nonEmpty(text(MAX_IDENTIFIER_LENGTH_BYTES));
 
-/** A plain integer, at least `min`, inside ±(2^53−1). */
+/** Decodes a plain integer of at least `min`, inside ±(2^53−1). */
 export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   return (value) => {
     if (value instanceof Decimal) {
@@ -131,7 +137,7 @@ export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
   };
 }
 
-/** Unix seconds, from 1970 on: what fits the unsigned field of the challenge bytes. */
+/** Unix seconds, not negative, because the challenge bytes contain them as an unsigned number. */
 export const timestamp: Decoder<number> = integer(0);
 
 /** A number that may have a fraction or an exponent. */
@@ -142,7 +148,9 @@ export const float: Decoder<number> = (value) => {
   return number;
 };
 
-/** Canonical base64 of exactly `length` bytes, or of any number when left out; stays text. */
+/**
+ * Decodes canonical base64 of exactly `length` bytes, or of any length if omitted. The result is still text.
+ */
 export function base64(length?: number): Decoder<string> {
   return (value) => {
     if (typeof value !== "string") throw wrongType("a base64 string");
@@ -151,7 +159,10 @@ export function base64(length?: number): Decoder<string> {
   };
 }
 
-/** An object, whatever its members. */
+/**
+ * Returns the value as an object with any members. Throws {@link ProtocolError} `wrong_type` if it is not an
+ * object.
+ */
 export function asObject(value: JsonValue): JsonObject {
   if (typeof value !== "object" || value === null || Array.isArray(value) || value instanceof Decimal) {
     throw wrongType("an object");

@@ -6,7 +6,7 @@ import { Decimal, type JsonMemo, type JsonValue, type PlacedValue } from "./json
 
 export { Decimal, type JsonMemo, type JsonObject, type JsonValue, type PlacedValue } from "./json_values.ts";
 
-/** How large a document may be: bytes in all, and how deep objects and arrays are nested. */
+/** Limits of a document: total bytes, and levels of nested objects and arrays. */
 export type JsonLimits = {
   bytes: number;
   depth: number;
@@ -15,12 +15,11 @@ export type JsonLimits = {
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
 
 /**
- * Reads one JSON document (RFC 8259) as strictly as wire format §5 demands, in time linear to its size. What
- * `memo` knows of it is not read again.
+ * Parses one JSON document (RFC 8259) as strictly as wire format §5 requires, in time linear to its size.
+ * Values that `memo` remembers are not parsed again.
  *
- * Throws `ProtocolError` `too_large`, `invalid_utf8` (a lone surrogate behind an escape included),
- * `invalid_json`, `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)),
- * `invalid_number`
+ * Throws `ProtocolError` `too_large`, `invalid_utf8` (also for an escaped lone surrogate), `invalid_json`,
+ * `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53−1)) or `invalid_number`.
  */
 export function parseJson(
   bytes: Uint8Array,
@@ -42,8 +41,8 @@ function read(document: Buffer, settings: ReaderSettings): JsonValue {
 }
 
 /**
- * Reads a document with one character in the place of each known value. Nothing when that cannot be, whatever
- * the reason: the whole document then tells what is wrong with it.
+ * Parses a document in which each known value is replaced by one placeholder character. Returns `undefined`
+ * if that fails for any reason. The caller then parses the whole document, which yields the right error.
  */
 function readAround(
   known: readonly PlacedValue[],
@@ -71,8 +70,8 @@ function readAround(
 }
 
 /**
- * The same document as plain values: each {@link Decimal} as its number. For parts that are not the
- * protocol's own.
+ * Converts a document to plain values, with each {@link Decimal} as its number. For documents that are not
+ * defined by the protocol.
  */
 export function plainJson(value: JsonValue): unknown {
   if (value instanceof Decimal) return value.value;

@@ -5,22 +5,25 @@ import { Decimal, type JsonMemo, type JsonObject, type JsonValue } from "./json_
 const SHORT_TEXT = 64;
 const SHORTEST_REFERENCE = 13;
 const LONGEST_NAME = 1024;
-/** Bytes of an object that may be worth remembering: a certificate has 9,700, all else of a proof less. */
+/**
+ * Minimum size in bytes of an object worth remembering. A certificate has about 9,700 bytes, and all other
+ * objects in a proof are smaller.
+ */
 const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
 const NOWHERE = Number.POSITIVE_INFINITY;
 
-/** Where a value goes that was read before: its offset in the text that is read. */
+/** The place of an already parsed value: its offset in the text that is read. */
 export type KnownPlace = { at: number; value: JsonObject; depth: number };
 
-/** Stands in the place of such a value; begins none itself. */
+/** Replaces an already parsed value in the text. No JSON value starts with this character. */
 export const PLACEHOLDER = Buffer.from("?");
 
-/** How deep objects and arrays are nested at most, and who takes note of long objects. */
+/** The maximum nesting of objects and arrays, and the memory that notes long objects. */
 export type ReaderSettings = { maxDepth: number; memo: JsonMemo | undefined };
 
-/** Reads one document, which is well-formed UTF-8. */
+/** Reads one document of well-formed UTF-8. */
 export class JsonReader {
   readonly #bytes: Buffer;
   readonly #isAscii: boolean;
@@ -73,7 +76,7 @@ export class JsonReader {
     }
   }
 
-  /** What stands here was read before. */
+  /** Returns the already parsed value whose placeholder is here. */
   #takeKnown(): JsonObject {
     const place = this.#known[this.#taken];
     if (place?.at !== this.#at) throw this.#unexpected();
@@ -100,7 +103,7 @@ export class JsonReader {
       this.#skipSpace();
     } while (this.#accepts(","));
     if (!this.#closes("}")) throw this.#unexpected();
-    // With a known value in it, this is not the part of the document that it was written as.
+    // If the object contains a known value, these bytes contain a placeholder and are not the original bytes.
     const isWhole = this.#taken === taken;
     if (this.#isAscii && isWhole && this.#at - start >= LONG_VALUE) {
       this.#memo?.note(object, this.#bytes.subarray(start, this.#at));
@@ -137,9 +140,9 @@ export class JsonReader {
   }
 
   /**
-   * Part of the document. The runtime makes it a reference that keeps the whole document in memory for as
-   * long as it is kept itself, so what is as long as a name, and may well be kept, becomes a string of its
-   * own; keys and signatures do not.
+   * Returns part of the document. For a slice, the runtime creates a reference that keeps the whole document
+   * in memory. Texts of the length of a name may be stored for long, so they become independent strings. Keys
+   * and signatures are longer and remain references.
    */
   #part(start: number, end: number): string {
     const part = this.#text.slice(start, end);
@@ -220,8 +223,8 @@ function isSpace(unit: number): boolean {
 }
 
 /**
- * For long text one native search for each of the 32 is several times faster than a loop or a regular
- * expression.
+ * For long texts, one native search for each of the 32 characters is several times faster than a loop or a
+ * regular expression.
  */
 function hasControlCharacter(content: string): boolean {
   if (content.length > SHORT_TEXT) return CONTROL_CHARACTERS.some((character) => content.includes(character));

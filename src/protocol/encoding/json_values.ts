@@ -1,6 +1,6 @@
 /**
- * A number written with a fraction, an exponent or as `-0`: fit for fields that are floats by definition,
- * never for integers.
+ * A number that was written with a fraction, with an exponent or as `-0`. Only fields that are floats by
+ * definition accept it, never integer fields.
  */
 export class Decimal {
   readonly value: number;
@@ -11,29 +11,28 @@ export class Decimal {
 }
 
 /**
- * What a strictly parsed document consists of. A plain `number` was written as a plain integer inside
- * ±(2^53−1).
+ * A value in a strictly parsed document. A plain `number` was written as a plain integer inside ±(2^53−1).
  */
 export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
 
-/** An object of a strictly parsed document, with own members only. */
+/** An object in a strictly parsed document. It has own members only. */
 export type JsonObject = {
   [key: string]: JsonValue;
 };
 
-/** A value that stands in a document between two offsets, and was read from the same bytes before. */
+/** A value between two byte offsets of a document. The same bytes were parsed before. */
 export type PlacedValue = {
   start: number;
   end: number;
   value: JsonObject;
-  /** How many objects and arrays it opens at a time, itself included. */
+  /** Levels of nested objects and arrays in the value, itself included. */
   depth: number;
 };
 
-/** Long values that come again and again. What it gives must not be changed by anybody. */
+/** A memory of long values that occur repeatedly. The values it returns must never be changed. */
 export type JsonMemo = {
-  /** Those that stand in a document, in their order. */
+  /** Returns the remembered values that occur in a document, in order. */
   find(document: Buffer): readonly PlacedValue[];
-  /** Takes note of a long object that was read, and of its part of the document. */
+  /** Notes a long object that was just parsed, and the bytes of the document that it was parsed from. */
   note(value: JsonObject, part: Buffer): void;
 };

@@ -2,22 +2,22 @@ import type { Implementation } from "./implementation.ts";
 import * as nativeKeys from "./native.ts";
 import * as referenceKeys from "./reference.ts";
 
-/** All that is particular to one signature algorithm (wire format §1, §2). Lengths in bytes. */
+/** The properties of one signature algorithm (wire format §1, §2). Lengths are in bytes. */
 export type Algorithm = {
   readonly title: string;
   readonly seedBytes: number;
   readonly publicKeyBytes: number;
   readonly signatureBytes: number;
-  /** Of the runtime's own library; `undefined` where that lacks the algorithm. */
+  /** The implementation of the runtime's own library. `undefined` if the runtime lacks the algorithm. */
   readonly native: Implementation | undefined;
-  /** In JavaScript, slower, independent of the first. */
+  /** The implementation in JavaScript. Slower than the native one and independent of it. */
   readonly reference: Implementation;
 };
 
 /**
- * The two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings only, neither A
- * nor R of small order, s below the group order, equation without cofactor. ML-DSA-65 is FIPS 204, pure mode,
- * empty context.
+ * The algorithms of the two halves of every hybrid key and signature. Ed25519 is strict: canonical encodings
+ * only, neither A nor R of small order, s below the group order, and the equation without cofactor. ML-DSA-65
+ * is FIPS 204 in pure mode with an empty context.
  */
 export const ALGORITHMS = {
   ed25519: {
@@ -38,5 +38,5 @@ export const ALGORITHMS = {
   },
 } as const satisfies Record<string, Algorithm>;
 
-/** Name of one half on the wire. */
+/** The name of one half on the wire. */
 export type AlgorithmName = keyof typeof ALGORITHMS;

@@ -1,8 +1,7 @@
 const FIELD_LOW_BYTE = 0xed;
 
 /**
- * Canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2
- * encoding).
+ * The canonical encodings of the eight points whose order divides 8, as hex of 32 bytes (RFC 8032 §5.1.2).
  */
 export const SMALL_ORDER_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000000",
@@ -15,16 +14,16 @@ export const SMALL_ORDER_POINTS: readonly string[] = [
   "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
 ];
 
-/** The points with x = 0 written with the sign of x set: no canonical encoding of anything. */
+/** The points with x = 0, encoded with the sign bit of x set. These encodings are not canonical. */
 const NEGATIVE_ZERO_POINTS: readonly string[] = [
   "0100000000000000000000000000000000000000000000000000000000000080",
   "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
 ];
 
 /**
- * Whether 32 bytes may be a public key or as the first half of a signature: y below 2^255−19, no negative
- * zero, not of small order. Says nothing about whether they lie on the curve; a verification with bytes that
- * do not is false anyway.
+ * Returns whether strict verification accepts 32 bytes as a public key or as the first half of a signature: y
+ * is below 2^255−19, and the point is neither a negative zero nor of small order. Does not check that the
+ * point is on the curve, because verification fails for points that are not.
  */
 export function isStrictPoint(encoded: Uint8Array): boolean {
   if (isBeyondField(encoded)) return false;

@@ -7,31 +7,31 @@ import { base64, type Decoder, type KeepingDecoder, keeping, object } from "../e
 import { ALGORITHMS, type AlgorithmName } from "./algorithms.ts";
 import type { Implementation, SigningKey, VerifyingKey } from "./implementation.ts";
 
-/** Public key in wire form: canonical base64 of 32 and of 1952 bytes (wire format §2). */
+/** A public key as sent: canonical base64 of 32 and of 1952 bytes (wire format §2). */
 export type HybridPublicKey = {
   ed25519: string;
   ml_dsa_65: string;
 };
 
-/** Signature in wire form: canonical base64 of 64 and of 3309 bytes (wire format §2). */
+/** A signature as sent: canonical base64 of 64 and of 3309 bytes (wire format §2). */
 export type HybridSignature = {
   ed25519: string;
   ml_dsa_65: string;
 };
 
-/** The two independent 32-byte secrets that a hybrid key is made from (wire format §2). */
+/** The two independent 32-byte secrets from which a hybrid key is derived (wire format §2). */
 export type HybridSeeds = {
   ed25519: Uint8Array;
   ml_dsa_65: Uint8Array;
 };
 
-/** Both private halves, ready to sign; neither can be read back out of it. */
+/** Both private halves, ready to sign. The secrets cannot be read back. */
 export type HybridPrivateKey = {
   readonly ed25519: SigningKey;
   readonly ml_dsa_65: SigningKey;
 };
 
-/** What a hybrid check can be given instead of the native implementations, for comparison. */
+/** The implementation that a hybrid check uses. `reference` is for comparison. */
 export type Backend = "native" | "reference";
 
 const HALVES = ["ed25519", "ml_dsa_65"] as const;
@@ -42,12 +42,12 @@ const rememberedKeys = {
 };
 
 /**
- * By the text of the longer half. Texts are copied, because a text that was read keeps its whole document in
+ * Ids by the text of the ML-DSA-65 half. Texts are copied, because a parsed text keeps its whole document in
  * memory.
  */
 const rememberedIds = new LRUCache<string, { ed25519: string; id: string }>({ max: REMEMBERED_KEYS });
 
-/** Fresh seeds from the operating system's random source. */
+/** Returns new seeds from the operating system's random source. */
 export function generateSeeds(): HybridSeeds {
   return {
     ed25519: randomBytes(ALGORITHMS.ed25519.seedBytes),
@@ -56,8 +56,8 @@ export function generateSeeds(): HybridSeeds {
 }
 
 /**
- * Fresh seeds, their caller's to overwrite, and their public key in wire form. The runtime leaves no other
- * copy of them in memory.
+ * Returns new seeds and their public key. The caller should overwrite the seeds after use. The runtime keeps
+ * no other copy of them in memory.
  */
 export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: HybridPublicKey }> {
   const [ed25519, ml_dsa_65] = await Promise.all([
@@ -74,10 +74,11 @@ export async function generateKeys(): Promise<{ seeds: HybridSeeds; publicKey: H
 }
 
 /**
- * The private key of two seeds. No copy of them stays in JavaScript memory with the native backend, where the
- * key itself keeps one until it is collected as garbage; the caller may overwrite them.
+ * Returns the private key of two seeds. The caller may overwrite the seeds afterwards. With the native
+ * backend no copy of them remains in JavaScript memory, but the key itself contains one until it is
+ * garbage-collected.
  *
- * Throws `ProtocolError` `wrong_length` when a seed is not 32 bytes
+ * Throws `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
 export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): HybridPrivateKey {
   requireLengths(seeds);
@@ -87,7 +88,7 @@ export function importSeeds(seeds: HybridSeeds, backend: Backend = "native"): Hy
   };
 }
 
-/** The public key that belongs to a private one, in wire form. */
+/** Returns the public key of a private key. */
 export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
   return {
     ed25519: encodeBase64(privateKey.ed25519.publicKey),
@@ -96,10 +97,10 @@ export function publicKeyOf(privateKey: HybridPrivateKey): HybridPublicKey {
 }
 
 /**
- * Identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex digits
- * (wire format §2).
+ * Returns the identifier of a key: the first 16 bytes of SHA-256 over both public halves, as 32 lowercase hex
+ * digits (wire format §2).
  *
- * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a half is not a public key's text
+ * Throws `ProtocolError` `invalid_base64` or `wrong_length` if a half is not the text of a public key.
  */
 export function keyId(publicKey: HybridPublicKey): string {
   const remembered = rememberedIds.get(publicKey.ml_dsa_65);
@@ -112,7 +113,9 @@ export function keyId(publicKey: HybridPublicKey): string {
   return id;
 }
 
-/** Whether `id` is the identifier of a key (wire format §2). False when the key is malformed. */
+/**
+ * Returns whether `id` is the identifier of a key (wire format §2). Returns false if the key is malformed.
+ */
 export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
   try {
     return keyId(publicKey) === id;
@@ -122,12 +125,12 @@ export function isIdOf(id: string, publicKey: HybridPublicKey): boolean {
   }
 }
 
-/** Whether two public keys are the same bytes; their texts are canonical, so comparing those is enough. */
+/** Returns whether two public keys are equal. Their texts are canonical, so it compares the texts. */
 export function equalPublicKeys(left: HybridPublicKey, right: HybridPublicKey): boolean {
   return left.ed25519 === right.ed25519 && left.ml_dsa_65 === right.ml_dsa_65;
 }
 
-/** Signs the same bytes with both halves concurrently, on the thread pool. */
+/** Signs `bytes` with both halves concurrently, on the thread pool. */
 export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array): Promise<HybridSignature> {
   const [classical, postQuantum] = await Promise.all([
     privateKey.ed25519.sign(bytes),
@@ -137,9 +140,11 @@ export async function signHybrid(privateKey: HybridPrivateKey, bytes: Uint8Array
 }
 
 /**
- * Signs the same bytes once with both halves of two seeds, which may be overwritten as soon as this has
- * returned; the runtime leaves nothing of them in memory once the promise has settled. Rejects with
- * `ProtocolError` `wrong_length` when a seed is not 32 bytes.
+ * Signs `bytes` with both halves of two seeds. The caller may overwrite the seeds as soon as this function
+ * returns, before the promise settles. After the promise settles, the runtime keeps no copy of them in
+ * memory.
+ *
+ * Rejects with `ProtocolError` `wrong_length` if a seed is not 32 bytes long.
  */
 export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Promise<HybridSignature> {
   requireLengths(seeds);
@@ -151,10 +156,11 @@ export async function signHybridOnce(seeds: HybridSeeds, bytes: Uint8Array): Pro
 }
 
 /**
- * Whether **both** halves of `signature` are `publicKey`'s over `bytes` (wire format §2).
+ * Returns whether **both** halves of `signature` are valid signatures of `publicKey` over `bytes` (wire
+ * format §2).
  *
- * Throws `ProtocolError` `invalid_base64` or `wrong_length` when a text is not a key's or not a signature's;
- * rejects when the crypto library breaks
+ * Rejects with `ProtocolError` `invalid_base64` or `wrong_length` if a text is not a key or a signature.
+ * Rejects if the crypto library fails.
  */
 export async function verifyHybrid(
   publicKey: HybridPublicKey,
@@ -166,8 +172,8 @@ export async function verifyHybrid(
 }
 
 /**
- * As {@link verifyHybrid}, telling which half failed first: `ed25519`, then `ml_dsa_65`; `undefined` when
- * both hold.
+ * Returns the half that does not verify, or `undefined` if both do. If both fail, it returns `ed25519`.
+ * Rejects as {@link verifyHybrid}.
  */
 export async function failedHalf(
   publicKey: HybridPublicKey,
@@ -182,7 +188,7 @@ export async function failedHalf(
 }
 
 /**
- * What is wrong with a signature, for people; `undefined` when both halves hold. Throws as {@link
+ * Returns a message about an invalid signature, or `undefined` if both halves verify. Rejects as {@link
  * verifyHybrid}.
  */
 export async function signatureViolation(
@@ -243,7 +249,10 @@ export const signature: Decoder<HybridSignature> = object({
   ml_dsa_65: base64(ALGORITHMS.ml_dsa_65.signatureBytes),
 });
 
-/** What people compare of a public key: `sha256:` and the hash of its canonical JSON. */
+/**
+ * Returns the fingerprint with which people compare public keys: `sha256:` and the hash of the key's
+ * canonical JSON.
+ */
 export function fingerprintOfKey(publicKey: unknown): string {
   return `sha256:${hash("sha256", canonicalBytes(publicKey), "hex")}`;
 }

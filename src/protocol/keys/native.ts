@@ -13,15 +13,15 @@ import type { Implementation, SigningKey, VerifyingKey } from "./implementation.
 type NativeName = "ed25519" | "ml-dsa-65";
 
 const SEED_FORMATS = { ed25519: "raw-private", "ml-dsa-65": "raw-seed" } as const;
-/** As the runtime has it; its types know neither these formats nor that one call may take either name. */
+/** Node's types know neither these formats nor a call that accepts both names. */
 const generateKeys = promisify(generateKeyPair) as unknown as (
   name: NativeName,
   formats: { publicKeyEncoding: { format: string }; privateKeyEncoding: { format: string } },
 ) => Promise<{ publicKey: Buffer; privateKey: Buffer }>;
 
 /**
- * Ed25519 by the runtime's OpenSSL, on its thread pool, with strict rules about points that do not hang on
- * its version.
+ * Ed25519 by the runtime's OpenSSL, on its thread pool. The strict rules about points do not depend on the
+ * OpenSSL version.
  */
 export const ed25519: Implementation = {
   signingKey: (seed) => signingKey(seed, "ed25519"),
@@ -38,7 +38,7 @@ export const ed25519: Implementation = {
   },
 };
 
-/** ML-DSA-65 by the runtime's OpenSSL, on its thread pool; `undefined` where that is older than 3.5. */
+/** ML-DSA-65 by the runtime's OpenSSL, on its thread pool. `undefined` if OpenSSL is older than 3.5. */
 export const mlDsa65: Implementation | undefined = supportsMlDsa()
   ? {
       signingKey: (seed) => signingKey(seed, "ml-dsa-65"),
@@ -58,21 +58,21 @@ function supportsMlDsa(): boolean {
 }
 
 /**
- * A seed as the runtime takes it. Given to {@link signWith} as it is, it is parsed immediately, and freed and
- * overwritten with the signature's job.
+ * Returns a seed in the form that the runtime expects. If {@link signWith} receives it in this form, the
+ * runtime parses it immediately, and overwrites and frees its copy together with the signature job.
  */
 function privateKey(seed: Uint8Array, name: NativeName) {
   return { key: viewOf(seed), format: SEED_FORMATS[name], asymmetricKeyType: name };
 }
 
-/** Rejects what the runtime throws, too. */
+/** Also rejects if the runtime throws synchronously. */
 async function signWith(key: KeyObject | ReturnType<typeof privateKey>, bytes: Uint8Array): Promise<Buffer> {
   return new Promise((resolve, reject) => sign(null, bytes, key as KeyObject, settling(resolve, reject)));
 }
 
 /**
- * Settles a promise by a job's outcome. The runtime keeps a callback until the heap is collected as a whole,
- * and with it all that is in scope where it is written: so that is here, and not where keys and bytes are.
+ * Returns a callback that settles a promise. The runtime keeps a callback, and everything in its scope, until
+ * a full garbage collection. So the callback is created here, where no key and no message is in scope.
  */
 function settling<T>(resolve: (value: T) => void, reject: (error: Error) => void) {
   return (error: Error | null, value: T): void => (error === null ? resolve(value) : reject(error));

@@ -10,7 +10,10 @@ import type { ProtocolError } from "../encoding/errors.ts";
 import { type HybridPrivateKey, keyId, publicKeyOf, signHybrid } from "../keys/hybrid.ts";
 import { sign } from "./statement.ts";
 
-/** Signs a certificate with its issuer's key, or says why it must not be issued. */
+/**
+ * Signs a certificate with its issuer's key. Returns a `ProtocolError` instead if the certificate must not be
+ * issued.
+ */
 export async function issueDelegation(
   fields: DelegationFields,
   issuer: HybridPrivateKey,
@@ -19,9 +22,9 @@ export async function issueDelegation(
 }
 
 /**
- * Answers a challenge with an agent's key, under a chain of certificates, leaf first.
+ * Answers a challenge with an agent's key and a chain of certificates, leaf first.
  *
- * Throws `ProtocolError` as `challengeSignBytes`
+ * Rejects with `ProtocolError` as `challengeSignBytes` throws it.
  */
 export async function presentProof(
   agent: HybridPrivateKey,

@@ -27,7 +27,9 @@ export const ROTATION_REASONS = [
 /** One of {@link ROTATION_REASONS}. */
 export type RotationReason = (typeof ROTATION_REASONS)[number];
 
-/** Says that a new key takes the place of an old one, signed by both: wire format §4, field for field. */
+/**
+ * Declares that a new key replaces an old one, signed by both keys. The fields are those of wire format §4.
+ */
 export type KeyRotationStatement = {
   version: number;
   old_id: string;
@@ -62,18 +64,18 @@ const decodeFields: Decoder<KeyRotationStatement> = object({
   signature_new: signature,
 });
 
-/** Reads an untrusted statement strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted statement strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeKeyRotation(bytes: Uint8Array): KeyRotationStatement {
   return decodeFields(parseJson(bytes));
 }
 
-/** The bytes that both keys sign: canonical JSON of all fields but the two signatures. */
+/** Returns the bytes that both keys sign: canonical JSON of all fields except the two signatures. */
 export function keyRotationSignBytes(fields: KeyRotationFields): Uint8Array {
   const { version, old_id, old_pub_key, new_id, new_pub_key, rotated_at, reason } = fields;
   return canonicalBytes({ new_id, new_pub_key, old_id, old_pub_key, reason, rotated_at, version });
 }
 
-/** Signs a statement with the old key and the new one. */
+/** Signs a statement with both the old key and the new one. */
 export async function issueKeyRotation(
   fields: KeyRotationFields,
   oldKey: HybridPrivateKey,
@@ -88,8 +90,9 @@ export async function issueKeyRotation(
 }
 
 /**
- * Why a rotation does not hold; `undefined` when it does: version 1, two different keys with their own ids,
- * and both signatures. That the old key is the one in force is the caller's to know.
+ * Returns why a rotation is not valid, or `undefined` if it is. A valid rotation has version 1, two different
+ * keys with their own ids, and two good signatures. The caller must check that the old key is the current
+ * one.
  */
 export async function verifyKeyRotation(
   statement: KeyRotationStatement,
@@ -114,7 +117,10 @@ export async function verifyKeyRotation(
     : { code: "bad_signature_new", detail: `new signature invalid: ${fresh}` };
 }
 
-/** Why a rotation is refused, in the published words: a sentence, but for the version `<code>: <detail>`. */
+/**
+ * Returns the reason for refusing a rotation in the published wording. It is a sentence, except for the
+ * version, where it is `<code>: <detail>`.
+ */
 export function rotationReasonOf({ code, detail }: StatementViolation): string {
   return code === "version_mismatch" ? `${code}: ${detail}` : detail;
 }

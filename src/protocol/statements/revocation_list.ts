@@ -10,7 +10,7 @@ import {
 } from "../keys/hybrid.ts";
 import { issuerViolation, type StatementViolation, sign, statementSignatureViolation } from "./statement.ts";
 
-/** All certificates an issuer has revoked, as of a time: wire format §4, field for field. */
+/** All certificates that an issuer has revoked until `updated_at`. The fields are those of wire format §4. */
 export type RevocationList = {
   issuer_id: string;
   /** Unix seconds. */
@@ -19,7 +19,7 @@ export type RevocationList = {
   signature: HybridSignature;
 };
 
-/** Certificates that the lists of this service have at most. The wire format sets no bound. */
+/** Maximum number of certificates in a list of this service. The wire format sets no limit. */
 export const MAX_CERTS_PER_REVOCATION_LIST = 50_000;
 
 /** A list before it is signed. */
@@ -33,10 +33,10 @@ const decodeFields: Decoder<RevocationList> = object({
 });
 
 /**
- * Reads an untrusted list strictly (wire format §5). Throws `ProtocolError`.
+ * Parses and decodes an untrusted list strictly (wire format §5). Throws `ProtocolError`.
  *
- * @param limits `maxBytes`: how long a list of this issuer may be; as long as a bundle when left out, which
- * is enough for some 3000 certificates
+ * @param limits `maxBytes`: maximum size of the list; the maximum size of a bundle if omitted, which is
+ * enough for about 3000 certificates
  */
 export function decodeRevocationList(
   bytes: Uint8Array,
@@ -45,7 +45,7 @@ export function decodeRevocationList(
   return decodeFields(parseJson(bytes, { bytes: maxBytes, depth: MAX_JSON_NESTING_DEPTH }));
 }
 
-/** The bytes that the issuer signs: canonical JSON of all fields but the signature. */
+/** Returns the bytes that the issuer signs: canonical JSON of all fields except the signature. */
 export function revocationListSignBytes({
   issuer_id,
   updated_at,
@@ -63,8 +63,8 @@ export function issueRevocationList(
 }
 
 /**
- * Why a list is not `issuer`'s; `undefined` when it is. Whether it is recent enough is the caller's to judge
- * by `updated_at`.
+ * Returns why a list is not from `issuer`, or `undefined` if it is. The caller must judge by `updated_at`
+ * whether the list is recent enough.
  */
 export async function verifyRevocationList(
   list: RevocationList,

@@ -13,10 +13,10 @@ import {
  * Why a signed statement is refused. Closed.
  *
  * - `version_mismatch`: not version 1
- * - `issuer_mismatch`: names another key than the one it is compared with
+ * - `issuer_mismatch`: names another key than the expected one
  * - `bad_signature`, `bad_signature_old`, `bad_signature_new`: a hybrid signature that does not verify
- * - `seq_replay`, `seq_skip`: not the next of its sequence
- * - `broken_log`: does not follow the entry before it
+ * - `seq_replay`, `seq_skip`: not the next statement of its sequence
+ * - `broken_log`: does not follow the previous entry
  * - `same_key`: a rotation from a key to itself
  */
 export type StatementViolationCode =
@@ -30,7 +30,7 @@ export type StatementViolationCode =
   | "broken_log"
   | "same_key";
 
-/** One reason to refuse a statement. */
+/** A reason to refuse a statement. */
 export type StatementViolation = {
   code: StatementViolationCode;
   detail: string;
@@ -45,14 +45,17 @@ export async function sign<F extends object>(
   return { ...fields, signature: await signHybrid(key, signBytes(fields)) };
 }
 
-/** `issuer_mismatch` unless `id` is the identifier of `key` (wire format §2). */
+/** Returns `issuer_mismatch` unless `id` is the identifier of `key` (wire format §2). */
 export function issuerViolation(id: string, key: HybridPublicKey): StatementViolation | undefined {
   return keyId(key) === id
     ? undefined
     : { code: "issuer_mismatch", detail: "the statement names another key than the one it is compared with" };
 }
 
-/** `bad_signature` unless both halves of `signature` are the key's over `bytes` (wire format §2). */
+/**
+ * Returns `bad_signature` unless both halves of `signature` are valid for `key` over `bytes` (wire format
+ * §2).
+ */
 export async function statementSignatureViolation(
   key: HybridPublicKey,
   bytes: Uint8Array,
@@ -62,12 +65,12 @@ export async function statementSignatureViolation(
   return detail === undefined ? undefined : { code: "bad_signature", detail };
 }
 
-/** What the first entry of a hash chain names as its predecessor: 32 zero bytes, in base64. */
+/** The predecessor hash in the first entry of a hash chain: 32 zero bytes, in base64. */
 export const CHAIN_START = Buffer.alloc(BINDING_BYTES).toString("base64");
 
 /**
- * SHA-256 of an entry's signed bytes, in base64: what the next entry of a hash chain names as its
- * predecessor.
+ * Returns SHA-256 of an entry's signed bytes, in base64. The next entry of a hash chain contains it as
+ * predecessor hash.
  */
 export function chainLink(signedBytes: Uint8Array): string {
   return hash("sha256", signedBytes, "base64");

@@ -29,20 +29,23 @@ import {
 } from "./statement.ts";
 
 /**
- * What a verifier decided about a bundle, chained to its decision before: wire format §4, field for field.
+ * A verifier's decision about a bundle, chained to its previous decision. The fields are those of wire format
+ * §4.
  */
 export type VerificationReceipt = {
   version: number;
-  /** Base64 of the SHA-256 of the canonical bundle in its fixed shape. */
+  /** Base64 of the hash that `bundleHash` returns for the bundle. */
   bundle_hash: string;
   decision: string;
   /** Unix seconds. */
   verified_at: number;
   verifier_id: string;
   verifier_pub: HybridPublicKey;
-  /** Base64 of the SHA-256 of the previous receipt's signed bytes; zeros in the first. */
+  /**
+   * Base64 of the SHA-256 of the previous receipt's signed bytes, or of 32 zero bytes in the first receipt.
+   */
   prev_hash: string;
-  /** The optional ones are left out when empty. */
+  /** This and the other optional fields are absent instead of empty. */
   agent_id?: string;
   human_id?: string;
   error_reason?: string;
@@ -73,14 +76,14 @@ const decodeFields: Decoder<VerificationReceipt> = object(
   },
 );
 
-/** Reads an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
+/** Parses and decodes an untrusted receipt strictly (wire format §5). Throws `ProtocolError`. */
 export function decodeVerificationReceipt(bytes: Uint8Array): VerificationReceipt {
   return decodeFields(parseJson(bytes));
 }
 
 /**
- * The bytes that the verifier signs: canonical JSON of all fields but the signature, without empty optional
- * ones, scopes sorted.
+ * Returns the bytes that the verifier signs: canonical JSON of all fields except the signature. Empty
+ * optional fields are omitted, and scopes are sorted.
  */
 export function verificationReceiptSignBytes(fields: VerificationReceiptFields): Uint8Array {
   const { version, bundle_hash, decision, verified_at, verifier_id, verifier_pub, prev_hash } = fields;
@@ -100,8 +103,8 @@ export function verificationReceiptSignBytes(fields: VerificationReceiptFields):
 }
 
 /**
- * Signs the receipt that follows `previous`, or the first one. Optional fields that are empty are left out of
- * it, scopes are sorted.
+ * Signs the receipt that follows `previous`, or the first receipt. Omits empty optional fields and sorts the
+ * scopes.
  */
 export function issueVerificationReceipt(
   fields: Omit<VerificationReceiptFields, "prev_hash">,
@@ -113,8 +116,8 @@ export function issueVerificationReceipt(
 }
 
 /**
- * Why a receipt is not `verifier`'s own; `undefined` when it is. The key in the receipt is not a trust root
- * by itself.
+ * Returns why a receipt is not from `verifier`, or `undefined` if it is. The caller supplies the trusted key.
+ * The key inside the receipt proves nothing.
  */
 export async function verifyVerificationReceipt(
   receipt: VerificationReceipt,
@@ -130,8 +133,8 @@ export async function verifyVerificationReceipt(
 }
 
 /**
- * As {@link verifyVerificationReceipt} for a verifier's receipts from its first one on, each chained to the
- * one before.
+ * As {@link verifyVerificationReceipt}, for all receipts of a verifier from the first one on. Each must be
+ * chained to the previous one.
  */
 export async function verifyReceiptChain(
   receipts: readonly VerificationReceipt[],
@@ -149,7 +152,7 @@ export async function verifyReceiptChain(
   return undefined;
 }
 
-/** The fields as they are sent: optional ones that are empty are left out, scopes are sorted. */
+/** Returns the fields as they are sent: empty optional fields omitted, scopes sorted. */
 function canonicalReceipt(fields: VerificationReceiptFields): VerificationReceiptFields {
   const { agent_id, human_id, error_reason, granted_scope, ...required } = fields;
   return {

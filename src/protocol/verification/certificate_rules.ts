@@ -4,11 +4,12 @@ import { equalPublicKeys, isIdOf } from "../keys/hybrid.ts";
 import { type CertificateRule, violation } from "./rules.ts";
 
 /**
- * Scope that a certificate must grant by name for its subject to issue further ones (wire format §8 step 6).
+ * The scope that a certificate must list by name before its subject may issue further certificates (wire
+ * format §8 step 6).
  */
 export const DELEGATE_SCOPE = "identity:delegate";
 
-/** The certificate speaks this version of the protocol. */
+/** The certificate has the supported protocol version. */
 export const VERSION_RULE: CertificateRule = {
   name: "version",
   kind: "evidence",
@@ -18,7 +19,7 @@ export const VERSION_RULE: CertificateRule = {
       : violation("version_mismatch", `cert ${index} has version ${version}`, index),
 };
 
-/** All its scopes are in the vocabulary. */
+/** Every scope of the certificate is in the vocabulary. */
 export const VOCABULARY_RULE: CertificateRule = {
   name: "vocabulary",
   kind: "evidence",
@@ -30,7 +31,7 @@ export const VOCABULARY_RULE: CertificateRule = {
   },
 };
 
-/** Its last second is not over. */
+/** The certificate has not expired. Its last second still counts as valid. */
 export const NOT_EXPIRED_RULE: CertificateRule = {
   name: "not_expired",
   kind: "permission",
@@ -38,7 +39,7 @@ export const NOT_EXPIRED_RULE: CertificateRule = {
     now <= expires_at ? undefined : violation("expired", "delegation certificate has expired", index),
 };
 
-/** Its first second has begun. */
+/** The certificate is already valid. Its first second counts as valid. */
 export const ALREADY_VALID_RULE: CertificateRule = {
   name: "already_valid",
   kind: "permission",
@@ -46,18 +47,18 @@ export const ALREADY_VALID_RULE: CertificateRule = {
     now >= issued_at ? undefined : violation("not_yet_valid", `cert ${index} is not yet valid`, index),
 };
 
-/** It is not revoked, and that is known. */
+/** The certificate is not revoked. A failed revocation lookup also violates this rule. */
 export const NOT_REVOKED_RULE: CertificateRule = { name: "not_revoked", kind: "permission" };
 
-/** Its issuer's key signed it. */
+/** The issuer's key signed the certificate. */
 export const SIGNATURE_RULE: CertificateRule = { name: "signature", kind: "evidence" };
 
-/** All its constraints hold. */
+/** All constraints of the certificate hold. */
 export const CONSTRAINTS_RULE: CertificateRule = { name: "constraints", kind: "permission" };
 
 /**
- * Its issuer, by id and key, is the subject of the next certificate towards the root; the root's issuer goes
- * by its key's own id.
+ * The issuer's id and key equal the subject's id and key in the next certificate towards the root. For the
+ * root certificate, the issuer's id must be derived from the issuer's key.
  */
 export const LINK_RULE: CertificateRule = {
   name: "link",
@@ -85,7 +86,7 @@ export const LINK_RULE: CertificateRule = {
   },
 };
 
-/** The next certificate towards the root lets its subject delegate, by name. */
+/** The next certificate towards the root lists {@link DELEGATE_SCOPE}, so its subject may delegate. */
 export const DELEGATION_RIGHT_RULE: CertificateRule = {
   name: "delegation_right",
   kind: "permission",

@@ -3,7 +3,7 @@ import type { Violation } from "../violations.ts";
 import type { Evidence } from "./evidence.ts";
 import { type BundleRule, hasBytes, violation } from "./rules.ts";
 
-/** Step 2 of wire format §8: the session a proof is bound to is the verifier's own. */
+/** Step 2 of wire format §8: the session context of the proof equals the verifier's own session context. */
 export const SESSION_CONTEXT_RULE: BundleRule = {
   name: "session_context",
   kind: "evidence",
@@ -24,10 +24,10 @@ export const SESSION_CONTEXT_RULE: BundleRule = {
   },
 };
 
-/** Step 3 of wire format §8: the challenge is open; it is not spent yet. */
+/** Step 3 of wire format §8: the service issued the challenge and no proof has spent it yet. */
 export const CHALLENGE_KNOWN_RULE: BundleRule = { name: "challenge_known", kind: "evidence" };
 
-/** Step 4 of wire format §8: the proof is the next turn of the verifier's stream. */
+/** Step 4 of wire format §8: the proof is the next one in the verifier's stream. */
 export const STREAM_RULE: BundleRule = {
   name: "stream",
   kind: "evidence",
@@ -47,7 +47,7 @@ export const STREAM_RULE: BundleRule = {
   },
 };
 
-/** The first half of step 7 of wire format §8: the challenge was signed within the last 300 seconds. */
+/** The first half of step 7 of wire format §8: the agent signed the challenge within the last 300 seconds. */
 export const FRESHNESS_RULE: BundleRule = {
   name: "challenge_freshness",
   kind: "evidence",
@@ -60,11 +60,12 @@ export const FRESHNESS_RULE: BundleRule = {
 };
 
 /**
- * The second half of step 7 of wire format §8: the agent's key signed the challenge and what it is bound to.
+ * The second half of step 7 of wire format §8: the agent's key signed the challenge, the session context and
+ * the stream position.
  */
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = { name: "challenge_signature", kind: "evidence" };
 
-/** Step 8 of wire format §8: the challenge was open until this proof spent it. */
+/** Step 8 of wire format §8: the challenge was still open when this proof spent it. */
 export const CHALLENGE_SPENT_RULE: BundleRule = { name: "challenge_spent", kind: "evidence" };
 
 function checkTurn(

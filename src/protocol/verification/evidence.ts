@@ -5,54 +5,54 @@ import type { ProofBundle } from "../documents/proof_bundle.ts";
 import type { Backend } from "../keys/hybrid.ts";
 import type { IdentityStatus, Violation } from "../violations.ts";
 
-/**
- * Where challenges are kept that were issued and not yet answered. Both questions take the challenge in
- * base64.
- */
+/** Stores issued challenges until a proof spends them. Both methods expect the challenge in base64. */
 export type ChallengeStore = {
-  /** Whether the challenge is open. Does not spend it. */
+  /** Returns whether the challenge is open. Does not spend it. */
   isKnown(challenge: string): boolean | Promise<boolean>;
-  /** Spends the challenge atomically; whether it was open until now. */
+  /** Spends the challenge atomically. Returns whether it was open until now. */
   spend(challenge: string): boolean | Promise<boolean>;
 };
 
-/** What the verifier remembers of a stream of proofs. */
+/** The verifier's state of one stream of proofs. */
 export type StreamContext = {
   /** Base64 of 32 bytes. */
   stream_id: string;
-  /** Number of the last turn it accepted, 0 before the first. */
+  /** Sequence number of the last accepted proof, or 0 before the first proof. */
   last_seen_seq: number;
 };
 
-/** Whether a certificate is revoked. Throwing means that it cannot be known, which refuses the bundle. */
+/**
+ * Returns whether a certificate is revoked. If it throws, the state is unknown and verification refuses the
+ * bundle.
+ */
 export type RevocationLookup = (certificate: DelegationCert) => boolean | Promise<boolean>;
 
-/** What a bundle is verified against. */
+/** The values and services that a bundle is verified with. */
 export type VerifyOptions = {
   /** Unix seconds. */
   now: number;
-  /** A scope that the chain's effective scope must contain; a wildcard never is in it. */
+  /** A scope that the chain's effective scope must contain. The effective scope never contains a wildcard. */
   required_scope?: string | undefined;
-  /** The verifier's own value, base64 of 32 bytes. */
+  /** The verifier's own session context, base64 of 32 bytes. */
   session_context?: string | undefined;
   stream?: StreamContext | undefined;
   context?: ConstraintContext | undefined;
   /**
-   * `deferred`: the caller knows the challenge and spends it itself when the proof is genuine. Left out: none
-   * is in play.
+   * With `deferred`, the caller has already checked that the challenge is open, and spends it if the proof is
+   * genuine. If absent, no challenge is looked up or spent.
    */
   challengeStore?: ChallengeStore | "deferred" | undefined;
   /**
-   * `deferred`: the caller asks about {@link Verification.consulted} itself. Left out: revocation is not
-   * looked at.
+   * With `deferred`, the caller looks up the revocation of {@link Verification.consulted} itself. If absent,
+   * revocation is not checked.
    */
   revocation?: RevocationLookup | "deferred" | undefined;
   certificateMemory?: CertificateMemory | undefined;
-  /** For comparison; native when left out. */
+  /** Selects the implementation of the algorithms. Defaults to native. Tests use it to compare the two. */
   backend?: Backend | undefined;
 };
 
-/** What the rules look at. */
+/** The input of every rule. */
 export type Evidence = {
   bundle: ProofBundle;
   options: VerifyOptions;
@@ -64,29 +64,33 @@ export type Check = {
   outcome: "passed" | "failed" | "not_reached";
 };
 
-/** The answer about one bundle (wire format §8). */
+/** The result of verifying one bundle (wire format §8). */
 export type Verification = {
   valid: boolean;
-  /** Root issuer of the chain; with success, expiry and revocation only. */
+  /** Id of the chain's root issuer. Present on success, and when the violation is `expired` or `revoked`. */
   human_id?: string;
   agent_id?: string;
-  /** Effective scope, sorted by code point; with success only. */
+  /** Effective scope, sorted by code point. Present on success only. */
   granted_scope?: string[];
   identity_status: IdentityStatus;
-  /** In the protocol's words; absent with success. */
+  /** The violation in the protocol's wording. Absent on success. */
   error_reason?: string;
   /** The first rule that does not hold, in the order of §8. */
   violation?: Violation;
-  /** Every rule in order. Listed only when asked for: most callers do not. */
+  /**
+   * Returns every rule in order, with its outcome. Computed on demand, because most callers do not need it.
+   */
   checks(): Check[];
   /**
-   * Whether the evidence is good as a whole: well-formed, linked, fresh, and every signature verified, the
-   * challenge's included. A genuine proof spends its challenge even when it is denied; any other must not.
+   * Whether all evidence is good: well-formed, linked, fresh, and every signature verified, including the
+   * challenge signature. A genuine proof spends its challenge even when it is denied. A proof that is not
+   * genuine must not spend it.
    */
   genuine: boolean;
   /**
-   * Ids of the certificates whose revocation is looked at before the first violation, leaf first. With
-   * deferred revocation: if one of them is revoked, that is the answer, whatever this one says.
+   * Ids of the certificates whose revocation matters, leaf first: those up to and including the first
+   * violation. With deferred revocation, if one of them is revoked, the answer is "revoked", whatever this
+   * result says.
    */
   consulted: string[];
 };

@@ -95,7 +95,7 @@ const OF_EACH_CERTIFICATE = [
 ];
 const OF_CHALLENGE = [FRESHNESS_RULE, CHALLENGE_SIGNATURE_RULE, CHALLENGE_SPENT_RULE];
 
-/** All rules in the order in which they are evaluated when a challenge store is in play. */
+/** All rules, in the order in which they are evaluated when a challenge store is configured. */
 const WITH_A_STORE: readonly Rule[] = [
   ...OPENING,
   ...OF_EACH_CERTIFICATE,
@@ -104,14 +104,15 @@ const WITH_A_STORE: readonly Rule[] = [
   REQUIRED_SCOPE_RULE,
 ];
 
-/** Names of the rules about whether a proof is good, in that order. */
+/** Names of the rules that decide whether a proof is genuine, in order of evaluation. */
 export const EVIDENCE_RULES: readonly string[] = WITH_A_STORE.filter(({ kind }) => kind === "evidence").map(
   ({ name }) => name,
 );
 
 /**
- * All rules for one bundle, in the order of wire format §8. Constraints belong to each certificate's turn
- * when no challenge store is in play, and come after the challenge is spent when one is.
+ * Returns all rules for one bundle, in the order of wire format §8. Without a challenge store, the
+ * constraints of a certificate are evaluated together with its other rules. With a store, all constraints are
+ * evaluated after the challenge is spent.
  */
 export function orderSteps(evidence: Evidence): Step[] {
   const constraintsComeLast = evidence.options.challengeStore !== undefined;
@@ -127,12 +128,12 @@ export function orderSteps(evidence: Evidence): Step[] {
   ];
 }
 
-/** Rules about the bundle as a whole, as steps. */
+/** Turns rules about the whole bundle into steps. */
 export function bundleSteps(evidence: Evidence, rules: readonly BundleRule[]): Step[] {
   return rules.map(({ name, kind, check }) => ({ name, kind, check: check && (() => check(evidence)) }));
 }
 
-/** What a whole chain grants, sorted by code point (wire format §6). */
+/** Returns the scopes that the whole chain grants, sorted by code point (wire format §6). */
 export function effectiveScope(chain: readonly DelegationCert[]): string[] {
   return intersectScopes(...chain.map(({ scope }) => scope));
 }

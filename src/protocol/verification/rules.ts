@@ -4,21 +4,23 @@ import { ProtocolError } from "../encoding/errors.ts";
 import type { Violation, ViolationCode } from "../violations.ts";
 import type { Check, Evidence } from "./evidence.ts";
 
-/** Whether a rule asks if the evidence is good, or if good evidence is allowed what it asks for. */
+/**
+ * The question a rule answers. `evidence` means "is the evidence good?". `permission` means "does good
+ * evidence allow the request?".
+ */
 export type RuleKind = "evidence" | "permission";
 
-/**
- * A named rule. One without a check of its own is decided by what is looked up on the way
- * (`verify_bundle.ts`).
- */
+/** A named rule. A rule without a `check` needs a lookup or a signature, which `verify_bundle.ts` does. */
 export type Rule = { name: string; kind: RuleKind };
 
-/** A rule about the bundle as a whole. Pure. */
+/** A pure rule about the whole bundle. */
 export type BundleRule = Rule & {
   check?(evidence: Evidence): Violation | undefined;
 };
 
-/** A rule about each certificate, with the one that issued it; the root has none. Pure. */
+/**
+ * A pure rule about one certificate and its parent, the certificate of its issuer. The root has no parent.
+ */
 export type CertificateRule = Rule & {
   check?(evidence: Evidence, position: CertificatePosition): Violation | undefined;
 };
@@ -30,19 +32,18 @@ export type Step = Rule & {
   check?: (() => Violation | undefined) | undefined;
 };
 
-/** A certificate and its place in its chain. */
 type CertificatePosition = {
   index: number;
   certificate: DelegationCert;
   parent: DelegationCert | undefined;
 };
 
-/** A violation, of the bundle or of the certificate at a position. */
+/** Creates a violation of the whole bundle, or of the certificate at a position. */
 export function violation(code: ViolationCode, detail: string, certificate?: number): Violation {
   return certificate === undefined ? { code, detail } : { code, detail, certificate };
 }
 
-/** Whether `text` is canonical base64 of `length` bytes. */
+/** Returns whether `text` is canonical base64 of `length` bytes. */
 export function hasBytes(text: string, length: number): boolean {
   try {
     checkBase64(text, length);
@@ -54,8 +55,8 @@ export function hasBytes(text: string, length: number): boolean {
 }
 
 /**
- * Whether `text` has the length and the padding of base64 of `length` bytes: enough where its content is
- * compared with other text.
+ * Returns whether `text` has the length and the padding of base64 of `length` bytes. This is enough if the
+ * caller compares the content with another text anyway.
  */
 export function hasEncodedLength(text: string, length: number): boolean {
   const padding = (3 - (length % 3)) % 3;
@@ -63,30 +64,30 @@ export function hasEncodedLength(text: string, length: number): boolean {
   return text.length === Math.ceil(length / 3) * 4 && isPadded;
 }
 
-/** What the rules found about one bundle so far. */
+/** The results of the rules for one bundle so far. */
 export type Findings = {
-  /** All steps of a rule. */
+  /** Returns all steps of a rule. */
   of(rule: Rule): Step[];
-  /** The steps of a rule that come before the first violation. */
+  /** Returns the steps of a rule that come before the first violation. */
   reached(rule: Rule): Step[];
-  /** Takes in what was looked up for a step. */
+  /** Records the result of a lookup for a step. */
   add(step: Step | undefined, violation: Violation | undefined): void;
-  /** Whether nothing speaks against the evidence, whatever it is allowed. */
+  /** Returns whether no rule of kind `evidence` is violated so far. Ignores permissions. */
   isSound(): boolean;
-  /** The first violation in order, if there is any. */
+  /** Returns the first violation in the order of the steps, if any. */
   first(): Violation | undefined;
-  /** The steps of a rule up to the first violation, including it. */
+  /** Returns the steps of a rule up to and including the first violation. */
   consulted(rule: Rule): Step[];
   /**
-   * Every rule in order with its outcome. Rules after the first violation count as passed only where they
-   * were evaluated all the same: those about the evidence, when it is sound.
+   * Returns every rule in order with its outcome. A rule after the first violation counts as passed only if
+   * it was evaluated anyway. This applies to evidence rules while the evidence is sound.
    */
   checks(): Check[];
 };
 
 /**
- * Evaluates each rule that needs no lookup, once: in order up to the first violation, and after it those
- * about the evidence. Nothing more is evaluated once the evidence is not sound.
+ * Evaluates each rule that needs no lookup, once. After the first violation, it evaluates only the rules
+ * about evidence. It stops as soon as an evidence rule is violated.
  */
 export function evaluateRules(steps: readonly Step[]): Findings {
   let end = steps.length;

@@ -16,13 +16,13 @@ export { type CertificateMemory, createCertificateMemory } from "../documents/ce
 export type { ChallengeStore, Check, RevocationLookup, Verification, VerifyOptions } from "./evidence.ts";
 
 /**
- * Verifies a decoded proof bundle (wire format §8): an ordered list of rules, of which the first that does
- * not hold is the answer. Each is evaluated once. What costs something is looked up only where its rule is
- * reached, so a malformed bundle costs no signature work, and a hostile one at most nine hybrid signature
- * checks.
+ * Verifies a decoded proof bundle (wire format §8). The rules form an ordered list, and the first violated
+ * rule determines the answer. Each rule is evaluated once. Lookups and signature checks run only where their
+ * rule is reached. So a malformed bundle costs no signature work, and a hostile bundle costs at most nine
+ * hybrid signature checks.
  *
- * Throws `ProtocolError` `invalid_integer` when `now` is not a safe integer; rejects when the store, a
- * counter or the crypto library breaks.
+ * Throws `ProtocolError` `invalid_integer` if `now` is not a safe integer. Rejects if the challenge store,
+ * the invocation counter or the crypto library fails.
  */
 export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions): Promise<Verification> {
   if (!Number.isSafeInteger(options.now)) {
@@ -69,7 +69,7 @@ function conclude(findings: Findings, { bundle, options }: Evidence): Verificati
   };
 }
 
-/** Step 3 of §8: asks the store whether the challenge is open, unless something is wrong already. */
+/** Step 3 of §8: asks the store whether the challenge is open, unless an earlier rule is violated. */
 export async function askStore(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const store = options.challengeStore;
   const [step] = findings.reached(CHALLENGE_KNOWN_RULE);
@@ -78,9 +78,9 @@ export async function askStore(findings: Findings, { bundle, options }: Evidence
 }
 
 /**
- * Checks all signatures of a bundle that may be genuine; of any other, those that the answer depends on. What
- * is wrong with evidence stays wrong, so a bundle that is still sound at the end had all of its signatures
- * checked.
+ * Checks every signature of a bundle that may still be genuine. For any other bundle, checks only the
+ * signatures that the answer depends on. Unsound evidence never becomes sound again. So if a bundle is still
+ * sound at the end, all of its signatures were checked.
  */
 export async function checkSignatures(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const all = findings.isSound();
@@ -105,8 +105,8 @@ export async function checkSignatures(findings: Findings, { bundle, options }: E
 }
 
 /**
- * As {@link signatureViolation} of a certificate's own signature, which is taken from memory when it was
- * found good before.
+ * As {@link signatureViolation} for a certificate's own signature, but skips the check if the memory already
+ * contains this signature as good.
  */
 async function checkOnce(
   certificate: DelegationCert,
@@ -122,15 +122,15 @@ async function checkOnce(
   const fault = await signatureViolation(certificate.issuer_pub_key, signed, certificate.signature, backend);
   if (fault !== undefined || key === undefined) return fault;
   memory?.add(key);
-  // Whoever holds the certificate may have changed it meanwhile.
+  // The caller may have changed the certificate object during the asynchronous check.
   const isUnchanged = key === memoryKey(delegationSignBytes(certificate), certificate.signature);
   if (isUnchanged) memory?.recent?.add(certificate);
   return undefined;
 }
 
 /**
- * A bundle that was not decoded strictly may hold what has no signed bytes; that is a bad signature and no
- * broken call.
+ * Returns a `ProtocolError` of `check` as a text. A bundle that was not decoded strictly may contain values
+ * that have no signed bytes. That counts as a bad signature, not as a malformed call.
  */
 async function faultOf(check: () => Promise<string | undefined>): Promise<string | undefined> {
   try {
@@ -142,8 +142,8 @@ async function faultOf(check: () => Promise<string | undefined>): Promise<string
 }
 
 /**
- * Step 6 of §8: looks revocation up, leaf to root, up to the first certificate that is not good or not
- * reached.
+ * Step 6 of §8: looks up revocation from leaf to root. Stops at the first certificate that is revoked, cannot
+ * be looked up, or is not reached.
  */
 async function lookUpRevocation(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   const lookup = options.revocation;
@@ -171,7 +171,7 @@ async function revocationOf(
 }
 
 /**
- * Step 8 of §8: spends the challenge of a proof whose evidence is good as a whole, whether it is allowed or
+ * Step 8 of §8: spends the challenge of a proof whose evidence is all good, whether the request is allowed or
  * not.
  */
 export async function spendChallenge(findings: Findings, { bundle, options }: Evidence): Promise<void> {
@@ -181,7 +181,10 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
   findings.add(step, (await store.spend(bundle.challenge)) ? undefined : unknownChallenge());
 }
 
-/** Evaluates the constraints of each certificate that is reached, up to the first that do not hold. */
+/**
+ * Evaluates the constraints of each reached certificate. Stops at the first certificate whose constraints do
+ * not hold.
+ */
 async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
   if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
   for (const step of findings.reached(CONSTRAINTS_RULE)) {
@@ -201,10 +204,7 @@ function unknownChallenge(): Violation {
 
 type Signed = Omit<ProofBundle, "delegations">;
 
-/**
- * Whether the agent that a proof names signed it. Says nothing of its certificates, its time or its
- * challenge.
- */
+/** Returns whether the agent named in a proof signed it. Does not check certificates, time or challenge. */
 export async function isSignedByItsAgent(proof: Signed): Promise<boolean> {
   if (!isIdOf(proof.agent_id, proof.agent_pub_key)) return false;
   try {
