@@ -24,7 +24,7 @@ describe("docs/api.md", () => {
 
   test("lists the reasons of decisions that exist, and all of them", () => {
     const rows = text
-      .slice(text.indexOf("### What it answers"))
+      .slice(text.indexOf("### What verify answers"))
       .matchAll(/^\| `(allow|deny|indeterminate)` \| (.*) \|$/gm);
     const listed = [...rows].map(([, decision, reasons = ""]) => [
       decision,
