@@ -81,6 +81,9 @@ RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /app/postgres/bin/
 
 FROM scratch AS keyvault
 LABEL org.opencontainers.image.title="deputize-keyvault" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.authors="Deputize maintainers" \
+  org.opencontainers.image.url="https://deputize.io" \
   org.opencontainers.image.description="Keeps the keys that sign delegations, in a PKCS#11 token."
 COPY --from=keyvault-system /system /
 COPY --from=keyvault-packages /app /app
@@ -94,6 +97,9 @@ ENTRYPOINT ["keyvault"]
 
 FROM scratch AS postgres
 LABEL org.opencontainers.image.title="deputize-postgres" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.authors="Deputize maintainers" \
+  org.opencontainers.image.url="https://deputize.io" \
   org.opencontainers.image.description="Postgres for a trial in one cluster; not for production."
 COPY --from=postgres-system /system /
 COPY --from=postgres-system /app/postgres /app/postgres
@@ -109,6 +115,9 @@ ENTRYPOINT ["trial-postgres"]
 # The last stage is what a build without --target makes.
 FROM scratch AS deputize
 LABEL org.opencontainers.image.title="deputize" \
+  org.opencontainers.image.licenses="Apache-2.0" \
+  org.opencontainers.image.authors="Deputize maintainers" \
+  org.opencontainers.image.url="https://deputize.io" \
   org.opencontainers.image.description="Issues, keeps and checks delegations: API, worker, operator and migrations."
 COPY --from=deputize-system /system /
 COPY --from=deputize-packages /app /app

@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
 import { chartFiles, staleChartFiles, writeChartFiles } from "../../src/dev/chart/chart_files.ts";
+import { withValues } from "../../src/dev/chart/chart_readme.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
+const LICENSED = { version: "0.1.0", license: "Apache-2.0" };
 let copy: string;
 
 beforeAll(async () => {
@@ -15,6 +17,7 @@ beforeAll(async () => {
     "package.json",
     "crds",
     "docs/alerts",
+    "src/console/style/icon.svg",
   ]);
   for (const path of [...made, "charts"]) await cp(join(ROOT, path), join(copy, path), { recursive: true });
 });
@@ -39,10 +42,31 @@ test("definitions of the chart are those of crds/, and nothing takes them away",
   }
 });
 
-test.each(["crds/platforms.yaml", "crds/policies.yaml"])(
+test("package, workspaces and chart name the same version and license", async () => {
+  const chart = parse(await readFile(join(ROOT, "charts/deputize/Chart.yaml"), "utf8"));
+  const { version, annotations } = chart;
+  expect({ version, license: annotations["artifacthub.io/license"] }).toEqual(LICENSED);
+  expect(chart.appVersion).toBe(version);
+  for (const folder of [".", "src", "keyvault"]) {
+    expect(JSON.parse(await readFile(join(ROOT, folder, "package.json"), "utf8"))).toMatchObject(LICENSED);
+  }
+});
+
+test("the README of the chart lists each value with its default and its comment", async () => {
+  const readme = await readFile(join(ROOT, "charts/deputize/README.md"), "utf8");
+  expect(readme).toContain("| `api.replicas` | `2` |");
+  expect(readme).toMatch(/\| `smtp\.existingSecret\.key` \| `url` \|/);
+  expect(readme).toMatch(/\| `database\.ca` \| `\{ existingSecret: .*\}` \| [A-Z].*sslmode/);
+  expect(() => withValues("# A chart", "a: 1")).toThrow("needs a line");
+  expect(withValues("# A\n\n## Values\nold", "# --- a ---\n# One.\na:\n  # <b>|c\n  d: x|y\n")).toBe(
+    "# A\n\n## Values\n\n### a\n\nOne.\n\n| value | default | description |\n|---|---|---|\n| `a.d` | `x\\|y` | &lt;b>\\|c |\n",
+  );
+});
+
+test.each(["crds/platforms.yaml", "crds/policies.yaml", "charts/deputize/values.yaml"])(
   "a change of %s is seen, and written",
   async (path) => {
-    await writeFile(join(copy, path), `${await readFile(join(copy, path), "utf8")}# changed\n`);
+    await writeFile(join(copy, path), `${await readFile(join(copy, path), "utf8")}\nchanged: true\n`);
     const stale = await staleChartFiles(copy);
     expect(stale).toHaveLength(1);
     expect(await writeChartFiles(copy)).toEqual(stale);

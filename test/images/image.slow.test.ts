@@ -95,6 +95,9 @@ describe.each(NAMES)("%s", (name) => {
     });
     expect(config.Labels).toMatchObject({
       "org.opencontainers.image.title": name,
+      "org.opencontainers.image.licenses": "Apache-2.0",
+      "org.opencontainers.image.authors": "Deputize maintainers",
+      "org.opencontainers.image.url": "https://deputize.io",
       "org.opencontainers.image.version": version,
       "org.opencontainers.image.revision": expect.stringMatching(`^${commit}(-dirty)?$`),
       "org.opencontainers.image.description": expect.stringMatching(/\.$/),

@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
 /** A file of the chart that is made from another file of the project; both paths from its top. */
@@ -9,6 +10,7 @@ type Copy = { from: string; to: string; change?: (text: string) => string };
 export type ChartFile = { path: string; is: string | undefined; should: string };
 
 const CHART = "charts/deputize";
+const ICON = "src/console/style/icon.svg";
 /** Neither Helm nor Argo CD takes the definitions away: all objects would go with them. */
 const KEPT = [
   "  annotations:",
@@ -36,8 +38,14 @@ const MADE = [{ path: `${CHART}/files/dashboard.json`, should: dashboardFile() }
 /** The made files of the chart in the project at `root`. */
 export async function chartFiles(root: string): Promise<ChartFile[]> {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
-  const chart = `${CHART}/Chart.yaml`;
-  const copies: Copy[] = [...COPIES, { from: chart, to: chart, change: (text) => ofVersion(text, version) }];
+  const icon = await readFile(join(root, ICON), "base64");
+  const values = await readFile(join(root, `${CHART}/values.yaml`), "utf8");
+  const [chart, readme] = [`${CHART}/Chart.yaml`, `${CHART}/README.md`];
+  const copies: Copy[] = [
+    ...COPIES,
+    { from: chart, to: chart, change: (text) => withIcon(ofVersion(text, version), icon) },
+    { from: readme, to: readme, change: (text) => withValues(text, values) },
+  ];
   const made = copies.map(async ({ from, to, change = (text) => text }) => ({
     path: to,
     should: change(await readFile(join(root, from), "utf8")),
@@ -74,6 +82,11 @@ function keepForEver(definition: string): string {
   const changed = definition.replace(/^metadata:\n {2}name: .*$/m, (found) => [found, ...KEPT].join("\n"));
   if (changed === definition) throw new Error("A definition does not begin its metadata with its name");
   return changed;
+}
+
+/** The icon is part of the chart, so that a catalog shows it without asking another server. */
+function withIcon(text: string, icon: string): string {
+  return text.replace(/^icon: .*$/m, `icon: data:image/svg+xml;base64,${icon}`);
 }
 
 /** The chart has the version of the program that it installs. */
