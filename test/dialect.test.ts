@@ -73,7 +73,6 @@ const NOT_YET = [
   "src/route.ts",
   "src/sdk/",
   "src/upkeep.ts",
-  "src/vault/",
   "src/webhooks/",
   "src/worker.ts",
   "test/accounts/",

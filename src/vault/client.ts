@@ -6,25 +6,25 @@ import { createTransport, type Transport, type TransportSettings } from "./trans
 
 export { VaultRefused, VaultUnavailable } from "./transport.ts";
 
-/** What the vault makes keys for here: the root identity of an account, or an agent. */
+/** Purposes of keys that the service creates: the root identity of an account, or an agent. */
 export type KeyPurpose = "account_root" | "agent";
 
 /**
- * A key of the vault and the tenant (account) it must belong to: another tenant's is answered like one that
- * does not exist.
+ * A key of the vault, and the tenant (account) that it must belong to. The vault answers for another tenant's
+ * key as if that key did not exist.
  */
 export type KeyReference = { tenant: string; keyId: string };
 
 /**
- * A key to make. `ceiling` permanently bounds every delegation the key issues or receives; an agent's key has
- * one, and a tenant's further root keys stay within what an earlier one was bounded to.
+ * A key to create. `ceiling` permanently limits every delegation that the key issues or receives. An agent's
+ * key always has a ceiling. Further root keys of a tenant stay within the ceiling of its earlier ones.
  */
 export type NewKey = { tenant: string; label: string } & (
   | { purpose: "account_root"; ceiling?: string[] }
   | { purpose: "agent"; ceiling: string[] }
 );
 
-/** The vault's signed word that it keeps a key; carried along, checked by those who know the service key. */
+/** The vault's signed statement that it stores a key. Anyone who knows the service key can verify it. */
 export type KeyAttestation = {
   key_id: string;
   attested_by: string;
@@ -32,22 +32,22 @@ export type KeyAttestation = {
   [field: string]: unknown;
 };
 
-/** A key that was made. */
+/** A key that the vault created. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: KeyAttestation };
 
-/** What one admin asked for and a second one has not granted yet; `asked_at` is ISO 8601. */
+/** A change that one admin requested and that a second admin has not approved yet. `asked_at` is ISO 8601. */
 export type PendingChange = { action: "enable" | "destroy"; admin: string; asked_at: string; days?: number };
 
 /**
- * The public parts of a key. One that is `destroying` signs no more, and is `destroyed` when its seeds are
- * erased, at `destroy_at`. Times are ISO 8601.
+ * The public parts of a key. A key in state `destroying` no longer signs. It becomes `destroyed` at
+ * `destroy_at`, when its seeds are erased. Times are ISO 8601.
  */
 export type VaultKey = CreatedKey & {
   tenant: string;
   purpose: KeyPurpose | "service";
   label: string;
   state: "active" | "disabled" | "destroying" | "destroyed";
-  /** The tenant's own: a key signs only while both are active. */
+  /** State of the tenant. A key signs only while both the key and its tenant are active. */
   tenant_state: "active" | "destroying" | "destroyed";
   ceiling: string[] | null;
   pending: PendingChange | null;
@@ -55,41 +55,43 @@ export type VaultKey = CreatedKey & {
   created_at: string;
 };
 
-/** What a human approved: the widest scope that may be signed, and who approved which request. */
+/** A person's approval: the widest scope that may be signed, and who approved which request. */
 export type VaultApproval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
-  /** The subject's key is not in the vault; refused unless the vault is set to allow it. */
+  /**
+   * True if the vault does not store the subject's key. The vault refuses this unless a setting allows it.
+   */
   external_subject?: boolean;
 };
 
 /**
- * A certificate to sign: everything but the issuer's public key, which the vault fills in. `issued_at` is
- * within 60 s of its clock.
+ * A certificate to sign. It lacks only the issuer's public key, which the vault fills in. `issued_at` must be
+ * within 60 s of the vault's clock.
  */
 export type CertificateToSign = Omit<DelegationFields, "issuer_pub_key">;
 
-/** An agent's answer to a challenge. */
+/** An agent's signed response to a challenge. */
 export type SignedChallenge = {
   agent_id: string;
   agent_pub_key: HybridPublicKey;
   challenge_sig: HybridSignature;
 };
 
-/** What an agent's key answers: `challenge_at` is within 60 s of the vault's clock. */
+/** The challenge that an agent's key signs. `challenge_at` must be within 60 s of the vault's clock. */
 export type ChallengeToSign = ChallengeBinding;
 
 /**
- * The key vault as the service sees it. Every call rejects with `VaultRefused` (the vault decided against it;
- * `code` says why) or with `VaultUnavailable` (no answer within 5 s, or the vault cannot sign now). Signing
- * may be repeated freely; `createKey` may be repeated under the same idempotency key and then gives the same
- * key.
+ * The service's client of the key vault. Every call rejects with `VaultRefused` if the vault refuses it, with
+ * the reason in `code`. It rejects with `VaultUnavailable` if there is no answer within 5 s or the vault
+ * cannot sign now. Calls that sign can be repeated freely. `createKey` can be repeated with the same
+ * idempotency key and then returns the same key.
  */
 export type VaultClient = {
   createKey(key: NewKey, idempotencyKey: string): Promise<CreatedKey>;
   getKey(key: KeyReference): Promise<VaultKey>;
-  /** Signs with an account's root key and returns the whole certificate. */
+  /** Signs with an account's root key. Resolves to the whole certificate. */
   signDelegation(
     key: KeyReference,
     certificate: CertificateToSign,
@@ -97,19 +99,19 @@ export type VaultClient = {
   ): Promise<DelegationCert>;
   /** Signs with an agent's key. */
   signChallenge(key: KeyReference, challenge: ChallengeToSign): Promise<SignedChallenge>;
-  /** Revocation lists and pushes, rotations, receipts and checkpoints. */
+  /** Statements that a key signs about itself: revocation lists. */
   statements: VaultStatements;
-  /** Stops the key from signing immediately; this role cannot undo it. */
+  /** Stops the key from signing immediately. The API's role cannot undo this. */
   disableKey(key: KeyReference): Promise<void>;
-  /** Narrows the ceiling recorded with the key; a wider one is refused with `policy_violation`. */
+  /** Narrows the ceiling stored with the key. The vault refuses a wider one with `policy_violation`. */
   shrinkCeiling(key: KeyReference, ceiling: string[]): Promise<void>;
-  /** Resolves when the vault can sign, token and audit included. */
+  /** Resolves if the vault can sign. This includes its token and its audit. */
   health(): Promise<void>;
-  /** Lets go of the connections; calls in flight are rejected. */
+  /** Closes the connections. Calls in flight reject. */
   close(): Promise<void>;
 };
 
-/** A client with the API's certificate. It connects when it is first used. */
+/** Returns a client that authenticates with the API's certificate. It connects at the first call. */
 export function createVaultClient(settings: TransportSettings): VaultClient {
   const transport = createTransport(settings);
   const post = <T>({ keyId }: KeyReference, action: string, body: object): Promise<T> =>
@@ -143,19 +145,22 @@ export function createVaultClient(settings: TransportSettings): VaultClient {
   };
 }
 
-/** A certificate to list as revoked, with its end in Unix seconds; null when it has none. */
+/**
+ * A certificate to list as revoked. `expiresAt` is in Unix seconds, or null if the certificate does not
+ * expire.
+ */
 export type RevokedCertificate = { certId: string; expiresAt: number | null };
 
 /**
- * Statements about a key that the key itself signs. What does not follow the last one is refused with
- * `policy_violation`, and the last one itself is signed again if it is asked for in time. Calls reject as
- * {@link import("./client.ts").VaultClient}'s do.
+ * Statements about a key, signed by the key itself. The vault refuses a statement that does not follow the
+ * previous one with `policy_violation`. It signs the previous statement again if the request is still within
+ * the allowed time. Calls reject in the same way as those of {@link VaultClient}.
  */
 export type VaultStatements = {
   /**
-   * All certificates that an account has revoked, 50,000 at most. `updatedAt`, in Unix seconds, is later than
-   * the last list's and within 60 s of the vault's clock. A list that lacks a certificate of the last one is
-   * refused unless that certificate has expired.
+   * All certificates that an account has revoked, at most 50,000. `updatedAt` is in Unix seconds, later than
+   * that of the previous list, and within 60 s of the vault's clock. The vault refuses a list that lacks a
+   * certificate of the previous list, unless that certificate has expired.
    */
   revocationList(
     root: KeyReference,
@@ -163,7 +168,7 @@ export type VaultStatements = {
   ): Promise<RevocationList>;
 };
 
-/** Statements signed over this transport. */
+/** Returns the statements of a client that uses this transport. */
 function createStatements(transport: Pick<Transport, "call">): VaultStatements {
   return {
     revocationList: ({ tenant, keyId }, { updatedAt, revoked }) =>

@@ -4,12 +4,12 @@ import { Gauge } from "prom-client";
 import type { Metrics } from "../metrics.ts";
 
 /**
- * Files of the client's end, PEM: the authority that signed the vault's certificate, and the client's own
- * certificate with its key.
+ * PEM files of the client: the authority that signed the vault's certificate, and the client's own
+ * certificate and key.
  */
 export type CredentialFiles = { ca: string; cert: string; key: string };
 
-/** What those files hold. */
+/** Contents of the {@link CredentialFiles}. */
 export type Credentials = { ca: Buffer; cert: Buffer; key: Buffer };
 
 const EVERY_MS = 5_000;
@@ -21,9 +21,9 @@ export async function readCredentials(files: CredentialFiles): Promise<Credentia
 }
 
 /**
- * Calls `apply` whenever the files hold something else than before, looking every `everyMs`; ends by the
- * function it gives. Files that cannot be read or do not belong together, as in the middle of being
- * exchanged, are looked at again the next time.
+ * Checks the files every `everyMs` and calls `apply` when their contents have changed. Skips files that it
+ * cannot read and a certificate that does not match its key, for example while they are being replaced, and
+ * checks them again the next time. Returns a function that stops the watch.
  */
 export function watchCredentials(
   files: CredentialFiles,
@@ -52,8 +52,9 @@ function isPair({ cert, key }: Credentials): boolean {
 }
 
 /**
- * Shows when the certificate in a file ends, by which the vault knows this process. The file is read at each
- * look, as the client does every few seconds; while it holds no certificate there is no value.
+ * Exports a metric with the expiry time of the client certificate in `file`. Each scrape reads the file
+ * again, because the client reloads it every few seconds too. The metric has no value while the file contains
+ * no certificate.
  */
 export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file: string): void {
   new Gauge({
@@ -61,7 +62,7 @@ export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file
     help: "When the certificate ends by which the vault knows this process, in Unix seconds",
     registers: [registry],
     async collect() {
-      // Not reset(), which would leave a 0 behind: the year 1970.
+      // `reset()` would leave the value 0, which is a time in 1970.
       this.remove();
       const end = await certificateEnd(file);
       if (end !== undefined) this.set(end.getTime() / 1000);
@@ -69,7 +70,7 @@ export function showCertificateEnd({ registry }: Pick<Metrics, "registry">, file
   });
 }
 
-/** When the certificate in a file ends; undefined while the file holds none. */
+/** Returns the expiry time of the certificate in `file`, or `undefined` if the file contains none. */
 export async function certificateEnd(file: string): Promise<Date | undefined> {
   try {
     return new X509Certificate(await readFile(file)).validToDate;

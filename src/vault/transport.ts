@@ -2,12 +2,12 @@ import { type Dispatcher, Pool } from "undici";
 import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
 
 /**
- * The key vault did not sign: it is away, sealed, or a part of it does not work. Nothing was changed that a
- * retry would double.
+ * The key vault did not sign: it cannot be reached, it is sealed, or one of its parts fails. The caller can
+ * retry, because no change is made twice.
  */
 export class VaultUnavailable extends Error {
   override readonly name = "VaultUnavailable";
-  /** The vault's own code, or `unreachable` when there was no answer. */
+  /** The vault's own code, or `unreachable` if the vault did not answer. */
   readonly code: string;
 
   constructor(code: string, message: string, options?: ErrorOptions) {
@@ -28,12 +28,14 @@ export type VaultRefusalCode =
   | "idempotency_conflict"
   | "rate_limited";
 
-/** The key vault is well and has decided against the call: permanently, unless it is `rate_limited`. */
+/**
+ * The key vault works and has refused the call. The refusal is permanent unless its code is `rate_limited`.
+ */
 export class VaultRefused extends Error {
   override readonly name = "VaultRefused";
   readonly code: VaultRefusalCode;
   readonly status: number;
-  /** Whole seconds after which the call may succeed, of one that is `rate_limited`. */
+  /** Whole seconds after which the call may succeed. Set only for `rate_limited`. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(code: VaultRefusalCode, message: string, status: number, retryAfterSeconds?: number) {
@@ -44,18 +46,18 @@ export class VaultRefused extends Error {
   }
 }
 
-/** How to reach the vault, PEM contents. */
+/** How to reach the vault. Certificates and keys are PEM text. */
 export type TransportSettings = {
-  /** Base URL, `https://…`; its host must be in the vault's certificate. */
+  /** Base URL, `https://…`. The vault's certificate must contain its host. */
   url: string;
   ca: string | Buffer;
   cert: string | Buffer;
   key: string | Buffer;
-  /** Where those three came from, if they are to be read again when the files change. */
+  /** The files that contain `ca`, `cert` and `key`. If set, the transport reloads them when they change. */
   files?: CredentialFiles;
-  /** Connections kept open at most. Default 16. */
+  /** Maximum number of open connections. Default 16. */
   connections?: number;
-  /** Milliseconds between two looks at `files`. Default 5,000. */
+  /** Milliseconds between two checks of `files`. Default 5,000. */
   lookEveryMs?: number;
   /** Milliseconds from call to answer. Default 5,000. */
   deadlineMs?: number;
@@ -64,11 +66,11 @@ export type TransportSettings = {
 /** One call to the vault. */
 type VaultCall = { method: "GET" | "POST"; path: string; body?: object; idempotencyKey?: string };
 
-/** Makes calls over kept-alive mutual TLS. */
+/** Calls the vault over mutual TLS on kept-alive connections. */
 export type Transport = {
   /**
-   * The answer's body. Throws `VaultRefused` for a 4xx and `VaultUnavailable` for everything else that is not
-   * a success.
+   * Resolves to the body of the answer. Throws `VaultRefused` for a 4xx status and `VaultUnavailable` for any
+   * other failure.
    */
   call<T>(call: VaultCall): Promise<T>;
   close(): Promise<void>;
@@ -78,7 +80,7 @@ const DEFAULT_CONNECTIONS = 16;
 const DEFAULT_DEADLINE_MS = 5_000;
 const WHOLE_SECONDS = /^\d{1,6}$/;
 
-/** A transport with these settings. It connects when it is first used. */
+/** Returns a transport with these settings. It connects at the first call. */
 export function createTransport(settings: TransportSettings): Transport {
   const { url, files, connections = DEFAULT_CONNECTIONS, deadlineMs = DEFAULT_DEADLINE_MS } = settings;
   const open = ({ ca, cert, key }: Pick<TransportSettings, "ca" | "cert" | "key">): Pool =>
@@ -89,7 +91,7 @@ export function createTransport(settings: TransportSettings): Transport {
     });
   let pool = open(settings);
 
-  /** Calls in flight end on the connections they have. */
+  /** Connects new calls with the new credentials. Calls in flight finish on their old connections. */
   function exchangeCredentials(credentials: Credentials): void {
     const former = pool;
     pool = open(credentials);
