@@ -6,9 +6,9 @@ import { PARTS } from "./last_states_parts.ts";
 import { createRowCodes, type RowCodes } from "./row_codes.ts";
 
 /**
- * Ids of keys and names of tenants whose rows are gone, altered, or not in the last state that the audit
- * records. `waiting` counts those of a version without codes that wait for their adoption, and are not
- * damaged.
+ * Ids of keys and names of tenants whose rows are missing, altered, or not in the last state that the audit
+ * records. `waiting` counts rows of an older version that have no code yet. They wait for adoption and are
+ * not damaged.
  */
 export type DamagedRows = { keys: string[]; tenants: string[]; waiting: number };
 
@@ -16,8 +16,8 @@ const PAGE = 500;
 const ROUNDS = 5;
 
 /**
- * Compares all rows of keys and tenants with the register. `catchUp` takes in what was written meanwhile:
- * what a running vault changed while its rows were read is read again.
+ * Compares all rows of keys and tenants with the register. A running vault may change rows during the
+ * comparison. `catchUp` adds such changes to the register, and the rows are then read again.
  */
 export async function compareRows(parts: {
   database: Database;

@@ -20,9 +20,9 @@ const headLine = z.object({
 });
 
 /**
- * Appends `<time> <number>:<code>` on a line of its own to a file of heads and waits until it is on disk. A
- * last line that was cut off in the middle of its writing is ended by ` # unfinished` first. Rejects with the
- * file system's error.
+ * Appends `<time> <number>:<code>` as a new line to a file of heads and waits until it is on disk. If an
+ * interrupted write left the last line incomplete, ends that line with ` # unfinished` first. Rejects with
+ * the file system's error.
  */
 export async function appendHead(file: string, { seq, mac }: Head, now: Date): Promise<void> {
   const handle = await open(file, "a+", 0o600);
@@ -35,16 +35,14 @@ export async function appendHead(file: string, { seq, mac }: Head, now: Date): P
   }
 }
 
-/**
- * What a file of heads has: the heads in its order, and the numbers of lines that were cut off in the middle
- * of their writing.
- */
+/** Contents of a file of heads: the heads in file order, and the line numbers of incomplete lines. */
 export type NotedHeads = { heads: Head[]; unfinished: number[] };
 
 /**
- * The heads of a file: lines of `appendHead`, or lines of the vault's log, of which those of other events are
- * left out. A collector or `kubectl logs` may have put something before a log line. Throws a `UserError` that
- * names the first line that is neither, unless that line is only unfinished.
+ * Reads the heads from a file. The file contains lines of {@link appendHead}, or lines of the vault's log.
+ * Other log events are skipped, and a log line may follow a prefix, as log collectors and `kubectl logs`
+ * write them. Throws a `UserError` that names the first line that is neither, unless that line is only
+ * incomplete.
  */
 export async function readHeads(file: string): Promise<NotedHeads> {
   const text = await readFile(file, "utf8").catch((error: unknown) => {
@@ -74,7 +72,10 @@ function headOf(line: string): Head | undefined {
     : { seq: Number(seq), mac: Buffer.from(mac, "hex") };
 }
 
-/** The head that a line of the vault's log has; undefined when the line is damaged, or of something else. */
+/**
+ * Returns the head in a line of the vault's log, or `undefined` if the line is damaged or is not of the
+ * vault's log.
+ */
 function loggedHeadOf(line: string): Head | "another event" | undefined {
   const event = logLine.and(z.looseObject({})).safeParse(parseLog(line));
   if (!event.success) return undefined;
@@ -91,7 +92,7 @@ function parseLog(line: string): unknown {
   }
 }
 
-/** The end of a file, enough of it to have the last line whole if that is a head. */
+/** Returns the end of a file. It is long enough to contain the whole last line if that line is a head. */
 async function readTail(handle: FileHandle): Promise<string> {
   const { size } = await handle.stat();
   const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
@@ -99,33 +100,37 @@ async function readTail(handle: FileHandle): Promise<string> {
   return buffer.toString("utf8", 0, bytesRead);
 }
 
-/** What ends the last line, if it has no end. */
+/**
+ * Returns the text that completes the last line: a newline if it lacks one, after ` # unfinished` if the line
+ * is incomplete.
+ */
 function endOf(tail: string): string {
   const last = tail.slice(tail.lastIndexOf("\n") + 1);
   if (last === "") return "";
   return headOf(last) === undefined ? `${UNFINISHED}\n` : "\n";
 }
 
-/** Writes heads as long as the vault runs. */
+/** Writes heads while the vault runs. */
 export type HeadKeeping = { stop(): Promise<void> };
 
-/** What keeping heads needs; `file` undefined leaves the log lines only. */
+/** Dependencies of {@link keepHeads}. If `file` is undefined, heads go to the log only. */
 export type HeadKeepingParts = {
   journal: Pick<Journal, "head">;
   token: Pick<Token, "whenSealed">;
   clock: Clock;
   log: Logger;
   file: string | undefined;
-  /** How often the log gets the head, moved or not. */
+  /** How often the log gets the head, whether or not it changed. */
   logEveryMs: number;
 };
 
 /**
- * Writes the chain's head into the log: when this begins, steadily, at each sealing and at the stop. What the
- * machine's log collector took is out of the reach of whoever takes over the vault, and that no line arrives
- * is a sign too. The file gets the head every minute in which it moved, and at the stop. Against these a
- * chain whose newest records were cut off is found out, so the file belongs where the database's owner cannot
- * write.
+ * Writes the chain's head to the log: at the start, at a fixed interval, at each sealing and at the stop.
+ * Also writes it to the file, every minute if it changed, and at the stop.
+ *
+ * An attacker who takes over the vault cannot reach lines that a log collector has already copied, and
+ * missing lines are a sign of trouble too. These heads reveal that the newest records of a chain were cut
+ * off. The file must therefore be in a place that the database's owner cannot write to.
  */
 export function keepHeads(
   { journal, token, clock, log, file, logEveryMs }: HeadKeepingParts,

@@ -20,39 +20,39 @@ import {
 const MAX_BATCH = 128;
 
 /**
- * What a change did: its value, its record unless it did nothing, and what to do in this process the moment
- * it is durable.
+ * The result of a change: its value, its audit record unless nothing was done, and a callback for this
+ * process when the change is durable.
  */
 export type Change<T> = { value: T; entry?: AuditEntry; committed?: () => void };
 
 /**
- * The audit chain's only writer, and through it the only way to change the vault's state: everything it is
- * given is taken one transaction at a time, and resolves when it is on disk. Concurrent records share a
- * transaction. Records are taken in order, and so are changes; where both wait they take turns, so that no
- * signature waits for more than one change, however many there are.
+ * The only writer of the audit chain, and therefore the only way to change the vault's state. Runs one
+ * transaction at a time. Each call resolves when its transaction is on disk. Concurrent records share a
+ * transaction. Records and changes are each processed in order and alternate when both wait, so no signature
+ * waits for more than one change.
  *
- * Rejects with `VaultError audit_unavailable` when the database does not take the record, and with
- * `token_unavailable` when the token does not chain or note it; the record may then still appear, but nothing
- * it speaks of was released.
+ * Calls reject with `VaultError audit_unavailable` if the database does not store the record, and with
+ * `token_unavailable` if the token does not chain or note it. In these cases the record may still appear in
+ * the audit, but nothing that it describes was released.
  */
 export type Journal = {
   /**
-   * Writes a record, unless `stillTrue` answers false when its turn arrives: then it returns false and writes
-   * nothing. Each change either took effect before it is asked or takes effect after the record.
+   * Writes a record and returns true. If `stillTrue` returns false when the record's turn comes, writes
+   * nothing and returns false. Each change takes effect either before `stillTrue` runs or after the record.
    */
   record(entry: AuditEntry, stillTrue?: () => boolean): Promise<boolean>;
   /**
-   * Runs `apply` and writes its record, numbered `seq`, in one transaction, which the token has noted when
-   * this resolves. When `apply` throws, nothing happened, and its error is passed on.
+   * Runs `apply` and writes its record with number `seq` in one transaction. Resolves after the token has
+   * noted the record. If `apply` throws, rolls everything back and rejects with the same error.
    */
   change<T>(apply: (client: pg.Client, seq: number) => Promise<Change<T>>): Promise<T>;
-  /** The last record known to be durable. */
+  /** Returns the last record known to be durable. */
   head(): Head;
   /**
-   * Proves that records can be written, reconnecting if needed. Rejects with `VaultError audit_unavailable`.
+   * Checks that records can be written and reconnects if needed. Rejects with `VaultError audit_unavailable`.
    */
   probe(): Promise<void>;
-  /** Waits for what was given so far, then lets go of the database. */
+  /** Waits for all calls so far, then closes the database connection. */
   close(): Promise<void>;
 };
 
@@ -70,8 +70,8 @@ type PendingChange = {
 };
 
 /**
- * What the journal needs. It keeps `register` at the chain's end. `reopened` is called whenever it
- * reconnects: until then, others may have changed what was read before.
+ * Dependencies of the journal. The journal keeps `register` at the end of the chain. It calls `reopened`
+ * after each reconnect, because other processes may have changed earlier data in the meantime.
  */
 export type JournalParts = {
   databaseUrl: string;
@@ -79,15 +79,15 @@ export type JournalParts = {
   clock: Clock;
   log: Logger;
   register: Register;
-  /** Heads at which the register's parts were taken; the chain must lead to all of them. */
+  /** Heads at which the register's parts were saved. The chain must contain all of them. */
   taken?: readonly Head[];
   reopened(): void;
 };
 
 /**
- * Opens the chain, and verifies it behind the register's head. Rejects with `LedgerHeld` when another process
- * writes it, `LedgerMismatch` when a record is not what this token chained, or the database's error.
- * Afterwards a lost connection is opened again by the next call.
+ * Opens the chain and verifies the records after the register's head. Rejects with `LedgerHeld` if another
+ * process writes the chain, with `LedgerMismatch` if a record is not one that this token chained, or with the
+ * database's error. Later, the next call reopens a lost connection.
  */
 export async function openJournal({
   databaseUrl,
@@ -201,9 +201,9 @@ export async function openJournal({
   }
 
   /**
-   * After any failed statement the connection's state, and what it wrote, are in doubt: the next batch starts
-   * from a fresh one. What awaits its transaction does so no more, also where the connection had ended
-   * before.
+   * Runs a query and drops the connection if it fails. After a failed statement, the state of the connection
+   * and its writes is uncertain, so the next batch opens a new connection. Also clears the records that await
+   * their transaction, even if the connection had already ended.
    */
   async function onClient<T>(current: Ledger, query: () => Promise<T>): Promise<T> {
     try {
@@ -250,8 +250,8 @@ export async function openJournal({
 }
 
 /**
- * Writes a refusal down before it is answered, so that no attempt goes unseen. Rejects as {@link
- * Journal.record} does.
+ * Records a refusal before it is answered, so that every attempt is in the audit. Rejects in the same way as
+ * {@link Journal.record}.
  */
 export async function recordRefusal(
   journal: Pick<Journal, "record">,

@@ -11,53 +11,55 @@ import {
 import { GENESIS } from "./record.ts";
 import type { Head } from "./writer_connection.ts";
 
-/** What has a state with a code: a key, by its id, or a tenant, by its name. */
+/** Kinds of objects whose state has a code: keys, identified by id, and tenants, identified by name. */
 export type StateKind = "key" | "tenant";
 
 /**
- * A root's last revocation list: SHA-256 of its signed bytes, its `updated_at`, and the digest of what is
- * kept of it, as the record has them.
+ * The last revocation list of a root key: SHA-256 of its signed bytes, its `updated_at`, and the digest of
+ * its stored certificates. All three come from the audit record.
  */
 export type LastList = { digest: Buffer; updatedAt: number; listed: string | null };
 
 /**
- * What the audit says, kept in memory: the last state of every key and tenant, tenants' root keys, their last
- * revocation lists, adoption. It is made only of records whose codes were
- * verified and of those that this process wrote and that are durable, so nothing in it changes when rows of
- * the database do.
+ * The state of the vault according to its audit, kept in memory: the last state of every key and tenant, the
+ * tenants' root keys, the last revocation lists, and adoption. Built only from records whose codes were
+ * verified and from durable records of this process. A change of database rows therefore never changes the
+ * register.
  */
 export type Register = {
-  /** The last record that is in it. */
+  /** Returns the last record in the register. */
   head(): Head;
-  /** Takes in records that were verified, or are durable, in their order and behind the head. */
+  /** Adds records that are verified or durable. They must be in order and follow the head. */
   apply(records: readonly AuditRow[]): void;
   /**
-   * Records whose transaction is just ending: until the next `apply` or `awaiting`, the states that they give
-   * are last ones too.
+   * Adds records whose transaction is being committed. Until the next `apply` or `awaiting`,
+   * {@link Register.isLast} accepts their states too.
    */
   awaiting(records: readonly AuditRow[]): void;
-  /** Whether the state that record `seq` gave, with this SHA-256, is the last one. */
+  /** Returns whether the last state comes from record `seq` and has this SHA-256. */
   isLast(kind: StateKind, name: string, seq: number | null, digest: Buffer): boolean;
-  /** The number of the record that gave the last state; 0 when no record gives one. */
+  /** Returns the number of the record with the last state, or 0 if no record has one. */
   changedAt(kind: StateKind, name: string): number;
-  /** Whether the seeds or the data key were erased. */
+  /** Returns whether the key's seeds or the tenant's data key were erased. */
   isErased(kind: StateKind, name: string): boolean;
-  /** Names of all tenants that were ever given a key. */
+  /** Names of all tenants that ever received a key. */
   tenants(): Iterable<string>;
-  /** Ids of all root keys that a tenant was ever given. */
+  /** Ids of all root keys that a tenant ever received. */
   rootsOf(tenant: string): readonly string[];
-  /** The last granted revocation list of a root. */
+  /** Returns the last granted revocation list of a root key. */
   lastList(keyId: string): LastList | undefined;
-  /** Whether it was made by a version that knew no codes and never got one. */
+  /**
+   * Returns whether an older version, which had no codes, created the object and it has had no code since.
+   */
   isAdoptable(kind: StateKind, name: string): boolean;
-  /** The adoption that one admin asked for last. */
+  /** Returns the latest adoption that waits for a second admin. */
   adoptionWish(): Pending | null;
-  /** One of its {@link PARTS}, and how often that changed. Its content is as of the head. */
+  /** Returns one of the {@link PARTS} and how often it has changed. Its content matches the head. */
   part(index: number): { content: RegisterPart; changes: number };
   rest(): RegisterRest;
   /**
-   * Starts again, at `head`, with parts that were taken at it or later: the records behind it are applied
-   * once more, which gives the same result. Without an argument, with nothing.
+   * Restarts from parts that were saved at `head` or later. Records after `head` are applied again, which
+   * gives the same result. Without an argument, restarts empty.
    */
   begin(from?: { head: Head; parts: readonly RegisterPart[]; rest: RegisterRest }): void;
 };
@@ -74,7 +76,7 @@ const KEY_CHANGES = new Set([
 ]);
 const TENANT_CHANGES = new Set(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"]);
 
-/** An empty register, of a chain without records. */
+/** Returns an empty register, for a chain without records. */
 export function createRegister(): Register {
   let parts: RegisterPart[] = Array.from({ length: PARTS }, emptyPart);
   let rest = emptyRest();
@@ -84,14 +86,14 @@ export function createRegister(): Register {
 
   const find = (kind: StateKind, name: string): Last | undefined => parts[partOf(name)]?.[kind].get(name);
 
-  /** The part of a name, which is going to change. */
+  /** Returns the part that contains the name, and counts it as changed. */
   function changing(name: string): RegisterPart {
     const index = partOf(name);
     changes[index] = (changes[index] ?? 0) + 1;
     return parts[index] ?? emptyPart();
   }
 
-  /** The states that a record gives. */
+  /** Returns the states that a record sets. */
   function given(record: AuditRow): Given[] {
     const { seq, statement, key_id: keyId, detail } = record;
     if (record.outcome !== "granted") return [];
@@ -213,19 +215,19 @@ export function createRegister(): Register {
   };
 }
 
-/** Whether the record is of a key that was made, and not of one that was only given again. */
+/** Returns whether the record is of a new key, and not of an existing key returned to a repeated request. */
 function isCreation({ statement, outcome, detail }: AuditRow): boolean {
   return statement === "key_create" && outcome === "granted" && detail.repeated !== "true";
 }
 
-/** The states of the rows that an adoption names. */
+/** Returns the states of the rows that an adoption names. */
 function adopted(detail: AuditRow["detail"], last: (digest: string) => Last): Given[] {
   const named = (kind: StateKind, list = ""): Given[] =>
     readNamed(list).map(([name, digest]) => ({ kind, name, last: last(textOf(digest)) }));
   return detail.step === "done" ? [...named("key", detail.keys), ...named("tenant", detail.tenants)] : [];
 }
 
-/** Names with the SHA-256 of their states, as a record of an adoption has them. */
+/** Formats names and SHA-256 values of states for the record of an adoption. */
 export function writeNamed(rows: readonly (readonly [name: string, digest: Buffer])[]): string {
   return rows.map(([name, digest]) => `${name}=${digest.toString("hex")}`).join(",");
 }

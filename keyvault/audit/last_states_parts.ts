@@ -2,14 +2,12 @@ import { z } from "zod";
 import type { Pending } from "../db/rows.ts";
 
 /**
- * `digest`: SHA-256 of the state's bytes, one character for each byte; undefined where the record does not
- * have it. `coded`: the row has a code.
+ * The last state of a key or tenant. `digest` is SHA-256 of the state's bytes, one character per byte, or
+ * undefined if the record lacks it. `coded` is true if the row has a code.
  */
 export type Last = { seq: number; digest: string | undefined; coded: boolean; erased: boolean };
 
-/**
- * The states of those keys and tenants, and the last lists of those roots, whose names fall into the part.
- */
+/** The part of the register for all keys, tenants and root keys whose names hash to it. */
 export type RegisterPart = {
   key: Map<string, Last>;
   tenant: Map<string, Last>;
@@ -17,19 +15,19 @@ export type RegisterPart = {
   lists: Map<string, { digest: string; updatedAt: number; listed: string | null }>;
 };
 
-/** Things that exist once and have no name. */
+/** Data of the register that belongs to no name. */
 export type RegisterRest = {
-  /** Numbers of the records by which earlier versions took rows over by themselves. */
+  /** Numbers of the records by which earlier versions adopted rows automatically. */
   earlierAdoptions: Set<number>;
-  /** Whether every row has a code, because an earlier version's own adoption was completed. */
+  /** True if every row has a code because the automatic adoption of an earlier version finished. */
   allCoded: boolean;
   wish: Pending | null;
 };
 
-/** Parts that the register has beside its rest. */
+/** Number of parts of the register, without its rest. */
 export const PARTS = 256;
 
-/** The part that a name falls into: FNV-1a. */
+/** Returns the part that a name belongs to, by its FNV-1a hash. */
 export function partOf(name: string): number {
   let sum = 0x811c9dc5;
   for (let index = 0; index < name.length; index += 1) {
@@ -38,12 +36,12 @@ export function partOf(name: string): number {
   return (sum ^ (sum >>> 8) ^ (sum >>> 16) ^ (sum >>> 24)) & (PARTS - 1);
 }
 
-/** A part without anything in it. */
+/** Returns a part without entries. */
 export function emptyPart(): RegisterPart {
   return { key: new Map(), tenant: new Map(), roots: new Map(), lists: new Map() };
 }
 
-/** A rest without anything in it. */
+/** Returns a rest without entries. */
 export function emptyRest(): RegisterRest {
   return { earlierAdoptions: new Set(), allCoded: false, wish: null };
 }
@@ -53,7 +51,7 @@ const ERASED = 2;
 
 type WrittenLast = [name: string, seq: number, digest: string | null, flags: number];
 
-/** A part as text. */
+/** Serializes a part. */
 export function writePart({ key, tenant, roots, lists }: RegisterPart): string {
   const written = (states: Map<string, Last>): WrittenLast[] =>
     Array.from(states, ([name, { seq, digest, coded, erased }]) => [
@@ -75,7 +73,7 @@ export function writePart({ key, tenant, roots, lists }: RegisterPart): string {
   });
 }
 
-/** The part that {@link writePart} made the text of. Throws for any other text. */
+/** Parses the text of {@link writePart}. Throws for any other text. */
 export function readPart(text: string): RegisterPart {
   const { key, tenant, roots, lists } = partSchema.parse(JSON.parse(text));
   const states = (list: readonly WrittenLast[]): Map<string, Last> =>
@@ -103,7 +101,7 @@ export function readPart(text: string): RegisterPart {
   };
 }
 
-/** The rest as text. */
+/** Serializes the rest. */
 export function writeRest({ earlierAdoptions, allCoded, wish }: RegisterRest): string {
   return JSON.stringify({
     earlierAdoptions: [...earlierAdoptions],
@@ -112,7 +110,7 @@ export function writeRest({ earlierAdoptions, allCoded, wish }: RegisterRest): s
   });
 }
 
-/** The rest that {@link writeRest} made the text of. Throws for any other text. */
+/** Parses the text of {@link writeRest}. Throws for any other text. */
 export function readRest(text: string): RegisterRest {
   const { earlierAdoptions, allCoded, wish } = restSchema.parse(JSON.parse(text));
   return {

@@ -2,7 +2,10 @@ import { available, type Database } from "../db/database.ts";
 import type { AuditRow } from "../db/rows.ts";
 import type { Journal } from "./journal.ts";
 
-/** A record as auditors see it: times in ISO 8601, bytes in hexadecimal. `mac` is its code in the chain. */
+/**
+ * A record as auditors see it. Times are ISO 8601 and bytes are hexadecimal. `mac` is the record's code in
+ * the chain.
+ */
 export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
   recorded_at: string;
   digest: string | null;
@@ -10,20 +13,20 @@ export type AuditView = Omit<AuditRow, "recorded_at" | "digest" | "mac"> & {
 };
 
 /**
- * Records in their order. `next` is the number to go on after, null when there was no more; `head` is the
- * chain's newest.
+ * A page of records in order. `next` is the number to continue after, or null on the last page. `head` is the
+ * newest record of the chain.
  */
 export type AuditPage = { records: AuditView[]; next: number | null; head: { seq: number; mac: string } };
 
-/** Which records: those after a number, or the newest ones. */
+/** Range of records: those after a number, or the newest ones. */
 export type AuditRange = { after?: number; limit: number };
 
-/** Reads the audit. Rejects with `VaultError unavailable` when the database does not answer. */
+/** Reads the audit. Rejects with `VaultError unavailable` if the database does not answer. */
 export type ListAudit = (range: AuditRange) => Promise<AuditPage>;
 
 /**
- * Reading the audit of a database that `journal` writes. Without `after`, the newest `limit` records are
- * given.
+ * Returns a reader of the audit that `journal` writes. Without `after`, the reader returns the newest `limit`
+ * records.
  */
 export function createAuditListing(parts: { database: Database; journal: Pick<Journal, "head"> }): ListAudit {
   return async ({ after, limit }) => {

@@ -1,12 +1,12 @@
 import type { AuditRow } from "../db/rows.ts";
 
-/** Two records that the vault does not write one after the other: `seq` is the later one's number. */
+/** A record that contradicts earlier ones: the vault would never write it after them. `seq` is its number. */
 export type Contradiction = { seq: number; what: string };
 
-/** Replays what verified records mean, in their order. */
+/** Replays the meaning of verified records, in order. */
 export type Replay = {
   take(records: readonly AuditRow[]): void;
-  /** What was found so far, of each kind the first ones. */
+  /** Returns the first 100 contradictions. */
   found(): readonly Contradiction[];
 };
 
@@ -25,9 +25,10 @@ const ENDED = "after its destruction was granted";
 const DISABLED = "after it was disabled";
 
 /**
- * Finds what no record by itself shows, and what a chain that holds can have only if the vault that wrote it
- * was deceived: a key used after it was disabled or destroyed, two statements for one place of a sequence,
- * rows adopted without two admins after adoption had ended.
+ * Finds contradictions that no single record shows and that leave the chain's codes intact. They occur only
+ * if the vault that wrote the chain was deceived. Finds uses of a key after it was disabled or destroyed, and
+ * two statements for one place in a sequence. Also finds rows that were adopted without two admins after
+ * adoption had ended.
  */
 export function createReplay(): Replay {
   const keys = new Map<string, string>();

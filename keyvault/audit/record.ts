@@ -3,24 +3,25 @@ import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import type { AuditRow, Purpose } from "../db/rows.ts";
 import type { RefusalCode } from "../errors.ts";
 
-/** Roles that a client's certificate can give; `backup` takes backups and does nothing else. */
+/** Roles that a client's certificate can grant. `backup` can only create backups. */
 export const REMOTE_ROLES = ["api", "admin", "auditor", "backup"] as const;
 
-/** One of them. */
+/** One of the {@link REMOTE_ROLES}. */
 export type RemoteRole = (typeof REMOTE_ROLES)[number];
 
 /**
- * Who made a call, as the client certificate says. `local` is the command line on the vault's own machine.
+ * Role of a caller, taken from the client certificate. `local` is the command line on the vault's own
+ * machine.
  */
 export type Role = RemoteRole | "local";
 
 /**
- * A caller: role and name of the certificate's `deputize://role/<role>/<name>`. `certificate` is the caller's
- * certificate, base64 of its DER, when there was one.
+ * A caller: role and name from the certificate's `deputize://role/<role>/<name>`. `certificate` is the
+ * caller's certificate, base64 of its DER, if the caller sent one.
  */
 export type Caller = { role: Role; name: string; certificate?: string };
 
-/** What was asked for. */
+/** The action that a caller requested. */
 export type StatementKind =
   | "key_create"
   | "key_disable"
@@ -46,15 +47,16 @@ export type StatementKind =
   | "call";
 
 /**
- * How it ended: `granted` is written before a signature leaves, so a granted record without a signature in
- * the world means that the answer was lost; `failed` follows a `granted` one whose signature could not be
- * made, or says that what was to be changed had been altered; the others are the refusal's code.
+ * The outcome of an action. `granted` is written before a signature leaves the vault, so a granted record
+ * without a known signature means that the answer was lost. `failed` means that the signature of a `granted`
+ * record could not be created, or that the object to change had been altered. All other outcomes are codes of
+ * refusals.
  */
 type Outcome = "granted" | "failed" | RefusalCode;
 
 /**
- * One record as the operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the
- * record gives a key or a tenant; `detail` names what the statement is about.
+ * A record as operations write it. `digest` is SHA-256 of the signed bytes, or of the state that the record
+ * sets for a key or tenant. `detail` describes the subject of the action.
  */
 export type AuditEntry = {
   caller: Caller;
@@ -69,7 +71,7 @@ export type AuditEntry = {
 /** The code before the first record. */
 export const GENESIS = Buffer.alloc(32);
 
-/** An entry at its place in the chain, still without its code. */
+/** Returns an entry at its place in the chain, without its code. */
 export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): Omit<AuditRow, "mac"> {
   return {
     seq,
@@ -86,8 +88,8 @@ export function createRecord(entry: AuditEntry, seq: number, recordedAt: Date): 
 }
 
 /**
- * As {@link recordBytes} of a stored record; undefined when it has no canonical form, which every record that
- * the vault wrote has.
+ * Returns the {@link recordBytes} of a stored record, or `undefined` if it has no canonical form. Every
+ * record that the vault wrote has one.
  */
 export function storedBytes(record: AuditRow): Uint8Array | undefined {
   try {
@@ -99,8 +101,8 @@ export function storedBytes(record: AuditRow): Uint8Array | undefined {
 }
 
 /**
- * The bytes of a record that the audit key authenticates, after the previous record's code: canonical JSON of
- * every column but `mac`.
+ * Returns the bytes that the audit key authenticates, together with the previous record's code: canonical
+ * JSON of every column except `mac`.
  */
 export function recordBytes(record: Omit<AuditRow, "mac">): Uint8Array {
   return canonicalBytes({

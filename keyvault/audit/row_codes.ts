@@ -7,42 +7,49 @@ import type { Token } from "../token/client.ts";
 import type { Register } from "./last_states.ts";
 
 const NOTHING = new Uint8Array(0);
-/** Bytes that no state has that the vault wrote: a request's body is shorter, and so is a ceiling. */
+/**
+ * Upper limit for the bytes of a state. The vault never writes a longer one, because request bodies and
+ * ceilings are shorter.
+ */
 const MAX_STATE_BYTES = 524_288;
 
 type KeyState = Omit<KeyRow, "state_mac">;
 type TenantState = Omit<TenantRow, "state_mac">;
 
 /**
- * The token's word on what a key or a tenant may do, so that nobody gives it another state or ceiling by the
- * database alone; of a key also on its purpose and label and the request that it was made for.
+ * Codes of the token over the state and ceiling of a key or tenant, so that nobody can change them through
+ * the database alone. A key's code also covers its purpose, label and request.
  */
 export type RowCodes = {
-  /** The rows with their codes, in one call of the token. */
+  /** Returns the rows with their codes. Makes one call to the token. */
   add<K extends KeyState, T extends TenantState>(rows: {
     keys: readonly K[];
     tenants: readonly T[];
   }): Promise<{ keys: (K & { state_mac: Buffer })[]; tenants: (T & { state_mac: Buffer })[] }>;
   /**
-   * Which of the rows are as the vault wrote them last, in order: keys, then tenants. Such a row has the
-   * token's code and the last state that the verified audit records. In the journal's turn that writes the
-   * record `turn`, a row without an earlier state may have that one.
+   * Returns for each row whether it is as the vault last wrote it, keys first, then tenants. Such a row has
+   * the token's code and the last state in the verified audit. During the journal's change that writes record
+   * `turn`, a row without an earlier state may have the state of that record.
    */
   check(rows: StateRows, turn?: number): Promise<boolean[]>;
-  /** As {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all are. */
+  /**
+   * Checks rows like {@link RowCodes.check}. Rejects with `VaultError key_damaged` unless all rows are
+   * intact.
+   */
   require(rows: StateRows): Promise<void>;
-  /** The present moment, for {@link RowCodes.overtaken}. */
+  /** Returns the current position in the audit, for {@link RowCodes.overtaken}. */
   now(): number;
   /**
-   * Whether one of the rows has had a later state since `readAt`, before which they were not read. Only what
-   * is read outside the journal's turns can be: it is to be read again before it is called damaged.
+   * Returns whether a row changed after `readAt`, the position in the audit before the rows were read. This
+   * can happen only to rows read outside the journal's transactions. Read such rows again before you report
+   * them as damaged.
    */
   overtaken(rows: { keys: readonly KeyState[]; tenants: readonly TenantState[] }, readAt: number): boolean;
 };
 
 type StateRows = { keys: readonly KeyRow[]; tenants: readonly TenantRow[] };
 
-/** Row codes made by the token's audit key, checked against the register. */
+/** Returns row codes made with the token's audit key and checked against the register. */
 export function createRowCodes(
   token: Pick<Token, "authenticate">,
   register: Pick<Register, "head" | "isLast" | "changedAt">,
@@ -100,12 +107,12 @@ export function createRowCodes(
   return rowCodes;
 }
 
-/** SHA-256 of what a key's code covers. */
+/** Returns SHA-256 of the bytes that a key's code covers. */
 export function keyStateDigest(row: KeyState): Buffer {
   return hash("sha256", keyStateBytes(row), "buffer");
 }
 
-/** SHA-256 of what a tenant's code covers. */
+/** Returns SHA-256 of the bytes that a tenant's code covers. */
 export function tenantStateDigest(row: TenantState): Buffer {
   return hash("sha256", tenantStateBytes(row), "buffer");
 }
@@ -114,13 +121,16 @@ function nameOf(row: KeyState | TenantState): ["key" | "tenant", string] {
   return "key_id" in row ? ["key", row.key_id] : ["tenant", row.tenant];
 }
 
-/** Whether the vault can have written a row's state, so that it can be given a code. */
+/** Returns whether the vault can have written a row's state, so that the row can get a code. */
 export function isCodable(row: KeyState | TenantState): boolean {
   const text = "key_id" in row ? orNothing(keyStateBytes)(row) : orNothing(tenantStateBytes)(row);
   return text !== undefined;
 }
 
-/** A row's bytes, or undefined when it has no canonical form or is too long, which the vault never writes. */
+/**
+ * Returns a row's bytes, or `undefined` if they have no canonical form or are too long. The vault never
+ * writes such a row.
+ */
 function orNothing<Row>(bytesOf: (row: Row) => Uint8Array): (row: Row) => Uint8Array | undefined {
   return (row) => {
     try {
@@ -139,7 +149,7 @@ function keyStateBytes(row: KeyState): Uint8Array {
   return canonicalBytes({ ...earlierKeyState(row), version: 2, purpose, label, request });
 }
 
-/** What the codes of the first version cover, which a key has until its next change. */
+/** Returns the bytes covered by codes of the first version. A key keeps such a code until its next change. */
 function earlierKeyStateBytes(row: KeyState): Uint8Array {
   return canonicalBytes(earlierKeyState(row));
 }

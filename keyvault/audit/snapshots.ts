@@ -17,29 +17,29 @@ import {
 import type { Head } from "./writer_connection.ts";
 
 /**
- * The register's parts in the database: a cache that makes a start short. Each carries the token's code over
- * its content, its number and the record it was taken at; altering, mixing or deleting parts only makes a
- * start longer.
+ * The register's parts, cached in the database to make a start short. Each part carries the token's code over
+ * its content, its number and the record at which it was saved. Altering, mixing or deleting parts only makes
+ * a start longer.
  */
 export type Snapshots = {
   /**
-   * Puts the stored parts into the register, and returns the heads they were taken at; none when a part is
-   * missing, altered or of another form.
+   * Loads the stored parts into the register. Returns the heads at which they were saved, or an empty array
+   * if a part is missing, altered or in another format.
    */
   load(): Promise<Head[]>;
-  /** Stores the parts, in pieces beside all other work. */
+  /** Stores the parts in small batches, so that other work can run in between. */
   save(): Promise<void>;
 };
 
 type StoredPart = { part: number; seq: number; head: Buffer; content: Buffer; mac: Buffer };
 type Taken = Omit<StoredPart, "mac"> & { digest: Buffer };
 
-/** The rest's number, after those of the parts. */
+/** Number of the rest, after those of the parts. */
 const REST = PARTS;
-/** Parts that are coded and stored together: some milliseconds of the token's time. */
+/** Number of parts that are coded and stored together. The token needs some milliseconds for them. */
 const TOGETHER = 16;
 
-/** Snapshots of a register. */
+/** Returns the snapshots of a register. */
 export function createSnapshots(parts: {
   database: Database;
   token: Pick<Token, "authenticate">;
@@ -55,8 +55,8 @@ export function createSnapshots(parts: {
   }
 
   /**
-   * One part as it is now. One that did not change since it was stored keeps its content and only gets a new
-   * code.
+   * Returns one part as it is now. A part that has not changed since it was stored keeps its stored content
+   * and only gets a new code.
    */
   function take(part: number): Taken & { changes: number } {
     const { seq, mac } = register.head();
@@ -120,8 +120,8 @@ export function createSnapshots(parts: {
 }
 
 /**
- * What the parts hold; nothing when one has another form, as those of another version may, whose codes hold
- * as well.
+ * Parses the parts. Returns `undefined` if one has another format. Codes of another version's parts are
+ * valid, but their format may differ.
  */
 function readContents(
   parts: readonly StoredPart[],
@@ -135,7 +135,7 @@ function readContents(
   }
 }
 
-/** What the code of a part covers. */
+/** Returns the bytes that the code of a part covers. */
 function codedBytes({ part, seq, head, digest }: Omit<Taken, "content">): Uint8Array {
   return canonicalBytes({
     type: "audit_register_part",
@@ -148,17 +148,17 @@ function codedBytes({ part, seq, head, digest }: Omit<Taken, "content">): Uint8A
   });
 }
 
-/** Saves as long as the vault runs. */
+/** Saves snapshots while the vault runs. */
 export type SnapshotKeeping = { stop(): Promise<void> };
 
 const EVERY_MS = 10_000;
-/** Records behind a snapshot after which the next one is taken, and those that are worth one at the stop. */
+/** Number of new records after which the next snapshot is saved, while the vault runs and when it stops. */
 const MOST_BEHIND = 20_000;
 const BEHIND_AT_STOP = 1_000;
 
 /**
- * Saves the register whenever the chain has grown by some thousand records since `savedAt`, and at the stop.
- * What fails is logged and tried again.
+ * Saves the register when the chain has grown by some thousand records since `savedAt`, and at the stop. Logs
+ * a failure and tries again later.
  */
 export function keepSnapshots(
   { snapshots, register, log }: { snapshots: Snapshots; register: Pick<Register, "head">; log: Logger },

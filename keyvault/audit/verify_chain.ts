@@ -6,23 +6,23 @@ import type { Register } from "./last_states.ts";
 import { GENESIS, storedBytes } from "./record.ts";
 import { type Head, LedgerMismatch } from "./writer_connection.ts";
 
-/** What verification found: the whole chain holds, or the first record at which it does not. */
+/** Result of a verification: the whole chain is valid, or the first record that breaks it. */
 export type ChainVerdict = { intact: true; head: Head } | ChainBreak;
 
-/** A chain that does not hold from record `seq` on. */
+/** A chain that is broken from record `seq` on. */
 export type ChainBreak = { intact: false; seq: number; reason: "altered" | "missing" | "cut" };
 
-/** Some records of the chain in their order. Without a `fault` the codes of all of them hold. */
+/** Consecutive records of the chain. Without a `fault`, the codes of all of them are valid. */
 export type ChainPage = { records: readonly AuditRow[]; fault: ChainBreak | undefined };
 
-/** Reads up to `limit` records after a number, in their order. */
+/** Reads up to `limit` records after a number, in order. */
 export type ReadRecords = (after: number, limit: number) => PromiseLike<readonly AuditRow[]>;
 
 const PAGE = 500;
 
 /**
- * Walks the chain behind `from` to its end, page by page, and recomputes every code with the token's audit
- * key. A page with a fault is the last one.
+ * Walks the chain from the record after `from` to its end, page by page. Recomputes every code with the
+ * token's audit key. Stops after the first page with a fault.
  */
 export async function* walkChain(
   read: ReadRecords,
@@ -44,7 +44,9 @@ export async function* walkChain(
   }
 }
 
-/** Reads a page while the one before is verified; its failure is met when it is waited for. */
+/**
+ * Starts to read a page while the previous one is verified. A failure is reported when the page is awaited.
+ */
 function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
   const reading = Promise.resolve(read(after, PAGE));
   reading.catch(() => {});
@@ -52,10 +54,11 @@ function begin(read: ReadRecords, after: number): Promise<readonly AuditRow[]> {
 }
 
 /**
- * Verifies the chain from its first record. The first record that was altered, taken out or put in is named.
- * A tail that was cut off shows only against a head noted before: pass those as `expected`.
+ * Verifies the chain from its first record on. Reports the first record that was altered, removed or
+ * inserted. Only a head noted earlier can reveal that the end of the chain was cut off. Pass such heads as
+ * `expected`.
  *
- * @param onRecords called with records that hold, in their order
+ * @param onRecords called with valid records, in order
  */
 export async function verifyChain(
   database: Database,
@@ -78,13 +81,13 @@ export async function verifyChain(
   return { intact: true, head: { seq: head.seq, mac: head.mac } };
 }
 
-/** Reads the records of a database. */
+/** Returns a reader of the records in a database. */
 export function readFrom(database: Database): ReadRecords {
   return (after, limit) =>
     database<AuditRow>("audit").where("seq", ">", after).orderBy("seq").limit(limit).then();
 }
 
-/** The texts of a page's records up to the first that has none. */
+/** Returns the bytes of a page's records, up to the first record that has none. */
 function readable(page: readonly AuditRow[]): Uint8Array[] {
   const texts: Uint8Array[] = [];
   for (const row of page) {
@@ -118,10 +121,10 @@ function headBreak(
 }
 
 /**
- * Brings the register to the chain's end: whatever was written behind its head, by an earlier process or by
- * another one meanwhile, is verified and taken in. Throws `LedgerMismatch` when the head is not where it was,
- * a record behind it does not verify, or the chain does not lead to the head that the token has noted and to
- * each of `taken`, those at which the register's parts were taken.
+ * Brings the register to the end of the chain. Verifies and adds all records after its head, whether an
+ * earlier process or another one wrote them. Throws `LedgerMismatch` if the head is no longer in the chain or
+ * a record after it is not valid. Also throws it if the chain lacks the head that the token has noted or one
+ * of `taken`, the heads at which the register's parts were saved.
  */
 export async function catchUp(
   client: pg.Client,
@@ -156,7 +159,7 @@ export async function catchUp(
   }
 }
 
-/** Throws when one of the records has an expected one's number and another code. */
+/** Throws if a record has the number of an expected one and another code. */
 function requireExpected(records: readonly Head[], codes: ReadonlyMap<number, Buffer>): void {
   const found = records.find(({ seq, mac }) => codes.get(seq)?.equals(mac) === false);
   if (found === undefined) return;
@@ -165,9 +168,7 @@ function requireExpected(records: readonly Head[], codes: ReadonlyMap<number, Bu
   );
 }
 
-/**
- * Throws unless the head is in the chain with its code, and its content is what the code was computed from.
- */
+/** Throws unless the chain contains the head, and the record's content matches its code. */
 async function requireKnown(
   read: ReadRecords,
   token: Pick<Token, "chain">,

@@ -14,25 +14,26 @@ import {
   UNSIGNED_VERSION,
 } from "./format.ts";
 
-/** First line of a backup that a later version made: of it no more is known. */
+/** First line of a backup of a later version. This version cannot read the rest. */
 const laterManifest = z.object({ kind: z.literal("manifest"), version: z.int().gt(SIGNED_VERSION) });
 
 /**
- * Whose backup a restore takes: that of the vault with this service key, or one of a version that did not
- * sign any; undefined takes none.
+ * The backups that a restore accepts: those signed by this service key, or those of a version that did not
+ * sign. `undefined` accepts none.
  */
 export type Origin = { serviceKey: string } | "unsigned" | undefined;
 
 /**
- * A backup that was read to its end: who signed it, what its first line says of it, and SHA-256 of its lines
- * without the signature's.
+ * A backup that was read to its end: its signer, its manifest, and SHA-256 of its lines without the signature
+ * line.
  */
 export type Checked = { signedBy: string | null; manifest: Manifest; digest: Buffer };
 
 /**
- * Reads a backup to its end, and writes nothing.
+ * Reads a backup to its end and writes nothing.
  *
- * Throws `UserError` when it is not of that origin, was altered, is damaged, cut off, or is for another key
+ * Throws `UserError` if the backup has another origin, was altered, is damaged, is cut off, or is for another
+ * recovery key.
  */
 export async function checkBackup(
   backup: BackupSource,
@@ -64,7 +65,7 @@ export async function checkBackup(
   return { signedBy, manifest, digest: whole };
 }
 
-/** Throws `UserError` when the rows are those of a later version, so that this one cannot restore them. */
+/** Throws `UserError` if the rows come from a later version, which this version cannot restore. */
 export function requireKnownTables({ migrations }: Manifest): void {
   const own = migrationNames();
   const newest = migrations.at(-1);

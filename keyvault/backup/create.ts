@@ -21,12 +21,12 @@ import {
   signLines,
 } from "./format.ts";
 
-/** A backup as it goes out, encrypted, or a refusal when there is no recovery key. */
+/** Creates an encrypted backup. Resolves to a refusal if there is no recovery key. */
 export type CreateBackup = (caller: Caller) => Promise<Readable | Refusal>;
 
 type Snapshot = Readable | Refusal;
 
-/** What backups are made from. `service` gives the key that signs them, as it is now. */
+/** Dependencies of {@link createBackups}. `service` returns the current key that signs backups. */
 export type BackupParts = {
   config: Config;
   journal: Journal;
@@ -37,10 +37,11 @@ export type BackupParts = {
 };
 
 /**
- * Backups of a vault while it signs: the token's folder and every row, of one moment between two records of
- * the journal, so that every stored data key's key-encryption key is in it. Signed by the service key at its
- * end, after a record of that signature, and encrypted to the recovery key, whose private half the vault does
- * not have. One whose signature cannot be made breaks off.
+ * Creates backups of a vault while it signs. A backup contains the token's folder and every row, as of one
+ * moment between two records of the journal. It therefore contains the key-encryption key of every stored
+ * data key. The service key signs the backup at its end, after a record of that signature. The backup is
+ * encrypted to the recovery key, whose private half the vault does not have. If the signature fails, the
+ * backup stream breaks off.
  */
 export function createBackups(parts: BackupParts): CreateBackup {
   const { config, journal, clock, custody, service, metrics } = parts;
@@ -93,8 +94,8 @@ export function createBackups(parts: BackupParts): CreateBackup {
       const lines = signLines(backupLines(client, manifest), (digest) => sign(caller, manifest, digest));
       const backup = Readable.from(encryptStream(lines, recoveryKey), { objectMode: false });
       backup.once("end", () => metrics.lastBackup.set(unixSeconds(now)));
-      // A generator that nobody has begun to read runs no `finally` when it is dropped: a client that hangs
-      // up before the first piece would leave the snapshot open.
+      // A generator that nobody has read from runs no `finally` when it is dropped. Without this handler, a
+      // client that disconnects before the first chunk would leave the snapshot open.
       return backup.once("close", () => void client.end().catch(() => {}));
     } catch (error) {
       void client.end().catch(() => {});
@@ -115,12 +116,12 @@ export function createBackups(parts: BackupParts): CreateBackup {
   };
 }
 
-/** A backup that is older than so many records is not looked for. */
+/** Number of newest records in which to look for the last backup. */
 const RECORDS = 1_000_000;
 
 /**
- * Has the metric say when the last backup was signed, as far as the audit's rows tell, unless a newer one was
- * made meanwhile. Never rejects: what cannot be read is logged, and the metric says that no backup is known.
+ * Sets the metric to the time of the last signed backup in the audit, unless a newer backup finished in the
+ * meantime. Never rejects. If the audit cannot be read, logs it and leaves the metric at "no backup known".
  */
 export async function measureLastBackup(
   database: Database,

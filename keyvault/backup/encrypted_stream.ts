@@ -18,7 +18,7 @@ const TAG_BYTES = 16;
 const FRAME_BYTES = 65_536;
 const LAST = 1;
 
-/** A key pair to recover backups with, PEM: X25519. The vault keeps the public half only. */
+/** Creates an X25519 key pair (PEM) to recover backups with. The vault stores only the public half. */
 export function createRecoveryKey(): { publicKey: string; privateKey: string } {
   const { publicKey, privateKey } = generateKeyPairSync("x25519");
   return {
@@ -28,10 +28,10 @@ export function createRecoveryKey(): { publicKey: string; privateKey: string } {
 }
 
 /**
- * Encrypts text to a recovery key: magic ‖ one-time X25519 key (32) ‖ frames of u32be length ‖ AES-256-GCM
- * text and tag. The key is HKDF-SHA256 of the shared secret over both public keys; a frame's nonce is its
- * number and whether it is the last, so frames can be neither moved nor left out, and the end cannot be cut
- * off.
+ * Encrypts text to a recovery key. The format is magic ‖ one-time X25519 key (32 bytes) ‖ frames, each of a
+ * u32be length and AES-256-GCM ciphertext with its tag. The key is HKDF-SHA256 of the shared secret over both
+ * public keys. A frame's nonce contains its number and whether it is the last. Frames therefore cannot be
+ * moved or omitted, and the end cannot be cut off.
  */
 export async function* encryptStream(
   texts: AsyncIterable<string>,
@@ -53,8 +53,8 @@ export async function* encryptStream(
 }
 
 /**
- * The text that {@link encryptStream} encrypted, in pieces. Throws a `UserError` when it is altered, cut off,
- * or for another recovery key.
+ * Decrypts the text of {@link encryptStream}, in chunks. Throws a `UserError` if the stream was altered, is
+ * cut off, or is for another recovery key.
  */
 export async function* decryptStream(
   bytes: AsyncIterable<Buffer>,
@@ -122,8 +122,8 @@ function deriveKey(privateKey: KeyObject, publicKey: KeyObject, once: Buffer, re
 }
 
 /**
- * The key of a stream with this one-time key. Some points lead to no secret: a stream with one is encrypted
- * to nobody.
+ * Derives the key of a stream from its one-time key. Some points give no shared secret, so nobody can decrypt
+ * such a stream.
  */
 function openKey(own: KeyObject, point: Buffer): Buffer {
   const recipient = pointOf(createPublicKey(own));

@@ -10,8 +10,8 @@ import { UserError } from "../errors.ts";
 import { decryptStream } from "./encrypted_stream.ts";
 
 /**
- * Tables in the order in which they can be filled again, each with the column its rows are read by and how
- * many rows a line holds.
+ * Tables in the order in which a restore can fill them. Each has the column to sort its rows by and the
+ * number of rows per line.
  */
 export const BACKUP_TABLES = [
   { table: "tenants", column: "tenant", page: 500 },
@@ -20,7 +20,7 @@ export const BACKUP_TABLES = [
   { table: "audit", column: "seq", page: 500 },
 ] as const;
 
-/** Format of backups that end with a signature, and of those of earlier versions. */
+/** Format version of backups that end with a signature. */
 export const SIGNED_VERSION = 2;
 export const UNSIGNED_VERSION = 1;
 
@@ -40,25 +40,22 @@ const rows = z.object({
 const end = z.object({ kind: z.literal("end"), counts: z.record(z.string(), z.int().nonnegative()) });
 
 /**
- * First line of a backup. `migrations` says which schema the rows fit; `head` is the audit chain's last
- * record; `token` holds the files of a SoftHSM token by their path in its folder, base64, and is absent for a
- * token that is backed up by its own means.
+ * First line of a backup. `migrations` names the schema of the rows. `head` is the last record of the audit
+ * chain. `token` contains the files of a SoftHSM token by their path in its folder, base64. It is empty for a
+ * token that has its own means of backup.
  */
 export type Manifest = z.infer<typeof manifest>;
 
-/**
- * The lines that follow: some rows of one table, in the database's own JSON, and behind all rows how many
- * there were.
- */
+/** Some rows of one table, in the database's own JSON. */
 export type RowsLine = z.infer<typeof rows>;
 export type EndLine = z.infer<typeof end>;
 
-/** What each of these lines must look like. */
+/** Schemas of the lines before the signature. */
 const contentLines = [manifest, rows, end] as const;
 
 /**
- * Lines of a backup before its signature, of what `client`'s open transaction sees. It must be a snapshot; it
- * is ended with the last line, or on the way out.
+ * Yields the lines of a backup before its signature, from the rows that `client`'s open transaction sees. The
+ * transaction must be a snapshot. Closes the connection after the last line or when the iteration ends early.
  */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {
@@ -77,7 +74,7 @@ export async function* backupLines(client: pg.Client, manifest: Manifest): Async
   }
 }
 
-/** A token folder's files. */
+/** Reads the files of a token's folder. */
 export async function readTokenFiles(folder: string): Promise<Record<string, string>> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
@@ -118,7 +115,7 @@ const statement = z.strictObject({
   digest: z.string(),
   signed_by: z.string(),
 });
-/** What the last line of a backup must look like. */
+/** Schema of the last line of a backup. */
 const signatureLine = z.strictObject({
   kind: z.literal("signature"),
   statement,
@@ -127,8 +124,8 @@ const signatureLine = z.strictObject({
 });
 
 /**
- * The vault's word that it wrote a backup. `digest` is SHA-256 of all lines before the signature's, base64;
- * `created_at` and `head` are those of the manifest; `signed_by` is the service key's id.
+ * The vault's statement that it wrote a backup. `digest` is SHA-256 of all lines before the signature line,
+ * base64. `created_at` and `head` are those of the manifest. `signed_by` is the id of the service key.
  */
 type BackupStatement = z.infer<typeof statement>;
 
@@ -137,17 +134,17 @@ export type SignatureLine = z.infer<typeof signatureLine>;
 
 const NEWLINE = 0x0a;
 
-/** A backup that may be read from its beginning as often as it takes. */
+/** A backup that can be read from its beginning any number of times. */
 export type BackupSource = () => AsyncIterable<Buffer>;
 
 const backupLine = z.discriminatedUnion("kind", [...contentLines, signatureLine]);
 
-/** One line of any kind, of which every member has its shape. */
+/** One line of any kind. */
 type BackupLine = z.infer<typeof backupLine>;
 
 /**
- * Lines of an encrypted backup, each with its newline. Throws a `UserError` as {@link decryptStream} does,
- * and when the last one does not end.
+ * Yields the lines of an encrypted backup, each with its newline. Throws a `UserError` in the same cases as
+ * {@link decryptStream}, and if the last line has no newline.
  */
 export async function* openLines(
   bytes: AsyncIterable<Buffer>,
@@ -166,7 +163,7 @@ export async function* openLines(
   if (begun.length > 0) throw notWhole();
 }
 
-/** What a line says, whatever that is. Throws a `UserError` when it is not JSON. */
+/** Parses a line. Throws a `UserError` if it is not JSON. */
 export function parseLine(line: Buffer): unknown {
   try {
     return JSON.parse(line.toString());
@@ -175,17 +172,17 @@ export function parseLine(line: Buffer): unknown {
   }
 }
 
-/** What a line says. Throws a `UserError` when a backup has no such line. */
+/** Parses a line. Throws a `UserError` if no backup contains such a line. */
 export function readLine(line: Buffer): BackupLine {
   const read = backupLine.safeParse(parseLine(line));
   if (!read.success) throw notWhole();
   return read.data;
 }
 
-/** Says that lines are missing, are not where they belong, or do not belong in a backup. */
+/** Returns the error for lines that are missing, out of order, or not part of a backup. */
 export const notWhole = (): UserError => new UserError("The backup is incomplete or out of order");
 
-/** The bytes that the service key signs: canonical JSON of the whole statement. */
+/** Returns the bytes that the service key signs: canonical JSON of the whole statement. */
 export function backupSignBytes({
   type,
   version,
@@ -198,8 +195,8 @@ export function backupSignBytes({
 }
 
 /**
- * These lines, and behind them the one that `sign` makes of their SHA-256. When it rejects, so does the
- * iteration.
+ * Yields the lines, then the signature line that `sign` creates from their SHA-256. Rejects if `sign`
+ * rejects.
  */
 export async function* signLines(
   lines: AsyncIterable<string>,
@@ -213,7 +210,9 @@ export async function* signLines(
   yield `${JSON.stringify(await sign(digest.digest()))}\n`;
 }
 
-/** Id of the service key that signed for exactly this manifest and digest, or undefined when none did. */
+/**
+ * Returns the id of the service key that signed exactly this manifest and digest, or `undefined` if none did.
+ */
 export async function signerOf(
   line: unknown,
   manifest: Pick<Manifest, "created_at" | "head">,

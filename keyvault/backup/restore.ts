@@ -27,19 +27,19 @@ import {
   readLine,
 } from "./format.ts";
 
-/** SQLSTATEs of a value that does not fit its column or breaks a constraint. */
+/** SQLSTATEs of a value that does not fit its column or violates a constraint. */
 const UNFIT = /^2[23][0-9A-Z]{3}$/;
 
-/** What the file system says when another process removes a folder, or fills it. */
+/** Error codes of the file system if another process removes or fills a folder. */
 const TAKEN_AWAY = new Set(["ENOENT", "ENOTEMPTY", "EEXIST"]);
 
-/** Earlier versions kept keys in the token too. Their backups count the rows of this table. */
+/** Table of keys that earlier versions kept in the token. Their backups count its rows. */
 const RESIDENTS = "residents";
 
 /**
- * What was restored. `head` is the audit chain's last record at the time of the backup; `upgraded` names the
- * migrations that the rows went through, none for a backup with the newest tables; `signed_by` is the service
- * key's id, null for a backup that is not signed.
+ * Result of a restore. `head` is the last record of the audit chain at the time of the backup. `upgraded`
+ * names the migrations that were applied to the rows. It is empty for a backup with the newest tables.
+ * `signed_by` is the id of the service key, or null for an unsigned backup.
  */
 export type Restored = {
   created_at: string;
@@ -50,14 +50,15 @@ export type Restored = {
 };
 
 /**
- * Puts a backup of this origin back on a machine that has no vault: an empty database, no token. It is read
- * to its end, and its signature checked, before anything is written, and read once more to be stored. One
- * transaction makes the tables that the backup's rows fit, stores these and brings them to the newest schema,
- * as an upgrade in place does; the token is moved into place when it is whole. So a restore that fails leaves
- * nothing, but for one whose connection ends at the commit: the token is there then, and the rows may be.
+ * Restores a backup of this origin on a machine without a vault: the database is empty and there is no token.
+ * Reads the backup to its end and checks its signature before it writes anything, then reads it again to
+ * store it. One transaction creates the tables for the backup's rows, stores the rows, and migrates them to
+ * the newest schema, like an upgrade in place. The token is moved into place when it is complete. A failed
+ * restore therefore leaves nothing behind. The only exception is a connection that ends during the commit:
+ * the token then exists, and the rows may exist.
  *
- * Throws `UserError` when there is something already, or the backup is of another origin, altered, damaged,
- * cut off, of a newer version or for another key
+ * Throws `UserError` if a vault already exists. Also throws it if the backup has another origin, was altered,
+ * is damaged, is cut off, comes from a newer version, or is for another recovery key.
  */
 export async function restoreBackup(
   config: Config,
@@ -95,12 +96,12 @@ export async function restoreBackup(
   }
 }
 
-/** Whether a commit failed for sure. When the connection ended instead, nobody knows. */
+/** Returns whether a commit certainly failed. If the connection ended instead, the result is unknown. */
 function isRolledBack(error: unknown): boolean {
   return /^(?!08|57)[0-9A-Z]{5}$/.test((error as { code?: string }).code ?? "");
 }
 
-/** Fills a token's folder, which is there when all is well and not before. */
+/** Fills a token's folder. The folder appears only if `fill` succeeds. */
 async function makeToken<T>(folder: string, fill: (aside: string) => Promise<T>): Promise<T> {
   try {
     return await makeFolderDurably(folder, fill);
@@ -124,7 +125,7 @@ async function requireEmpty(transaction: Knex.Transaction): Promise<void> {
   }
 }
 
-/** Gives an empty database exactly the tables that rows of these migrations fit. */
+/** Gives an empty database exactly the tables that match rows of these migrations. */
 async function makeTables(transaction: Knex.Transaction, migrations: readonly string[]): Promise<void> {
   const applied = await appliedMigrations(transaction);
   if (applied.length > migrations.length) await dropSchema(transaction);
@@ -170,7 +171,7 @@ async function storeLines(
   return { created_at: manifest.created_at, head: manifest.head, counts: end.counts };
 }
 
-/** Makes what the rows go into, and the token. */
+/** Creates the tables for the rows, and the token. */
 async function prepare(
   transaction: Knex.Transaction,
   manifest: Manifest,
@@ -225,7 +226,7 @@ async function insertRows(transaction: Knex.Transaction, { table, rows }: RowsLi
   }
 }
 
-/** Throws `UserError` when a file is not of this folder, or cannot be there beside the others */
+/** Throws `UserError` if a file is outside this folder or conflicts with another one. */
 async function writeToken(folder: string, files: Record<string, string>): Promise<void> {
   const names = Object.keys(files);
   const parts = names.map((name) => name.split("/"));
@@ -237,8 +238,8 @@ async function writeToken(folder: string, files: Record<string, string>): Promis
   if (!names.every(isFile) || parts.flat().some((part) => part === "" || part === ".")) {
     throw new UserError("The backup has a file of the token that cannot be written");
   }
-  // From the outside in, and not `folder` itself: when somebody takes it away meanwhile, nothing more is
-  // written.
+  // Creates outer folders first, but never `folder` itself. If another process removes it meanwhile, nothing
+  // more is written.
   for (const name of [...folders].filter((name) => name !== "").sort()) {
     await mkdir(join(folder, name), { mode: 0o700 });
   }
