@@ -57,7 +57,6 @@ const NOT_YET = [
   "src/events/",
   "src/history/",
   "src/html/",
-  "src/http/",
   "src/input/",
   "src/installation/",
   "src/kubernetes/",

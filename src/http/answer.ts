@@ -12,22 +12,22 @@ type AnsweringDeps = {
   log: Logger;
   commonHeaders: Record<string, string>;
   unreadBodies: UnreadBodies;
-  /** The network that a request comes from, as far as it is known. */
+  /** Returns the network that a request comes from, or an empty string if it is unknown. */
   clientOf(request: IncomingMessage): string;
 };
 
-/** Turns replies into responses, with the headers of every response, and counts them by route and status. */
+/** Turns replies into responses with the common headers, and counts them by route and status. */
 export type Answering = {
   /**
-   * The first middleware of Koa: sends the reply that the others give. Pages write to Koa's context
-   * themselves.
+   * The first middleware of Koa. Sends the reply that the next middleware returns. Pages write to Koa's
+   * context themselves.
    */
   answer: Koa.Middleware<HttpCall>;
   /** Sends the reply to a call that does not go through Koa. */
   send(call: HttpCall, reply: Reply): void;
 };
 
-/** A reply that cannot be sent is logged, and its connection ends. */
+/** Creates the functions that answer. If a reply cannot be sent, they log it and end its connection. */
 export function createAnswering({
   observe,
   log,
@@ -70,8 +70,8 @@ export function createAnswering({
       } else if (call.request.complete && reply.rest === undefined) {
         end(call, reply, () => writeReply(ctx, reply));
       } else {
-        // Koa ends a response that is whole, and with it a connection on which the request still arrives. It
-        // also logs each client that hangs up while a file is sent.
+        // Koa ends the response as soon as it is complete, which closes a connection on which the request
+        // still arrives. Koa also logs each client that disconnects while a file is sent.
         ctx.respond = false;
         send(call, reply);
       }
@@ -79,7 +79,7 @@ export function createAnswering({
   };
 }
 
-/** Has Koa send a reply. */
+/** Lets Koa send a reply. */
 function writeReply(
   ctx: Koa.ParameterizedContext<HttpCall>,
   { status, headers, cookies, body }: Reply,
@@ -87,7 +87,7 @@ function writeReply(
   ctx.set(headers);
   if (cookies !== undefined) ctx.set("set-cookie", cookies);
   ctx.body = bodyBeside(ctx.state.id.answered, body);
-  // Koa has chosen a status, and for a body without a type a type.
+  // Setting a body makes Koa choose a status, and a content type if none is set.
   ctx.status = status;
   if (headers["content-type"] === undefined) ctx.remove("content-type");
 }

@@ -23,41 +23,46 @@ import { createFindDirect, createPaths, createRouter, type Operation } from "./p
 import { securityHeaders } from "./replies.ts";
 import { createUnreadBodies } from "./server/unread_body.ts";
 
-/** What the API's HTTP side is made of. */
+/** Dependencies and settings of the HTTP side of the API. */
 export type AppDeps = {
   routes: readonly Route[];
-  /** Serves the operator's operations and nothing else; without it everything but these. */
+  /** Serves only the operator's operations. Without it, serves all other operations. */
   forOperator?: true;
-  /** Middleware for everything that is not an operation of the contract: documents and pages for people. */
+  /** Middleware for everything that is not an operation: documents and pages for people. */
   pages?: readonly Koa.Middleware[];
-  /** Makes pages that call operations. */
+  /** Creates the pages that call operations. */
   site?: (deps: SiteDeps) => Site;
   config: Pick<ApiConfig, "BASE_URL" | "SERVICE_WORD" | "SERVICE_WORD_ALIASES" | "TRUSTED_PROXIES">;
   authenticators: Authenticators;
   idempotency: Idempotency;
   rates: ApiKeyRates;
   activity: Activity;
-  /** Bodies that one client may have on their way; each has `bodyMs` milliseconds. Default 100 and 10,000. */
+  /**
+   * The most bodies of one client that may arrive at the same time, and the milliseconds for each. Default
+   * 100 and 10,000.
+   */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
   log: Logger;
   clock: Clock;
   metrics: Metrics;
   /** For tests: an answer that differs from its route's declaration becomes `internal`. */
   checkAnswers?: boolean;
-  /** Milliseconds in which every call is answered. Default 15,000. */
+  /** Milliseconds within which every call is answered. Default 15,000. */
   deadlineMs?: number;
 };
 
 const DEADLINE_MS = 15_000;
-/** Pages say themselves that an answer is late: they have this part of the time. */
+/** The share of the deadline after which a page call fails, so that time remains to send an error page. */
 const SITE_SHARE = 0.8;
 const BODIES_PER_CLIENT = 100;
 
 /**
- * The listener of the API's public port, or of the operator's own: an operation of the operator does not
- * exist on the other, whatever the token. Every operation is served under the service's word and its aliases.
- * An unknown path is `not_found`, a known one with another method `method_not_allowed`. Throws when two
- * routes have the same id or place.
+ * Returns the listener of the API's public port, or of the operator's port. Operator operations exist only on
+ * the operator's port, whatever token a caller sends. Every operation is served under the service's word and
+ * its aliases.
+ *
+ * An unknown path is `not_found`. A known path with another method is `method_not_allowed`. Throws if two
+ * routes have the same id, or the same method and path.
  */
 export function createApp(deps: AppDeps): RequestListener {
   const parts = createParts(deps);
@@ -95,7 +100,7 @@ export function createApp(deps: AppDeps): RequestListener {
   };
 }
 
-/** What runs for each call of an operation, in order, behind `everyCall`. */
+/** Returns the middleware of one operation, in order. It runs after `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);
@@ -117,7 +122,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   ].filter((middleware) => middleware !== undefined);
 }
 
-/** What the middleware works with. */
+/** Parts that the middleware uses. */
 type Parts = ReturnType<typeof createParts>;
 
 function createParts(deps: AppDeps) {
@@ -148,7 +153,7 @@ function createParts(deps: AppDeps) {
     observe,
     settle,
     answering,
-    /** In front of the router and of the direct paths. */
+    /** Runs before the router and before the direct paths. */
     everyCall: [refusals, deadline(settle), requestId],
     authenticators,
     idempotency,

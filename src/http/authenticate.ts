@@ -5,39 +5,42 @@ import type { Access, ApiKeyCaller, MemberRole, OperatorCaller, Route, SessionCa
 import type { Cookies } from "./cookies.ts";
 import type { HttpCall } from "./http_call.ts";
 
-/** Proves who calls. The presented text is hostile; `undefined` and `false` say no. */
+/**
+ * Identifies callers. The text that a caller presents is untrusted. `undefined` and `false` mean that it is
+ * not valid.
+ */
 export type Authenticators = {
-  /** The live session of a session cookie, with the membership in the account that is to be acted for. */
+  /** Returns the live session of a session cookie, with the person's membership in the account `actFor`. */
   findSession(token: string, actFor?: string): Promise<LiveSession | undefined>;
-  /** Whether this is the address of somebody who looks after the service. */
+  /** Whether this is the address of a service administrator. */
   isServiceAdministrator(email: string): boolean;
-  /** The connection of an API key. */
+  /** Returns the connection of an API key. */
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /**
-   * The operator whose bearer token this is, of this cluster. Throws `operator_unauthorized`, and
-   * `invalid_request` for a cluster that can be none.
+   * Returns the operator of a bearer token, for one cluster. Throws `operator_unauthorized` for an invalid
+   * token, and `invalid_request` for a malformed cluster id.
    */
   identifyOperator(token: string, clusterId: string): Promise<OperatorCaller>;
-  /** Whether this is the epoch of the newest leader of the operator's cluster. */
+  /** Whether `epoch` belongs to the newest leader of the operator's cluster. */
   isLeader(caller: OperatorCaller, epoch: number): Promise<boolean>;
 };
 
-/** Looks at a call, notes what it found out, and throws a refusal. */
+/** Checks a call, stores what it found in the call, and throws an `ApiError` to refuse it. */
 export type Check = (call: HttpCall) => Promise<void> | void;
 
-/** What a call has to pass, in this order. Those that its route does not need are absent. */
+/** The checks that a call must pass, in this order. A check that the route does not need is `undefined`. */
 type CallerChecks = {
-  /** Finds out who calls. Throws the code of the route's access. */
+  /** Identifies the caller. Throws the error code that belongs to the route's access. */
   caller: Check | undefined;
-  /** Compares the CSRF header with the cookie, for people's calls that change something. */
+  /** Compares the CSRF header with the cookie, for changing calls made with a session. */
   csrf: Check | undefined;
-  /** Finds the account that a person acts for, and whether their onboarding and role allow the call. */
+  /** Finds the account that a person acts for. Checks that their onboarding and role allow the call. */
   role: Check | undefined;
 };
 
 const CHANGING = new Set(["POST", "PUT", "PATCH", "DELETE"]);
 
-/** The checks of a route's callers. Throws for a route that cannot keep what it declares. */
+/** Returns the checks of a route's callers. Throws if the route's declaration contradicts itself. */
 export function callerChecks(route: Route, authenticators: Authenticators, cookies: Cookies): CallerChecks {
   const { access } = route;
   if (route.roles === "service_administrator" && access !== "session") {
@@ -65,7 +68,7 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
     case "account": {
       const byKey = apiKeyLookUp(authenticators);
       const bySession = sessionLookUp(authenticators, cookies);
-      // An API key when one is sent, whatever cookies are sent with it.
+      // An API key takes precedence over cookies.
       return (call) => (call.header("x-service-api-key") === undefined ? bySession(call) : byKey(call));
     }
   }
@@ -135,14 +138,17 @@ function roleCheck(route: Route, { isServiceAdministrator }: Authenticators): Ch
   };
 }
 
-/** Who calls, for the account that the call names. Throws `not_found` when they are no member of it. */
+/**
+ * Returns the caller in the account that the call names. Throws `not_found` if the person is not a member of
+ * it.
+ */
 function sessionCaller(
   route: Route,
   { own, other, sessionId, familyId, onboardingStep }: LiveSession,
   actFor: string | undefined,
 ): SessionCaller {
   const isOwn = actFor === undefined || actFor.toLowerCase() === own.accountId;
-  if (!isOwn && other === null) throw new ApiError("not_found", "You are no member of such an account");
+  if (!isOwn && other === null) throw new ApiError("not_found", "You are not a member of such an account");
   const { organization, ...person } = own;
   const session = { sessionId, familyId, onboardingStep, serviceAdministrator: false };
   if (other === null || isOwn || route.roles === "person") {
@@ -162,12 +168,15 @@ function refuseOtherRoles(route: Route, { serviceAdministrator, person }: Sessio
   throw new ApiError("forbidden");
 }
 
-/** What somebody may do: by their role in the account that they act for, and for the service itself. */
+/**
+ * The permissions of a person: their role in the account that they act for, and whether they are a service
+ * administrator.
+ */
 export type Powers = { role: MemberRole | null; serviceAdministrator: boolean };
 
 /**
- * Whether somebody may call a route: owners everything of their organization, others what is declared for
- * them. What is for service administrators is in nobody's role.
+ * Whether a person may call a route. Owners may do everything in their organization; other roles may do what
+ * the route declares. Only service administrators may call the routes declared for them.
  */
 export function isForRole(
   { roles = [] }: Pick<Route, "roles">,
@@ -188,9 +197,9 @@ const byAccess: Record<Access, readonly Proof[]> = {
 };
 
 /**
- * What a 401 of a route says about how to prove the caller (`WWW-Authenticate`, RFC 9110 §11.6.1): `ApiKey`
- * with the header that carries the key, `Cookie` with the name of the cookie, `Bearer` for the operator. A
- * browser asks its user for a password at none of these. `undefined` for a route that demands nothing.
+ * Returns the `WWW-Authenticate` header (RFC 9110 §11.6.1) of a route's 401 responses: `ApiKey` with the
+ * header for the key, `Cookie` with the cookie's name, `Bearer` for the operator. None of these makes a
+ * browser ask for a password. `undefined` for a route that needs no credentials.
  */
 export function challengesOf(route: Route, names: Names): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");

@@ -10,22 +10,20 @@ import { type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.
 /** How many objects and arrays may be nested in a JSON body. */
 const MAX_BODY_DEPTH = 32;
 
-/** Milliseconds in which a body has to arrive. */
+/** Milliseconds within which a body must arrive. */
 const BODY_MS = 10_000;
 
 const EMPTY = Buffer.alloc(0);
 const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
 
-/** Whether a request announces a body. */
 function hasBody({ headers }: IncomingMessage): boolean {
   const { "content-length": length, "transfer-encoding": transfer } = headers;
   return transfer !== undefined || (length !== undefined && length !== "0");
 }
 
 /**
- * The bytes of a request's body; none when it has none. Throws `invalid_request` as soon as the length that
- * is announced, or what has arrived, is over `MAX_BODY_BYTES`, and for a body that is compressed or breaks
- * off.
+ * Returns the bytes of a request's body, empty if it has none. Throws `invalid_request` for a compressed or
+ * incomplete body, and as soon as the announced length or the received bytes exceed `MAX_BODY_BYTES`.
  */
 async function readWhole(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
@@ -46,12 +44,12 @@ function bodyError(error: RawBodyError): ApiError {
     : new ApiError("invalid_request", "body: ended too early");
 }
 
-/** Whether a body is declared as JSON. */
+/** Whether a request declares its body as JSON. */
 export function declaresJson(request: IncomingMessage): boolean {
   return JSON_TYPE.test(request.headers["content-type"] ?? "");
 }
 
-/** Refuses with `invalid_request` a body that is not declared as JSON. No body needs no declaration. */
+/** Throws `invalid_request` for a body that is not declared as JSON. An empty body needs no declaration. */
 export function requireJson(request: IncomingMessage, body: Buffer): void {
   if (body.length > 0 && !declaresJson(request)) {
     throw new ApiError("invalid_request", "content-type: must be application/json");
@@ -59,9 +57,9 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 }
 
 /**
- * The value of a JSON body, read as strictly as the protocol's own documents: well-formed UTF-8, no duplicate
- * members, no deep nesting, no U+0000. Throws `invalid_request`, naming the fault and never repeating
- * content. An empty body is `undefined`.
+ * Returns the value of a JSON body, or `undefined` for an empty one. Parses as strictly as for the protocol's
+ * own documents: well-formed UTF-8, no duplicate members, no deep nesting, no U+0000. Throws
+ * `invalid_request` with the fault, but never repeats content of the body.
  */
 export function parseBody(body: Buffer): unknown {
   if (body.length === 0) return undefined;
@@ -79,16 +77,16 @@ function readJson(body: Buffer): JsonValue {
   }
 }
 
-/** Bounds the bodies that are arriving. */
+/** Limits how many bodies arrive at the same time. */
 type BodyLimits = {
   /**
-   * Returns what `read` reads from a client. Throws `rate_limited` when the client's share of bodies is
-   * arriving already, and `invalid_request` when this one does not arrive in time.
+   * Returns the result of `read`. Throws `rate_limited` when the client already sends as many bodies as it
+   * may, and `invalid_request` when this body does not arrive in time.
    */
   wait<T>(client: string, read: () => Promise<T>): Promise<T>;
 };
 
-/** At most `perClient` bodies for each client, each with `bodyMs` milliseconds. */
+/** Allows each client `perClient` bodies at the same time, and each body `bodyMs` milliseconds. */
 export function createBodyLimits({
   perClient,
   bodyMs = BODY_MS,
@@ -124,7 +122,10 @@ export function createBodyLimits({
 /** Reads the bytes of a request's body, from a client at `ip`. Waits only for a body that is announced. */
 export type ReadBody = (message: IncomingMessage, ip: () => string) => Promise<Buffer>;
 
-/** Reads as many bodies of one network at the same time as `bodyLimits` admits. */
+/**
+ * Creates a `ReadBody` that reads at most as many bodies of one network at the same time as `bodyLimits`
+ * allows.
+ */
 export function createReadBody(bodyLimits: BodyLimits, networkOf: (ip: string) => string): ReadBody {
   return async (message, ip) =>
     hasBody(message) ? bodyLimits.wait(networkOf(ip()), () => readWhole(message)) : readWhole(message);

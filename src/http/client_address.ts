@@ -9,20 +9,22 @@ type Range = [Address, number];
 
 const REMEMBERED = 10_000;
 
-/** Tells the client's address of a call from its TCP peer and its `X-Forwarded-For`. */
+/** Returns the client's address of a call, from its TCP peer and its `X-Forwarded-For` header. */
 export type ClientAddress = (peer: string | undefined, forwardedFor: string | undefined) => string;
 
 /**
- * The client is the rightmost hop that is not a trusted proxy: each trusted proxy vouches for the hop it
- * appended, and for nothing further left, so a forged header never moves the answer. A hop that is not an
- * address ends the walk at the proxy that passed it on. `trusted` holds addresses and CIDR blocks; with none
- * of them the peer is the client. Throws `ConfigError` for an entry that is neither.
+ * Returns a function that finds the client's address: the rightmost hop that is not a trusted proxy. Each
+ * trusted proxy vouches only for the hop that it appended, so a forged header never changes the result. A hop
+ * that is not an address ends the search at the proxy that passed it on.
+ *
+ * `trusted` contains addresses and CIDR blocks. If it is empty, the peer is the client. Throws `ConfigError`
+ * for an entry that is neither.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const ranges = trusted.map(readRange);
   const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
   const read = (peer: string): string => readAddress(peer)?.toString() ?? "unknown";
-  // Asked for each body: a peer that is its own client is read once.
+  // This runs for each body, so the addresses of peers without a proxy are cached.
   const peers = new LRUCache<string, string>({ max: REMEMBERED });
   return (peer = "", forwardedFor) => {
     if (forwardedFor === undefined || ranges.length === 0) return remembered(peers, peer, () => read(peer));
@@ -38,10 +40,7 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
   };
 }
 
-/**
- * The network of a client's address, as {@link networkOf} has it; read once for each of those that were asked
- * for last.
- */
+/** Returns {@link networkOf} with a cache of the most recent addresses. */
 export function createNetworks(): (client: string) => string {
   const networks = new LRUCache<string, string>({ max: REMEMBERED });
   return (client) => remembered(networks, client, () => networkOf(client));
@@ -56,8 +55,9 @@ function remembered(known: LRUCache<string, string>, key: string, read: () => st
 }
 
 /**
- * The client behind a TCP peer, when it is known before any header is read: the peer itself, `undefined` when
- * that is a trusted proxy. Throws `ConfigError` likewise.
+ * Returns a function that finds the client behind a TCP peer before any header is read: the peer itself, or
+ * `undefined` if the peer is a trusted proxy. Throws `ConfigError` for an entry that is neither an address
+ * nor a CIDR block.
  */
 export function createPeerClient(
   trusted: readonly string[],
@@ -71,7 +71,8 @@ export function createPeerClient(
 }
 
 /**
- * An IPv4 address, or an IPv6 one that may be in brackets, or either with a port; IPv4 inside IPv6 is IPv4.
+ * Parses an IPv4 address, or an IPv6 address with or without brackets, each with or without a port. An IPv4
+ * address inside IPv6 becomes IPv4.
  */
 function readAddress(text: string): Address | undefined {
   const bare = /^\[([^\]]+)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;

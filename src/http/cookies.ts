@@ -4,18 +4,18 @@ import type { CookieChange, CookieName } from "../route.ts";
 
 /** Reads and writes the service's cookies. */
 export type Cookies = {
-  /** The value of a cookie in a `Cookie` header; of two with one name, the first. */
+  /** Returns the value of a cookie in a `Cookie` header. The first one counts if two have the same name. */
   read(header: string | undefined, name: CookieName): string | undefined;
-  /** A cookie's name on the wire. */
+  /** Returns a cookie's name on the wire. */
   nameOf(name: CookieName): string;
-  /** The `Set-Cookie` value that makes a change. */
+  /** Returns the `Set-Cookie` value of a change. */
   write(change: CookieChange): string;
 };
 
 /**
- * Cookies for a base URL: `SameSite=Lax`, bound to its path, and `Secure` unless it is plain http on this
- * machine. Scripts can read the CSRF cookie only; the refresh cookie is sent to the refresh call and nowhere
- * else, the sign-in cookie to the calls that send and take codes.
+ * Creates the cookies of a base URL. They are `SameSite=Lax`, limited to its path, and `Secure` except for
+ * plain http on this machine. Scripts can read only the CSRF cookie. The browser sends the refresh cookie
+ * only to the refresh call, and the sign-in cookie only to the calls that send and verify codes.
  */
 export function createCookies(names: Names, baseUrl: string): Cookies {
   const base = new URL(baseUrl);

@@ -9,12 +9,12 @@ import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 import type { Middleware } from "./http_call.ts";
 import { errorReply, type Reply } from "./replies.ts";
 
-const LATE = "No answer in time; whether the call had an effect is not known";
+const LATE = "No answer in time; it is not known whether the call had an effect";
 
 /**
- * Resolves to `work`'s reply, or rejects with an `ApiError`. A call that hangs, because a part it needs does,
- * becomes `unavailable` at the deadline. Faults of ours are logged with the request's id, refusals and
- * successes are not. Refusals are counted by code.
+ * Resolves to `work`'s reply, or rejects with an `ApiError`. A call that does not finish by the deadline
+ * becomes `unavailable`. Logs internal errors with the request's id, but neither refusals nor successes.
+ * Counts refusals by code.
  */
 export type Settle = (
   call: { requestId: string; route: string },
@@ -25,11 +25,11 @@ type SettleDeps = {
   log: Logger;
   clock: Clock;
   metrics: Metrics;
-  /** Milliseconds after which a call that has no answer gets one. */
+  /** Milliseconds after which a call without a reply is answered. */
   deadlineMs: number;
 };
 
-/** Settles the calls of HTTP clients and of pages alike. */
+/** Creates the `Settle` that HTTP calls and pages share. */
 export function createSettle({ log, clock, metrics, deadlineMs }: SettleDeps): Settle {
   const logFault = createFaultLog({ log, clock });
   return (call, work) =>
@@ -43,7 +43,7 @@ export function createSettle({ log, clock, metrics, deadlineMs }: SettleDeps): S
     );
 }
 
-/** Makes a refusal the reply. */
+/** Turns a refusal into a reply. */
 export const refusals: Middleware = (_, next) => next().catch(errorReply);
 
 /** Ends calls at the deadline, and turns everything thrown into an `ApiError`. */
@@ -51,16 +51,16 @@ export function deadline(settle: Settle): Middleware {
   return ({ state: call }, next) => settle(call, next);
 }
 
-/** Refuses a request whose id cannot be given back. */
+/** Refuses a request whose id cannot be returned unchanged. */
 export const requestId: Middleware = async ({ state: { id } }, next) => {
   if (id.fault !== undefined) throw new ApiError("invalid_request", `x-request-id: ${id.fault}`);
   return next();
 };
 
-/** Records the status of a call of a route, and how long it took. */
+/** Records the status and the duration of a call. */
 export type Observe = (route: string, status: number, milliseconds: number) => void;
 
-/** Remembers the pairs of route and status, of which there are few, so that labels are looked up once. */
+/** Creates an `Observe` that caches the labels of each pair of route and status, of which there are few. */
 export function createObserve({ httpRequests }: Metrics): Observe {
   const known = new Map<string, Map<number, { observe(seconds: number): void }>>();
   return (route, status, milliseconds) => {
@@ -76,9 +76,9 @@ class LateAnswer extends Error {
 }
 
 /**
- * The refusal for anything thrown. An `ApiError` stays as it is. A vault that is away or does not sign
- * becomes `vault_unavailable`, with the time to try again when it was asked too often. Another part that is
- * away becomes `unavailable`. Everything else becomes `internal`, without a word of what happened.
+ * Returns the refusal for anything thrown. An `ApiError` stays unchanged. An unavailable vault, or one that
+ * refuses to sign, becomes `vault_unavailable`, with `Retry-After` if the vault was called too often. Another
+ * unavailable part becomes `unavailable`. Everything else becomes `internal`, without any detail.
  */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
@@ -99,8 +99,8 @@ type LogFault = (call: { requestId: string; route: string }, refusal: ApiError, 
 type FaultLogDeps = { log: Logger; clock: Clock };
 
 /**
- * Logs every fault of ours. A part that is away may refuse any number of calls, so at most 60 a minute of a
- * route and kind are logged. The next line says how many were left out.
+ * Creates a function that logs internal errors. An unavailable part may fail any number of calls, so it logs
+ * at most 60 lines a minute for each route and kind. The next line reports how many were omitted.
  */
 function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
   const paced = createPacedLines("warn", { log, clock });
@@ -116,7 +116,8 @@ function createFaultLog({ log, clock }: FaultLogDeps): LogFault {
 }
 
 /**
- * Logs responses that broke off, at most 60 a minute of a kind: a client only needs to hang up to cause one.
+ * Logs responses that ended early, at most 60 a minute for each kind, because any client can cause one by
+ * disconnecting.
  */
 export function createBreakLog(deps: FaultLogDeps): (error: unknown) => void {
   const paced = createPacedLines("warn", deps);

@@ -7,18 +7,20 @@ import type { Cookies } from "./cookies.ts";
 import type { Reply } from "./replies.ts";
 import { type RequestId, readHeader, requestIdOf } from "./request_head.ts";
 
-/** One request, its response, and the id that the caller and the log know it by. */
+/** One request, its response, and its id for the caller and the log. */
 export type Exchange = { request: IncomingMessage; response: ServerResponse; id: RequestId };
 
-/** Reads what a request says of its client. */
+/** Reads the client's data from a request. */
 export type RequestReaders = { names: Names; cookies: Cookies; clientAddress: ClientAddress };
 
-/** The `ctx` of a middleware: Koa's, or a plain object on a direct path and for a call in this process. */
+/**
+ * The `ctx` of a middleware: Koa's context, or a plain object for a direct path or a call in this process.
+ */
 export type CallContext = { state: HttpCall };
 
 /**
- * A Koa middleware that returns the reply of the next one, or another. It throws refusals as `ApiError`.
- * Koa's context is written to in one place only, from the reply that arrives there.
+ * A Koa middleware that returns the reply of the next one, or another reply. It throws refusals as
+ * `ApiError`. Only the first middleware writes to Koa's context, from the reply that it receives.
  */
 export type Middleware = (ctx: CallContext, next: () => Promise<Reply>) => Promise<Reply>;
 
@@ -31,14 +33,14 @@ export function inOrder(middleware: readonly Middleware[]): (ctx: CallContext) =
   );
 }
 
-/** A request on its way through the middleware. Each of them fills in what it found out. */
+/** A request on its way through the middleware. Each middleware stores its result here. */
 export class HttpCall implements Exchange, Call<Route["access"], unknown, unknown, unknown> {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly id: RequestId;
-  /** `performance.now()` at the request's arrival. */
+  /** `performance.now()` when the request arrived. */
   readonly startedAt = performance.now();
-  /** What time, status and faults are recorded under: the id of an operation or a site, or `none`. */
+  /** The label for metrics and logs: the id of an operation or a site, or `none`. */
   route = "none";
   params: unknown = {};
   query: unknown;
@@ -48,13 +50,13 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   caller: Call<Route["access"], unknown, unknown, unknown>["caller"];
   /** The session of a caller who is a person. */
   session: LiveSession | undefined;
-  /** `performance.now()` when the caller was last looked up. */
+  /** `performance.now()` when the caller was last checked. */
   provenAt = Number.NEGATIVE_INFINITY;
-  /** The `Idempotency-Key` of an operation that takes one. */
+  /** The `Idempotency-Key`, if the operation accepts one. */
   idempotencyKey: string | undefined;
-  /** Headers that say what is left of the operation's rate, once the call was counted. */
+  /** Headers with the remaining rate of the operation, once the call was counted. */
   rateHeaders: Record<string, string> | undefined;
-  /** What the organization's activity shows of the answer. */
+  /** Values of the answer that the organization's activity list shows. */
   told: Record<string, string> | undefined;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
@@ -65,8 +67,8 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
     this.response = response;
     this.id = id ?? requestIdOf(request.headers["x-request-id"]);
     this.#readers = readers;
-    // The engine expects a function that is written where it is assigned to live long. It would keep it, with
-    // the call in its scope, until the heap is collected as a whole.
+    // The engine assumes that a function which is written directly in an assignment lives long. It would keep
+    // the function, with the call in its scope, until a full garbage collection.
     const header = (name: string) => readHeader(request, readers.names.headers(name));
     const cookie = (name: CookieName) => readers.cookies.read(request.headers.cookie, name);
     this.header = header;

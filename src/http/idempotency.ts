@@ -11,29 +11,31 @@ import type { Logger } from "../log.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 
-/** Seconds a first answer is kept. */
+/** Seconds for which the first answer is kept. */
 export const IDEMPOTENCY_SECONDS = 24 * 60 * 60;
 /**
- * Seconds after which a run whose end is not known may be taken over: its process died, or it failed
- * half-way.
+ * Seconds after which another call may repeat a run whose end is not known, because its process died or it
+ * failed half-way.
  */
 export const RUN_SECONDS = 60;
-/** Seconds a first answer that shows a secret is kept. */
+/** Seconds for which a first answer that shows a secret is kept. */
 export const SECRET_SECONDS = 10 * 60;
 const WAIT_MS = 10_000;
-/** How often a process asks whether a run in another one has ended, at first and in the end. */
+/** The first and the longest interval at which a process polls for the end of a run in another process. */
 const POLL_MS = 50;
 const SLOWEST_POLL_MS = 500;
-/** Calls with one key that may wait in a process for the first one. */
+/** The most calls with one key that may wait in a process for the first one. */
 const MOST_WAITING = 8;
-/** An answer of which nothing is left but that there was one. */
+/** Replaces an answer whose content was removed. It records only that there was an answer. */
 const EMPTIED = Buffer.alloc(0);
 
 /**
- * One call that carries an `Idempotency-Key`. `caller` is who called for the account: `person`, or a
- * connection's id. What was answered to one of them is given to no other. `bodyHash` is of all that makes the
- * call this one. `secretFor` is the sign-in that an answer which shows a secret is kept for; absent when the
- * answer shows none.
+ * One call that carries an `Idempotency-Key`.
+ * - `caller` is `person`, a member's account id, or a connection's id. An answer to one of them is never
+ *   returned to another.
+ * - `bodyHash` covers everything that distinguishes this call.
+ * - `secretFor` is the sign-in for which an answer that shows a secret is kept. Absent if the answer shows
+ *   none.
  */
 export type KeyedCall = {
   accountId: string;
@@ -44,28 +46,30 @@ export type KeyedCall = {
   secretFor?: string;
 };
 
-/** The part of an answer that a repetition gives again. */
+/** The part of an answer that a repeated call receives again. */
 export type KeptAnswer = { status: number; body: unknown; headers: Record<string, string> };
 
 /** Runs keyed calls once. */
 export type Idempotency = {
   /**
-   * The answer of `run`, or of the first call with this key. Calls that arrive while the first one runs wait
-   * for it. Only successes are kept: a refusal changed nothing, so the call may be tried again. Kept answers
-   * are sealed, since they may show secrets. Throws `idempotency_conflict` when the key was used with another
-   * body within 24 hours, when the first call is still running after 10 seconds, and when eight wait for it.
+   * Returns the answer of `run`, or of the first call with this key. Calls that arrive while the first one
+   * runs wait for it. Keeps only successes: a refusal changed nothing, so the call may be repeated. Kept
+   * answers are encrypted, because they may show secrets.
    *
-   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in; any other repetition
+   * Throws `idempotency_conflict` if the key was used with another body within 24 hours, if the first call is
+   * still running after 10 seconds, or if eight calls already wait for it.
+   *
+   * An answer that shows a secret is kept for `SECRET_SECONDS` and for the same sign-in. Any other repetition
    * within 24 hours throws `answer_not_kept` and does nothing.
    *
-   * When it is not known whether anything was changed, the key stays locked for `RUN_SECONDS`: the process
-   * died, or the run failed otherwise than by a refusal, for instance because the database went away around
-   * the commit. Repetitions are `idempotency_conflict` until then; the call then runs once more.
+   * The key stays locked for `RUN_SECONDS` if it is not known whether anything was changed: the process died,
+   * or the run failed without a refusal, for instance because the database became unavailable around the
+   * commit. Until then, repetitions throw `idempotency_conflict`. Afterwards, the call runs again.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
-  /** Forgets answers older than 24 hours. */
+  /** Deletes answers older than 24 hours. */
   sweep(): Promise<void>;
-  /** Empties answers whose secrets are no longer given. */
+  /** Empties answers whose secrets may no longer be returned. */
   forgetSecrets(): Promise<void>;
 };
 
@@ -76,7 +80,7 @@ export const idempotencyKey = z
 
 type IdempotencyDeps = { db: Database; secretBox: SecretBox; clock: Clock; log: Logger };
 
-/** Idempotency kept in the database, so that it holds across replicas. */
+/** Creates an idempotency store in the database, so that it works across replicas. */
 export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps): Idempotency {
   const flights = createSingleFlight<{ answer: KeptAnswer; replayed: boolean }>({
     mostWaiting: MOST_WAITING,
@@ -84,7 +88,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     full: tooManyWait,
     late: stillRunning,
   });
-  /** The call itself is over by then, and its caller has the answer. */
+  /** Logs a failure after the call itself is over. Its caller already has the answer. */
   const forgotten = (error: unknown) =>
     log.warn({ fault: describeFault(error) }, "an idempotency key stays locked");
   return {
@@ -105,7 +109,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     },
   };
 
-  /** The only one in this process that has such a call. */
+  /** Runs a call that no other call in this process shares. */
   async function first(call: KeyedCall, run: () => Promise<KeptAnswer>, waitsUntil: number) {
     const begun = await begin(call, waitsUntil);
     if (begun.kind === "answered") return { answer: begun.answer, replayed: true };
@@ -134,8 +138,8 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 
   /**
-   * Takes the key when it is free: never used, used too long ago, or left by a run that has ended without an
-   * answer.
+   * Locks the key if it is free: never used, used too long ago, or left by a run that ended without an
+   * answer. Returns whether it did.
    */
   async function take(call: KeyedCall, runId: string): Promise<boolean> {
     const now = clock.now();
@@ -152,7 +156,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
     return rowCount === 1;
   }
 
-  /** The kept answer; or whether the key is free to be taken, or has a run that may still end. */
+  /** Returns the kept answer, or whether the key is free or its run may still end. */
   async function keptAnswer(call: KeyedCall): Promise<KeptAnswer | "free" | "running"> {
     const now = clock.now();
     const row = await db("idempotency_keys").where(rowOf(call)).first();
@@ -182,7 +186,7 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
   }
 }
 
-/** By what calls are the same one, and may have one answer. */
+/** Returns a key that is equal for calls that may share one answer. */
 function sameOf(call: KeyedCall): string {
   return JSON.stringify([contextOf(call), call.bodyHash.toString("base64"), call.secretFor]);
 }
@@ -201,14 +205,12 @@ function tooManyWait(): ApiError {
   );
 }
 
-/**
- * Whether an answer with a secret is still given: to the sign-in that it was given to, for `SECRET_SECONDS`.
- */
+/** Whether an answer with a secret may still be returned: only to the same sign-in, for `SECRET_SECONDS`. */
 function maySeeSecret(row: IdempotencyKeyRow, { secretFor }: KeyedCall, now: Date): boolean {
   return row.session_family === secretFor && row.secret_until !== null && row.secret_until > now;
 }
 
-/** Refusals, also the vault's, happen before anything is stored. */
+/** Whether nothing was stored: refusals, including the vault's, happen before anything is stored. */
 function didNothing(error: unknown): boolean {
   return error instanceof ApiError || error instanceof VaultUnavailable || error instanceof VaultRefused;
 }
@@ -217,7 +219,7 @@ function rowOf({ accountId, caller, routeId, key }: KeyedCall) {
   return { account_id: accountId, caller, route_id: routeId, key };
 }
 
-/** What the statement that takes a key names of it. */
+/** The bindings of the statement in `take`. */
 function namesOf({ accountId, caller, routeId, key, bodyHash }: KeyedCall) {
   return { accountId, caller, routeId, key, bodyHash };
 }

@@ -11,27 +11,27 @@ import type { Reply } from "./replies.ts";
 
 /** Pages that call operations. */
 export type Site = {
-  /** What their time and status are counted under. */
+  /** The label for the site's time and status in metrics. */
   id: string;
   serves(path: string): boolean;
   answer(exchange: Exchange): Promise<Reply>;
 };
 
-/** What pages are made with. */
+/** Dependencies of pages. */
 export type SiteDeps = {
   inProcess: InProcess;
-  /** Whether somebody with these powers may call an operation; one that there is none of throws. */
+  /** Whether a person with these powers may call an operation. Throws if the operation does not exist. */
   isForRole(operationId: string, powers: Powers): boolean;
-  /** Its deadline is shorter than the one of the exchange: there is time for a page that says so. */
+  /** Has a shorter deadline than the exchange, so that time remains to send an error page. */
   settle: Settle;
   cookies: Cookies;
-  /** The bytes of a form, within the bounds of every body. */
+  /** Returns the bytes of a form, within the limits of every body. */
   readBody(exchange: Exchange): Promise<Buffer>;
   baseUrl: string;
   names: Names;
 };
 
-/** What a call of an operation carries besides what its exchange says of the caller. */
+/** The input of an operation, besides the caller that its exchange identifies. */
 export type OperationInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
@@ -40,23 +40,24 @@ export type OperationInput = {
   idempotencyKey?: string | undefined;
   /** The CSRF token that a form carried. */
   csrf?: string | undefined;
-  /** The account that is acted for; without it the caller's own. */
+  /** The account to act for. Without it, the caller's own account. */
   account?: string | undefined;
 };
 
-/** What an operation answered. Refusals are thrown, as `ApiError`. */
+/** The answer of an operation. Refusals are thrown as `ApiError`. */
 type OperationAnswer = {
   status: number;
   body: unknown;
   headers: Record<string, string>;
-  /** `Set-Cookie` values that the caller's browser is to get. */
+  /** `Set-Cookie` values for the caller's browser. */
   cookies: readonly string[];
 };
 
 /**
- * Calls an operation in this process for the caller of an exchange: by its cookies, from its address, through
- * all that a call over HTTP goes through. It is counted, bounded in time and logged like one. An answer that
- * shows a secret is given once: a repeat under its idempotency key is `answer_not_kept` here.
+ * Calls an operation in this process for the caller of an exchange, with the caller's cookies and address.
+ * The call passes the same checks as a call over HTTP, and is counted, limited in time and logged like one.
+ * An answer that shows a secret is returned once: here, a repetition with its idempotency key throws
+ * `answer_not_kept`.
  */
 export type InProcess = (
   exchange: Exchange,
@@ -64,13 +65,13 @@ export type InProcess = (
   input?: OperationInput,
 ) => Promise<OperationAnswer>;
 
-/** Headers of the exchange that say who calls, and from where. An API key is not among them. */
+/** Headers of the exchange that identify the caller and their address. An API key is not among them. */
 const CARRIED = ["cookie", "user-agent", "x-forwarded-for", "traceparent"] as const;
 
-/** Finds an operation by its id. Throws when there is none. */
+/** Returns an operation by its id. Throws if there is none. */
 type FindOperation = (operationId: string) => Operation;
 
-/** Operations by their ids. */
+/** Creates a function that finds operations by their ids. */
 export function createFindOperation(operations: readonly Operation[]): FindOperation {
   const byId = new Map(operations.map((operation) => [operation.route.id, operation]));
   return (operationId) => {
@@ -87,7 +88,7 @@ type InProcessDeps = {
   readers: RequestReaders;
 };
 
-/** The operations that are mounted, to be called from here. */
+/** Creates a function that calls these operations in this process. */
 export function createInProcess({ find, settle, observe, readers }: InProcessDeps): InProcess {
   const nameOf = (name: string) => readers.names.headers(name)[0] ?? name;
   return async ({ request, response, id }, operationId, input = {}) => {
@@ -111,7 +112,7 @@ export function createInProcess({ find, settle, observe, readers }: InProcessDep
   };
 }
 
-/** The request that a caller would have sent. */
+/** Creates the request that the caller would have sent over HTTP. */
 function messageOf(
   request: IncomingMessage,
   { query = {}, body, idempotencyKey, csrf, account }: OperationInput,

@@ -5,13 +5,15 @@ import { type Html, html, inlineStyle, renderDocument } from "../html/html.ts";
 
 const PATH = "/dev/mailbox";
 const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
-const ELSEWHERE = "The mailbox answers at localhost, 127.0.0.1 and [::1] only";
+const ELSEWHERE = "The mailbox is available only at localhost, 127.0.0.1 and [::1]";
 
 /**
- * `GET /dev/mailbox`: what the development mailbox holds, newest first; a page for people, JSON for who asks
- * for it. Anybody who can open it can sign in as any account, so it is mounted in development only, and
- * answers only under names that always mean this machine: a web page whose own name is made to lead here
- * cannot read it. Elsewhere `not_found`.
+ * Serves `GET /dev/mailbox`: the mails of the development mailbox, newest first, as a page, or as JSON for
+ * clients that accept only JSON.
+ *
+ * Anybody who can open it can sign in as any account. So it is mounted in development only, and answers only
+ * under host names that always mean this machine. A web page whose own name is made to resolve to this
+ * machine cannot read it. Any other host gets `not_found`.
  */
 export function mailboxPage(mailbox: Pick<Mailbox, "list">): Koa.Middleware {
   return async (ctx, next) => {
@@ -51,7 +53,7 @@ ${inlineStyle(STYLE)}
 </head>
 <body>
 <h1>Development mailbox</h1>
-<p>Mail that was not sent, because no SMTP server is set. The page reloads by itself.</p>
+<p>Mail that was not sent, because no SMTP server is set. The page reloads automatically.</p>
 ${list}
 </body>
 </html>`);

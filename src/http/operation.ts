@@ -16,13 +16,13 @@ import { routeErrors } from "./openapi/route_errors.ts";
 import { jsonReply, type Reply } from "./replies.ts";
 import { readQuery } from "./request_head.ts";
 
-/** Milliseconds for which it is known who calls. */
+/** Milliseconds for which the check of a caller remains valid. */
 const PROVEN_MS = 250;
 
-/** What the operation causes belongs to the trace that the request names. */
+/** Runs the call within the trace that the request names. */
 export const traced: Middleware = ({ state: call }, next) => inTrace(call.request.headers.traceparent, next);
 
-/** Adds what is left of a rate to replies, and to each 401 how the caller is proven. */
+/** Adds the remaining rate to replies, and `WWW-Authenticate` to each 401. */
 export function rateAndChallengeHeaders(route: Route, names: Names): Middleware {
   const challenges = challengesOf(route, names);
   return async ({ state: call }, next) => {
@@ -37,7 +37,7 @@ function challenged(error: unknown, challenges: string | undefined): unknown {
   return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
 }
 
-/** Goes on when the check passes. */
+/** Runs the next middleware if the check passes. */
 export function passes(check: Check | undefined): Middleware | undefined {
   if (check === undefined) return undefined;
   return async ({ state: call }, next) => {
@@ -47,8 +47,8 @@ export function passes(check: Check | undefined): Middleware | undefined {
 }
 
 /**
- * Repeats the checks of a caller who was not looked up just now. A body may come slowly, and a key may be
- * waited for: a caller who was removed, signed out or lost a role meanwhile is refused.
+ * Repeats the checks of a caller whose last check is too old. A body may arrive slowly, and a call may wait
+ * for its idempotency key. A caller who was removed, signed out or lost a role meanwhile is refused.
  */
 export function provenLately(all: readonly (Check | undefined)[]): Check | undefined {
   const checks = all.filter((check) => check !== undefined);
@@ -60,8 +60,8 @@ export function provenLately(all: readonly (Check | undefined)[]): Check | undef
 }
 
 /**
- * Reads the `Idempotency-Key` of a call that takes one. A call that takes none is refused with it: ignored,
- * it would be a broken promise.
+ * Reads the `Idempotency-Key` of a call that accepts one. Refuses a call that sends one where none is
+ * accepted: ignoring the key would break the promise that it makes.
  */
 export function keyOf({ idempotent }: Route): Check | undefined {
   if (idempotent === "foreign") return undefined;
@@ -69,7 +69,7 @@ export function keyOf({ idempotent }: Route): Check | undefined {
     const key = call.header("idempotency-key");
     if (key === undefined) return;
     if (idempotent !== true) {
-      throw new ApiError("invalid_request", "idempotency-key: this call does not take one; leave it out");
+      throw new ApiError("invalid_request", "idempotency-key: this call does not accept one; leave it out");
     }
     call.idempotencyKey = validate(idempotencyKey, key, "idempotency-key");
   };
@@ -83,9 +83,8 @@ export function body(readBody: ReadBody): Check {
 }
 
 /**
- * Validates parameters, query and body. A path parameter that has not the form of an id names nothing, so it
- * is `not_found` like any unknown id. A route that takes no body ignores one, unless it claims to be JSON and
- * is not.
+ * Validates parameters, query and body. A path parameter that does not have the form of an id is `not_found`,
+ * like any unknown id. A route without a body ignores one, unless it is declared as JSON and is not JSON.
  */
 export function inputOf(route: Route): Check {
   return (call) => {
@@ -109,7 +108,7 @@ function readParams(schema: ZodType | undefined, params: Record<string, string>)
   return result.data;
 }
 
-/** Runs a call with an `Idempotency-Key` once, and gives its first reply to each repetition. */
+/** Runs a call with an `Idempotency-Key` once, and returns its first reply to each repetition. */
 export function once(
   route: Route,
   idempotency: Idempotency,
@@ -141,8 +140,8 @@ function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
 }
 
 /**
- * Whom a kept answer is for: the person, or the connection whose API key was sent. A secret is kept for one
- * sign-in.
+ * Returns for whom an answer is kept: the person, or the connection whose API key was sent. A secret is kept
+ * for one sign-in.
  */
 function keptFor(
   { id, showsSecret }: Route,
@@ -157,14 +156,17 @@ function keptFor(
   return { ...kept, secretFor: caller.familyId };
 }
 
-/** One of an account's callers: a connection, the account's own person, or a member. */
+/**
+ * Returns the name of one of an account's callers: a connection's id, `person` for the account's own person,
+ * or a member's account id.
+ */
 function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
   if ("connectionId" in caller && caller.connectionId !== null) return caller.connectionId;
   const person = "person" in caller ? caller.person : undefined;
   return person === undefined || person.accountId === caller.accountId ? "person" : person.accountId;
 }
 
-/** Writes down who makes a changing call for an organization. */
+/** Records who makes a changing call for an organization. */
 export function activityOf(route: Route, activity: Activity): Middleware | undefined {
   const isOf = route.access === "session" || route.access === "account";
   if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
@@ -183,8 +185,8 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
 }
 
 /**
- * Counts a call for its rate before it is run. A refused call is given back where the rate counts what is
- * made.
+ * Counts a call for its rate before it runs. If the call fails, uncounts it where the rate counts successes
+ * only.
  */
 export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
@@ -201,7 +203,7 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
 
 /**
  * Runs the operation's own handler. With `checkAnswers`, an answer or a refusal that differs from the route's
- * declaration is a fault.
+ * declaration is an internal error.
  */
 export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): Middleware {
   const handle = checkAnswers ? withDeclaredAnswers(route) : route.handle.bind(route);
@@ -220,7 +222,7 @@ function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): R
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
 }
 
-/** Whether this answer of a route has no body. */
+/** Whether the route's answer with this status has no body. */
 function isBare(route: Route, status: number): boolean {
   const other = route.otherAnswers?.[status];
   return other !== undefined && other.schema === undefined;
@@ -228,7 +230,7 @@ function isBare(route: Route, status: number): boolean {
 
 type AnyCall = Call<Route["access"], unknown, unknown, unknown>;
 
-/** The handler, checked against its declaration: the answer's form, and the codes of refusals. */
+/** Returns the handler with a check of its answers: their schema, and the codes of refusals. */
 function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<unknown>> {
   const declared = new Set<string>(routeErrors(route));
   return async (call) => {

@@ -6,21 +6,21 @@ import type { Route } from "../route.ts";
 import { type CallContext, type HttpCall, inOrder, type Middleware } from "./http_call.ts";
 import type { Reply } from "./replies.ts";
 
-/** A route and what runs for its calls. */
+/** A route and the function that runs its calls. */
 export type Operation = { route: Route; run(ctx: CallContext): Promise<Reply> };
 
-/** One path and its operations by method. A `GET` answers `HEAD` too. */
+/** One path and its operations by method. A `GET` operation also answers `HEAD`. */
 type Path = {
-  /** Where it is served, with parameters as routes write them. */
+  /** The paths at which it is served, with parameters as in routes. */
   at: readonly string[];
   byMethod: ReadonlyMap<string, Operation>;
-  /** The methods there are, as the header `Allow` lists them. */
+  /** The value of the `Allow` header. */
   allow: string;
 };
 
 /**
- * Operations by the path they have in common, those with fixed segments before those with parameters. Throws
- * when two of them have the same id or place, or name the parameters of one path differently.
+ * Groups operations by path and sorts paths with fixed segments before paths with parameters. Throws if two
+ * operations have the same id, or the same method and path, or name the parameters of one path differently.
  */
 export function createPaths(operations: readonly Operation[], names: Names): Path[] {
   refuseDuplicates(operations);
@@ -40,7 +40,10 @@ function refuseDuplicates(operations: readonly Operation[]): void {
   }
 }
 
-/** A path with its segments as digits: fixed before parameter before the rest of a path. */
+/**
+ * Returns a sort key with a digit for each segment: fixed segments sort before parameters, and parameters
+ * before the rest of a path.
+ */
 function orderOf(path: string): string {
   const kind = (segment: string) => (segment === "{*}" ? "2" : segment === "{}" ? "1" : "0");
   return path.split("/").map(kind).join("");
@@ -59,8 +62,8 @@ function pathOf(group: readonly Operation[], names: Names): Path {
 }
 
 /**
- * Koa's router for these paths. It takes every method at each of them, so the method never decides which path
- * a request is for. Fewer parameters win, then the order.
+ * Creates Koa's router for these paths. Each path accepts every method, so the method never decides which
+ * path matches. The path with the fewest parameters wins, then the first one.
  */
 export function createRouter(paths: readonly Path[]): Router<HttpCall> {
   const router = new Router<HttpCall>({ sensitive: true, strict: true, exclusive: "specificity" });
@@ -73,7 +76,7 @@ export function createRouter(paths: readonly Path[]): Router<HttpCall> {
   return router;
 }
 
-/** Runs the operation that the path has for the call's method. Throws `method_not_allowed` without one. */
+/** Runs the operation for the call's method. Throws `method_not_allowed` if there is none. */
 async function serve(
   { byMethod, allow }: Path,
   ctx: CallContext,
@@ -87,9 +90,9 @@ async function serve(
 }
 
 /**
- * The paths that are found in front of Koa, by one look-up. Their calls come thousands of times a second, and
- * each costs little more than a signature check. Koa with its router takes 45 µs of the processor more for a
- * call than the look-up does (decision 7).
+ * The paths that are found before Koa runs, by one look-up. They receive thousands of calls a second, and
+ * each call costs little more than a signature check. Koa with its router needs 45 µs more processor time per
+ * call than the look-up (decision 7).
  */
 const DIRECT = [
   "/v1/service/challenge",
@@ -99,15 +102,18 @@ const DIRECT = [
   "/access/v1/evaluations",
   "/v1/service/ext-auth",
 ];
-/** The form of a parameter in a direct path. With any other text in its place the call goes through Koa. */
+/** The form of a parameter in a direct path. A call with any other text there goes through Koa. */
 const ID = /(?<=\/)(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/)/g;
 
-/** How a call on a direct path is run, and the path's parameters. `undefined` for any other path. */
+/** Returns how to run a call on a direct path, and the path's parameters. `undefined` for any other path. */
 export type FindDirect = (
   url: string,
 ) => { run(ctx: CallContext): Promise<Reply>; params: Record<string, string> } | undefined;
 
-/** Finds the direct ones of these paths. `before` runs before the operations, as in front of the router. */
+/**
+ * Creates a function that finds the direct paths among these. `before` runs before each operation, as it does
+ * before the router.
+ */
 export function createFindDirect(
   paths: readonly Path[],
   names: Names,
@@ -132,7 +138,7 @@ export function createFindDirect(
   };
 }
 
-/** The path of a request's target, as it was sent. */
+/** Returns the path of a request's target, without decoding it. */
 export function withoutQuery(url: string): string {
   const end = url.indexOf("?");
   return end === -1 ? url : url.slice(0, end);

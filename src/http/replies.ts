@@ -2,17 +2,19 @@ import type { ServerResponse } from "node:http";
 import { pipeline, Readable } from "node:stream";
 import { type ApiError, errorBody } from "../errors.ts";
 
-/** An answer, ready for the wire. Header names are in lower case. */
+/** An answer, ready to send. Header names are in lower case. */
 export type Reply = {
   status: number;
   headers: Record<string, string>;
   cookies?: string[];
   body: string;
-  /** What comes after the body, piece by piece; it then has no length, and is cut off where one fails. */
+  /**
+   * The rest of the body, piece by piece. The response then has no length, and is cut off if a piece fails.
+   */
   rest?: AsyncIterable<string>;
 };
 
-/** A JSON answer. */
+/** Returns a JSON answer. */
 export function jsonReply(status: number, body: unknown, headers?: Record<string, string>): Reply {
   return {
     status,
@@ -21,16 +23,19 @@ export function jsonReply(status: number, body: unknown, headers?: Record<string
   };
 }
 
-/** The answer to a refused call (specification §7). */
+/** Returns the answer to a refused call (specification §7). */
 export function errorReply(error: ApiError): Reply {
   return jsonReply(error.status, errorBody(error), error.headers);
 }
 
 /**
- * Sends an answer, with the `common` headers it does not set itself. While its request is still arriving, the
- * response is written whole and ended when `arrived` is: ending it earlier would close the connection of a
- * client that wants it closed, while that client still sends. A response that has begun is cut off instead,
- * so that it cannot be taken for a whole one. Does nothing when the client has gone.
+ * Sends an answer, with the `common` headers that it does not set itself.
+ *
+ * While the request is still arriving, writes the whole response but ends it only after `arrived`. If the
+ * client asked to close the connection, an earlier end would close it while the client still sends.
+ *
+ * If the response has already begun, cuts it off, so that it cannot be taken for a complete one. Does nothing
+ * if the client has disconnected.
  */
 export function sendReply(
   response: ServerResponse,
@@ -63,8 +68,8 @@ export function sendReply(
 }
 
 /**
- * Sends pieces as they come and as fast as they are read, holding no more than two of them. When one cannot
- * be made the connection ends without the end of the answer, so that its reader sees that it is not whole.
+ * Sends pieces as fast as the client reads them, with at most two of them in memory. If a piece fails, ends
+ * the connection without the end of the response, so that the reader sees that it is incomplete.
  */
 function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<string>): void {
   if (response.req.method === "HEAD") {
@@ -75,13 +80,13 @@ function sendPieces(response: ServerResponse, body: string, rest: AsyncIterable<
     yield body;
     yield* rest;
   }
-  // What fails is written down where it is made; here it ends the response.
+  // The producer of the pieces logs its own failures. Here a failure only ends the response.
   pipeline(Readable.from(pieces()), response, () => {});
 }
 
 /**
- * Sends the answer to a request that is still arriving; without `arrived`, nothing more of it is taken in:
- * the connection ends.
+ * Sends the answer to a request that is still arriving. Without `arrived`, ends the connection and reads
+ * nothing more.
  */
 export function sendEarly(
   response: ServerResponse,
@@ -97,16 +102,17 @@ export function sendEarly(
 }
 
 /**
- * A body to send under a request id. Node sends headers together with a body that is text, and in the body's
- * UTF-8, which would change the bytes of an id that is not ASCII; with a body of bytes they stay unchanged.
+ * Returns a body to send beside a request id. Node sends the headers together with a text body and encodes
+ * both as UTF-8, which would change an id that is not ASCII. With a body of bytes, the headers stay
+ * unchanged.
  */
 export function bodyBeside(requestId: unknown, body: string): string | Buffer {
   return typeof requestId === "string" && /[\x80-\xff]/.test(requestId) ? Buffer.from(body) : body;
 }
 
 /**
- * Headers of every answer: nothing is guessed, framed, cached or passed on to the next site; https stays
- * https. A page replaces the policy with one of its own.
+ * Returns the headers of every answer. They forbid type sniffing, framing, caching and referrers, and make
+ * browsers stay on https. A page replaces the content security policy with its own.
  */
 export function securityHeaders(baseUrl: string): Record<string, string> {
   return {

@@ -7,16 +7,16 @@ const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
- * What is wrong with the address of a request (RFC 9112 §3.2): no `Host` in HTTP/1.1, two of them, or one
- * that names none; a target that is neither a path nor a URL with a host. A target that is a URL is brought
- * to its path and query: which host it names makes no difference here.
+ * Returns what is wrong with the address of a request (RFC 9112 §3.2), or `undefined`. Errors are: no `Host`
+ * in HTTP/1.1, two of them, or an invalid one, and a target that is neither a path nor a URL with a host.
+ * Replaces a URL as target by its path and query: the host in it has no effect.
  */
 export function requestLineViolation(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
   const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
   const hosts = names.filter((name) => name.toLowerCase() === "host").length;
   if (hosts > 1 || (hosts === 0 && httpVersion === "1.1")) return "host: must be sent exactly once";
-  if (hosts > 0 && !HOST.test(headers.host ?? "")) return "host: not a host";
+  if (hosts > 0 && !HOST.test(headers.host ?? "")) return "host: not a valid host";
   const { url = "" } = request;
   if (url.startsWith("/") || url === "*") return undefined;
   const [, authority = "", rest = ""] = ABSOLUTE.exec(url) ?? [];
@@ -25,10 +25,7 @@ export function requestLineViolation(request: IncomingMessage): string | undefin
   return undefined;
 }
 
-/**
- * Characters that an `X-Request-Id` may have: longer ones do not pass the header limits of the proxies in
- * front.
- */
+/** The most characters of an `X-Request-Id`. Longer ones exceed the header limits of common proxies. */
 export const MAX_REQUEST_ID = 1024;
 const LONGEST_LOGGED = 128;
 const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
@@ -36,28 +33,28 @@ const SENDABLE = /^[\t\x20-\x7e\x80-\xff]+$/;
 /** The id under which a request is answered and logged. */
 export type RequestId = {
   /**
-   * The caller's own `X-Request-Id`, byte for byte; a new one when there is none, or when it cannot be sent
-   * back.
+   * The caller's own `X-Request-Id`, byte for byte. A new id if the caller sent none, or one that cannot be
+   * returned.
    */
   answered: string;
-  /** The same for the log: at most 128 printable ASCII characters, a question mark for every other one. */
+  /**
+   * The same id for the log: at most 128 characters, with a question mark for each one that is not printable
+   * ASCII.
+   */
   logged: string;
   /**
-   * Why the call must be refused: AuthZEN 1.0 asks for the very same id in the answer, so none is cut or
-   * replaced.
+   * Why the call must be refused. AuthZEN 1.0 demands exactly the same id in the answer, so an id is never
+   * cut or replaced.
    */
   fault?: string;
 };
 
-/**
- * The id of a request by what it presents. One that is sent in several headers is their list, as HTTP reads
- * it.
- */
+/** Returns the id of a request. Several headers are joined into a list, as HTTP does. */
 export function requestIdOf(presented: string | string[] | undefined): RequestId {
   const text = Array.isArray(presented) ? presented.join(", ") : presented;
   if (text === undefined || text === "") return fresh();
   if (text.length > MAX_REQUEST_ID) return { ...fresh(), fault: `longer than ${MAX_REQUEST_ID} bytes` };
-  if (!SENDABLE.test(text)) return { ...fresh(), fault: "holds a control character" };
+  if (!SENDABLE.test(text)) return { ...fresh(), fault: "contains a control character" };
   return { answered: text, logged: text.slice(0, LONGEST_LOGGED).replaceAll(/[^\x20-\x7e]/g, "?") };
 }
 
@@ -67,8 +64,9 @@ function fresh(): RequestId {
 }
 
 /**
- * A header under any of its names. Throws `invalid_request` when two of them say different things: a gateway
- * that sets the header under one name could not keep its clients from sending another.
+ * Returns the value of a header under any of its names. Throws `invalid_request` if two of them have
+ * different values: a gateway that sets the header under one name could not prevent its clients from sending
+ * another.
  */
 export function readHeader({ headers }: IncomingMessage, names: readonly string[]): string | undefined {
   let found: string | undefined;
@@ -85,8 +83,8 @@ export function readHeader({ headers }: IncomingMessage, names: readonly string[
 }
 
 /**
- * Query parameters by name. Throws `invalid_request` for one that is repeated, because which of them counts
- * would be a guess, and for text that the database cannot store.
+ * Returns query parameters by name. Throws `invalid_request` for a repeated parameter, because it would be
+ * unclear which one counts, and for text that the database cannot store.
  */
 export function readQuery(url: string): Record<string, string> {
   const start = url.indexOf("?");

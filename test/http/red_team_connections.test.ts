@@ -320,7 +320,7 @@ describe("bodies that go on after the answer", () => {
       client.socket.write(late("a/b").send);
       await new Promise((resolve) => client.socket.write(Buffer.alloc(HUGE), resolve));
       client.socket.resume();
-      expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"host: not a host"/s);
+      expect(await client.closed).toMatch(/^HTTP\/1\.1 400 .*"host: not a valid host"/s);
     }
   });
 });

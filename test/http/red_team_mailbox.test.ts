@@ -39,7 +39,7 @@ describe("a web page that rebinds its name to this machine", () => {
   ])("reads no code as %s", async (host) => {
     const { status, text } = await readAs(host);
     expect(status).toBe(404);
-    expect(text).toContain("The mailbox answers at localhost, 127.0.0.1 and [::1] only");
+    expect(text).toContain("The mailbox is available only at localhost, 127.0.0.1 and [::1]");
     expect(text).not.toMatch(/\d{6}/);
   });
 

@@ -6,15 +6,15 @@ import { jsonPage } from "../json_page.ts";
 import { channelsOf } from "./channels.ts";
 import { deadLetterMessage, recordMessage, webhookMessage } from "./messages.ts";
 
-const DESCRIPTION = `What happens in the service, as programs receive it: as records of Kafka, where the service runs with
-\`EVENTS=kafka\`, and as webhooks. Operations are those of the program that receives.
+const DESCRIPTION = `The events of the service, as programs receive them: as Kafka records, where the service runs with
+\`EVENTS=kafka\`, and as webhooks. The operations describe the program that receives them.
 
-Both come at least once: drop what has an id that you have. Members and headers that this document does not name may be
-added: ignore them.`;
+Every event arrives at least once: ignore an event whose id you already have. New members and headers may be added:
+ignore those that this document does not name.`;
 
 /**
- * The AsyncAPI 3.0 document of the topics and the webhooks, made from the tables that events are made by. It
- * names no host; headers of webhooks carry the service's word.
+ * Returns the AsyncAPI 3.0 document of the topics and the webhooks, generated from the same tables as the
+ * events. It contains no host name. The names of webhook headers contain `word`.
  */
 export function asyncApiDocument({ word, version }: { word: string; version: string }): Json {
   const names = createNames(word);
@@ -35,8 +35,8 @@ export function asyncApiDocument({ word, version }: { word: string; version: str
       kafka: {
         host: "{brokers}",
         protocol: "kafka",
-        description: "The cluster that the service writes to; TLS and SASL are its administrators' to say",
-        variables: { brokers: { description: "Its brokers, <host>:<port> with commas" } },
+        description: "The Kafka cluster that the service writes to; its administrators choose TLS and SASL",
+        variables: { brokers: { description: "The brokers, as <host>:<port> separated by commas" } },
       },
       receiver: {
         host: "{receiver}",

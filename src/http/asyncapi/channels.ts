@@ -2,12 +2,12 @@ import { wantedTopics } from "../../events/kafka/settings.ts";
 import type { Json } from "../../events/schemas/record_headers.ts";
 import { eventFields } from "../../input/event_settings.ts";
 
-/** The messages of each channel, by their names. */
+/** The names of each channel's messages. */
 export type ChannelMessages = Record<"lifecycle" | "audit" | "dead_letters" | "webhooks", readonly string[]>;
 
 const made = wantedTopics({ prefix: "", partitions: eventFields.KAFKA_PARTITIONS.parse(undefined) });
 
-/** The topics with how they are made unless settings say otherwise, and the callback URLs. */
+/** Returns the topics, with the partitions and retention that they have by default, and the callback URLs. */
 export function channelsOf({ lifecycle, audit, dead_letters, webhooks }: ChannelMessages): Json {
   return {
     lifecycle: {
@@ -19,12 +19,12 @@ export function channelsOf({ lifecycle, audit, dead_letters, webhooks }: Channel
       ...topicChannel(made.audit, audit),
       title: "The history of proofs",
       description:
-        "Each entry of an account's history exactly as GET /v1/service/audit/personal shows it, in its order.",
+        "Each entry of an account's history, exactly and in the order in which GET /v1/service/audit/personal returns it.",
     },
     dead_letters: {
       ...topicChannel(made.deadLetters, dead_letters),
       title: "Dead letters",
-      description: "What a consumer of the service could not handle.",
+      description: "Events that a consumer of the service could not handle.",
     },
     webhooks: {
       address: null,

@@ -2,7 +2,7 @@ import type { EventSchema } from "../../events/schemas/event_schemas.ts";
 import { deadLetterHeaders, type Json } from "../../events/schemas/record_headers.ts";
 import type { Names } from "../../input/names.ts";
 
-/** A record of one kind of event. */
+/** Returns the Kafka record of one kind of event as a message. */
 export function recordMessage({ kind, meaning, subject, value, examples, headers }: EventSchema): Json {
   const [headersExample] = headers.examples as Json[];
   return {
@@ -18,14 +18,14 @@ export function recordMessage({ kind, meaning, subject, value, examples, headers
   };
 }
 
-/** A record that a consumer could not handle. */
+/** Returns the message for a record that a consumer could not handle. */
 export function deadLetterMessage(): Json {
   return {
     name: "dead_letter",
     title: "Dead letter",
-    summary: "The record as it was; headers say why it was put aside, and where it lay",
+    summary: "The record unchanged; its headers contain the reason and the record's original position",
     headers: deadLetterHeaders(),
-    payload: { description: "The record's value; no JSON where ce_type is unreadable" },
+    payload: { description: "The record's value; not JSON if ce_type is unreadable" },
     correlationId,
     bindings: keyed("The event's id"),
   };
@@ -33,14 +33,14 @@ export function deadLetterMessage(): Json {
 
 const correlationId = {
   location: "$message.header#/traceparent",
-  description: "W3C Trace Context of the request that caused it, where that named one",
+  description: "W3C Trace Context of the request that caused the event, if the request had one",
 };
 
 function keyed(description: string): Json {
   return { kafka: { key: { type: "string", format: "uuid", description }, bindingVersion: "0.5.0" } };
 }
 
-/** A request to a callback URL. */
+/** Returns the request to a callback URL as a message. */
 export function webhookMessage({ kind, meaning, body }: EventSchema, names: Names): Json {
   const deliveryId = names.header("X-Service-Delivery-ID");
   const hex = { type: "string", pattern: "^[0-9a-f]{64}$" };
@@ -52,10 +52,16 @@ export function webhookMessage({ kind, meaning, body }: EventSchema, names: Name
       description: "HMAC-SHA256 of timestamp.raw_body under the webhook signing secret",
     },
     [names.header("X-Service-Timestamp")]: { ...seconds, description: "Unix seconds of this attempt" },
-    [deliveryId]: { ...uuid, description: "The same at every attempt: drop what has one that you have" },
+    [deliveryId]: {
+      ...uuid,
+      description: "The same at every attempt: ignore an event whose delivery id you already have",
+    },
     "webhook-id": uuid,
     "webhook-timestamp": seconds,
-    "webhook-signature": { type: "string", description: "As Standard Webhooks libraries check it" },
+    "webhook-signature": {
+      type: "string",
+      description: "The signature that Standard Webhooks libraries verify",
+    },
   };
   return {
     name: kind,

@@ -3,7 +3,7 @@ import { describe, membersOf, type Schema } from "./schema.ts";
 
 type Content = Record<string, { schema: Schema; example?: unknown }>;
 
-/** An operation as the document carries it. */
+/** An operation as the OpenAPI document describes it. */
 export type Operation = {
   operationId: string;
   summary: string;
@@ -17,7 +17,7 @@ export type Operation = {
   >;
 };
 
-/** One operation: the call, what it takes, and each of its answers. */
+/** Returns the section of one operation: the call, its parameters and body, and each of its answers. */
 export function operationSection(method: string, path: string, operation: Operation): Html {
   return html`<article id="${operation.operationId}">
 <h3>${operation.summary}</h3>

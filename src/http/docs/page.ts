@@ -22,9 +22,8 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`. It is made once, has no script and asks nobody else for
- * anything, so that it works without a network and under a policy that allows its own style and nothing
- * besides.
+ * Serves the OpenAPI document as a page at `/docs`. The page is rendered once. It has no script and loads
+ * nothing from other hosts, so it works without a network and under a policy that allows only its own style.
  */
 export function docsPage(document: Json): Koa.Middleware {
   const page = renderDocument(pageOf(document as Document));

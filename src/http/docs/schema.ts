@@ -1,6 +1,6 @@
 import { type Html, html, prose } from "../../html/html.ts";
 
-/** A JSON Schema as the document carries it. */
+/** A JSON Schema as the OpenAPI document contains it. */
 export type Schema = {
   type?: string;
   format?: string;
@@ -17,7 +17,7 @@ export type Schema = {
   [keyword: string]: unknown;
 };
 
-/** The members of a schema's object, down to the members of members; nothing when there is none to show. */
+/** Returns the members of a schema's object, including nested members, or `undefined` if there are none. */
 export function membersOf(schema: Schema): Html | undefined {
   const forms = formsOf(schema);
   const lists = forms.map(listOf).filter((list) => list !== undefined);
@@ -39,7 +39,7 @@ function memberOf(name: string, member: Schema, isRequired: boolean): Html {
   }</dd>`;
 }
 
-/** What a value must be, in words. */
+/** Returns the type and limits of a value in words. */
 export function describe(schema: Schema, isRequired: boolean): Html {
   const words = [typeOf(schema), ...limitsOf(schema), ...(isRequired ? [] : ["optional"])].join(", ");
   const about = schema.description === undefined ? undefined : html`. ${prose(schema.description)}`;
@@ -65,7 +65,10 @@ const limits: Record<string, (bound: number) => string> = {
   maxLength: (bound) => `at most ${bound} characters`,
 };
 
-/** Bounds that tell something: not those of every integer, nor that text is not empty. */
+/**
+ * Returns the limits that help a reader. Omits the limits of every integer and the rule that text is not
+ * empty.
+ */
 function limitsOf(schema: Schema): string[] {
   const told = Object.entries(limits).flatMap(([keyword, say]) => {
     const bound = schema[keyword];

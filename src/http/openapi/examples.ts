@@ -7,7 +7,7 @@ const SCOPE = "payments:send";
 const HASH = `sha256:${"5f".repeat(32)}`;
 const KEY = { ed25519: "base64, 32 bytes", ml_dsa_65: "base64, 1952 bytes" };
 
-/** What members are shown as, by their names. One that does not fit a schema is not used there. */
+/** Example values by member name. A value that does not fit the schema is not used. */
 const shown: Json = {
   accepted_until: "2099-01-01T00:00:00.000Z",
   account_id: ID,
@@ -80,7 +80,7 @@ const shown: Json = {
   verifier_id: "https://shop.example.com",
 };
 
-/** Requests that their required members alone would show badly: the members that are shown. */
+/** Members to show in request examples where the required members alone would explain little. */
 const requests: Record<string, readonly string[]> = {
   verify_proof: ["required_scope", "proof_ref"],
   present_proof: ["challenge", "required_scope"],
@@ -94,14 +94,14 @@ const requests: Record<string, readonly string[]> = {
   access_evaluations: ["subject", "resource", "evaluations"],
 };
 
-/** Members of requests whose names mean something else in answers. */
+/** Request members whose names mean something else in answers. */
 const asked: Record<string, Json> = {
   confirm_platform_adoption: { name: "shop" },
   confirm_agent_adoption: { name: "bot" },
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
 
-/** Members that are mostly empty: shown so where they may be null. */
+/** Members that are usually empty. Examples show them as null where the schema allows it. */
 const empty = new Set([
   "next_cursor",
   "disabled_at",
@@ -113,7 +113,7 @@ const empty = new Set([
 
 const TIME = "2026-01-31T09:30:00.000Z";
 
-/** The example of an operation's request body: what must be in it, and what is worth showing. */
+/** Returns the example of an operation's request body: its required members and a few useful ones. */
 export function requestExample(operationId: string, schema: Json): unknown {
   const one = firstOf(schema);
   const named = requests[operationId] ?? (one.required as string[] | undefined) ?? [];
@@ -124,7 +124,7 @@ export function requestExample(operationId: string, schema: Json): unknown {
   return { ...Object.fromEntries(examples), ...asked[operationId] };
 }
 
-/** A value that fits a schema, with the values that this service uses for members of that name. */
+/** Returns a value that fits a schema, with this service's example value for the member name. */
 export function exampleOf(schema: Json, name = ""): unknown {
   if (empty.has(name) && mayBeNull(schema)) return null;
   const one = firstOf(schema);
@@ -154,7 +154,7 @@ function ofType(schema: Json, name: string): unknown {
   return format === "date-time" ? TIME : "text";
 }
 
-/** The first of several forms; a value that may be null is shown as what it is otherwise. */
+/** Returns the first of several alternatives, so a value that may be null is shown as not null. */
 function firstOf(schema: Json): Json {
   const forms = (schema.anyOf ?? schema.oneOf) as Json[] | undefined;
   return forms?.[0] === undefined ? schema : firstOf(forms[0]);

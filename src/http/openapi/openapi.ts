@@ -8,33 +8,33 @@ import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
 import type { Json } from "./schema.ts";
 
-/** Where the document is found and what it says about itself. */
+/** Base URL, service word and version of the document. */
 export type DocumentInfo = { baseUrl: string; word: string; version: string };
 
-/** What the document's tags hold, in the order in which they are read. */
+/** Descriptions of the document's tags, in display order. */
 const tags: Record<string, string> = {
   auth: "Sign-in by e-mailed code, onboarding, sessions",
-  platforms: "What is being built: registration gives an API key and two secrets",
+  platforms: "The products being built: registration returns an API key and two secrets",
   organization: "Members of an organization, their roles, its domains, and what its members did",
   connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
-  delegations: "Asking for authority, lending it, taking it back",
-  revocations: "Signed lists of what was taken back",
-  challenge: "What a proof answers",
+  delegations: "Requesting, granting and revoking authority",
+  revocations: "Signed lists of revoked certificates",
+  challenge: "The challenge that a proof answers",
   verify: "The decision",
-  invocations: "What came of a decision",
+  invocations: "The outcome of an allowed operation",
   receipts: "The record of a decision",
   audit: "The history of proofs",
   scopes: "The vocabulary of scopes",
   registry: "Public keys of root identities, and published platforms",
   access: "OpenID AuthZEN 1.0",
   ".well-known": "Discovery",
-  "ext-auth": "The gateways' hook",
+  "ext-auth": "The call that gateways make before they pass a request on",
 };
 
 /**
- * The OpenAPI 3.1 document of the public operations, made from the schemas the routes validate with. The
- * operator's internal operations are not in it. Paths, headers and cookies carry the service's word, not its
- * aliases.
+ * Returns the OpenAPI 3.1 document of the public operations, generated from the schemas that the routes
+ * validate with. It omits the operator's internal operations. Paths, headers and cookies contain the
+ * service's word, not its aliases.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);
@@ -55,7 +55,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
     info: {
       title: "Deputize",
       version,
-      description: "Issues, keeps and checks authority that people lend to AI agents.",
+      description: "Issues, stores and checks authority that people lend to AI agents.",
     },
     servers: [{ url: rootOf(baseUrl) }],
     tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
@@ -94,7 +94,7 @@ function securitySchemes(names: Names): Json {
   });
   return {
     session: cookie("session", "A signed-in person; 15 minutes, then refresh"),
-    refresh: cookie("refresh", "Renews a session; good for one use"),
+    refresh: cookie("refresh", "Renews a session; can be used once"),
     csrf: header("X-Service-CSRF", `The value of the cookie ${names.cookie("csrf")}`),
     api_key: header("X-Service-API-Key", "The application behind a connection"),
   };

@@ -6,7 +6,7 @@ import { exampleOf, requestExample } from "./examples.ts";
 import { responsesOf } from "./responses.ts";
 import { type Json, membersOf, schemaOf } from "./schema.ts";
 
-/** One route as an operation of the OpenAPI document. */
+/** Returns one route as an operation of the OpenAPI document. */
 export function operationOf(route: Route, names: Names): Json {
   return {
     operationId: route.id,
@@ -19,7 +19,7 @@ export function operationOf(route: Route, names: Names): Json {
   };
 }
 
-/** Who of an organization may call it with a session. */
+/** Returns the roles of an organization that may call the route with a session. */
 function callersOf(route: Route): Json {
   const { roles = [] } = route;
   if (!isOfAccount(route)) return {};
@@ -59,7 +59,7 @@ function parameters(route: Route, names: Names): Json {
       name,
       in: "path",
       required: true,
-      ...(rest === "" ? {} : { description: "All that is left of the path; its first segment is the scope" }),
+      ...(rest === "" ? {} : { description: "The rest of the path; its first segment is the scope" }),
       schema,
       example: exampleOf(schema, name),
     };
@@ -86,7 +86,7 @@ const requestIdHeader = {
   name: "X-Request-Id",
   in: "header",
   required: false,
-  description: "Any text; the answer carries it as it is, the log its first 128 characters",
+  description: "Any text; the answer returns it unchanged, and the log contains its first 128 characters",
   schema: { type: "string", maxLength: MAX_REQUEST_ID },
 };
 
@@ -99,7 +99,7 @@ const idempotencyHeader = {
   name: "Idempotency-Key",
   in: "header",
   required: false,
-  description: "The same key and body give the first answer again for 24 hours",
+  description: "For 24 hours, the same key and body return the first answer again",
   schema: schemaOf(idempotencyKey, "input"),
 };
 

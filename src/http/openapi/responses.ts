@@ -8,8 +8,8 @@ import { type Json, schemaOf } from "./schema.ts";
 type Response = { description: string; headers: Json; schemas: Json[]; codes?: ErrorCode[] };
 
 /**
- * Every answer of a route by its status: its own, and its errors with exactly the codes that it can refuse
- * with.
+ * Returns every answer of a route by its status: its own answers, and its errors with exactly the codes that
+ * it can throw.
  */
 export function responsesOf(route: Route, names: Names): Json {
   const byStatus = new Map<number, Response>();
@@ -43,7 +43,7 @@ function both(one: Response, other: Response): Response {
   };
 }
 
-/** Headers that an answer may have. */
+/** Marks headers as optional. */
 function optional(headers: Json): Json {
   return Object.fromEntries(
     Object.entries(headers).map(([name, header]) => [name, { ...(header as Json), required: false }]),
@@ -55,7 +55,7 @@ function ownResponses(route: Route, names: Names): [number, Response][] {
     route.idempotent === true
       ? {
           "Idempotent-Replayed": {
-            description: "true when an earlier answer is given again",
+            description: "true when an earlier answer is returned again",
             ...text(false),
           },
         }
@@ -111,13 +111,13 @@ const rateHeaders = {
     ...text(false),
   },
   RateLimit: {
-    description: 'What is left of it: `"<kind>";r=<calls>;t=<seconds until all are back>`',
+    description: 'The rest of that rate: `"<kind>";r=<calls>;t=<seconds until all are back>`',
     ...text(false),
   },
 };
 
 const challenge = {
-  description: "What proves the caller: `ApiKey` with the header's name, `Cookie` with the cookie's name",
+  description: "How to authenticate: `ApiKey` with the header's name, or `Cookie` with the cookie's name",
   ...text(true),
 };
 
@@ -137,12 +137,15 @@ function errorResponses(route: Route): [number, Response][] {
   ]);
 }
 
-/** A call that may do better later is told when. */
+/** Adds `Retry-After` to the responses that are worth repeating later. */
 function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
-/** An error with one of these codes: any of them, and any status, without. */
+/**
+ * Returns the schema of an error with this status and one of these codes. By default, it allows every status
+ * and every code.
+ */
 export function errorSchema(
   status: Json = { description: "The answer's HTTP status" },
   codes: readonly string[] = Object.keys(errorCodes),

@@ -9,10 +9,10 @@ const accessErrors: Record<Access, ErrorCode[]> = {
   operator: ["operator_unauthorized", "stale_epoch"],
 };
 
-/** Any call may be one too many of its client, and any part may fail. */
+/** Any call may exceed its client's rate, and any part may fail. */
 const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
 
-/** Every code that a route can answer: its own, and those of its access, its parts and of any call. */
+/** Returns every error code of a route: its own, those of its access and options, and those of any call. */
 export function routeErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
   if (route.access === "session" || route.access === "account") {
@@ -28,8 +28,8 @@ export function routeErrors(route: Route): ErrorCode[] {
 }
 
 /**
- * Whether its path has a parameter of which there may be none such; some routes have an answer of their own
- * for that.
+ * Whether the route's path has a parameter that may name nothing. Some routes declare their own answer for
+ * that.
  */
 function namesSomething({ path, otherAnswers }: Route): boolean {
   return /\{\w+\}/.test(path) && otherAnswers?.[404] === undefined;

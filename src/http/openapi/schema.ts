@@ -4,9 +4,9 @@ import { type ZodType, z } from "zod";
 export type Json = Record<string, unknown>;
 
 /**
- * A schema as JSON Schema 2020-12: of what is sent (`input`) or what is answered (`output`). A pattern that
- * needs a flag is left out, since none goes with it: without, `\p{Cc}` means other text, and to some readers
- * none at all.
+ * Returns a schema as JSON Schema 2020-12, for a request (`input`) or a response (`output`). Omits a pattern
+ * that needs a flag, because JSON Schema has no flags. Without its flag, `\p{Cc}` matches other text, or
+ * nothing at all.
  */
 export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: "any" }) as Json;
@@ -18,7 +18,7 @@ export function schemaOf(schema: ZodType, io: "input" | "output"): Json {
 /** A member of an object's schema. */
 export type Member = { name: string; schema: Json; required: boolean };
 
-/** The members of an object as it is sent, with the defaults of those left out. */
+/** Returns the members of a request object, with their default values. */
 export function membersOf(schema: ZodType | undefined): Member[] {
   if (schema === undefined) return [];
   const { properties = {}, required = [] } = schemaOf(schema, "input") as {

@@ -3,10 +3,11 @@ import type { Socket } from "node:net";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 
-/** Bounds how many connections one network holds open at a time. */
+/** Limits how many connections one network may have open at the same time. */
 type ClientSockets = {
   /**
-   * Counts a connection until it is closed. Returns false, without counting, when its network has its share.
+   * Counts a connection until it closes. Returns false, without counting it, when its network already has as
+   * many connections as it may.
    */
   admit(socket: Socket): boolean;
 };
@@ -14,11 +15,14 @@ type ClientSockets = {
 /** How connections are counted. */
 export type ClientSocketBounds = {
   perClient: number;
-  /** The client of a TCP peer's address. `undefined` for a proxy, whose connections carry many clients. */
+  /**
+   * Returns the client for the address of a TCP peer, or `undefined` for a proxy, whose connections carry
+   * many clients.
+   */
   clientOf(peer: string | undefined): string | undefined;
 };
 
-/** Admits `perClient` connections of each network. */
+/** Admits at most `perClient` connections of each network. */
 export function createClientSockets({ perClient, clientOf }: ClientSocketBounds): ClientSockets {
   const open = createKeyCounts();
   return {
@@ -32,32 +36,32 @@ export function createClientSockets({ perClient, clientOf }: ClientSocketBounds)
   };
 }
 
-/** The two ways a request goes on: it is served, or it is refused and its connection ends. */
+/** The two ways to handle a request: serve it, or refuse it and end its connection. */
 type Ways = { serve(): void; refuse(): void };
 
-/** Bounds the requests of one connection that wait for their responses. HTTP/1.1 sets no bound. */
+/** Limits the requests of one connection that wait for their responses. HTTP/1.1 sets no limit. */
 type PendingResponses = {
   /**
-   * Serves a connection's requests one after the other. Refuses the first one beyond the connection's share,
-   * drops those that were read together with it, and reads nothing more.
+   * Serves a connection's requests one after the other. Refuses the first request beyond the connection's
+   * limit, drops the requests that were read together with it, and reads nothing more.
    */
   take(request: IncomingMessage, response: ServerResponse, ways: Ways): void;
-  /** The responses that have not ended, of one connection or of all. */
+  /** Returns the responses that have not ended, of one connection or of all. */
   open(socket?: Socket): ServerResponse[];
 };
 
 type Connection = {
   open: ServerResponse[];
-  /** Starts each request that is to be served. The first one has started. */
+  /** Functions that each start one waiting request. The first request has already started. */
   line: (() => void)[];
   isEnded: boolean;
 };
 
 /**
- * Admits `most` pending requests on each connection.
+ * Admits at most `most` pending requests on each connection.
  *
- * Responses are held by connection and not in one set: the engine rebuilds a set whose members come and go,
- * and the members of the former one stay until the heap is collected as a whole (decision 62).
+ * Keeps the responses by connection and not in one set. The engine rebuilds a set whose members change often,
+ * and the members of the old set stay in memory until a full garbage collection (decision 62).
  */
 export function createPendingResponses(most: number): PendingResponses {
   const connections = new Map<Socket, Connection>();
@@ -81,7 +85,7 @@ export function createPendingResponses(most: number): PendingResponses {
       if (line.length >= most) {
         connection.isEnded = true;
         socket.pause();
-        // A body that is still read resumes its connection.
+        // Reading a request body resumes the socket, so pause it again.
         socket.on("resume", () => socket.pause());
         refuse();
         return;

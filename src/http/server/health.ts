@@ -7,9 +7,10 @@ import { withoutQuery } from "../paths.ts";
 const READY_MS = 2_000;
 
 /**
- * The listener of the health port, which is not for the outside. `/livez` and `/healthz`: this process runs,
- * and `alive` says that it works, else 503. `/readyz`: `ready` resolved to true within 2 seconds, else 503.
- * `/metrics`: Prometheus text.
+ * Returns the listener of the health port, which must not be reachable from outside.
+ * - `/livez` and `/healthz` answer 200 while `alive` returns true, otherwise 503.
+ * - `/readyz` answers 200 if `ready` resolves to true within 2 seconds, otherwise 503.
+ * - `/metrics` returns the metrics as Prometheus text.
  */
 export function createHealth({
   metrics,
@@ -40,7 +41,7 @@ export function createHealth({
   };
 }
 
-/** Shows what `/readyz` would answer, asked anew at each look, and of which role. */
+/** Registers the gauge `deputize_ready`, which calls `ready` at each scrape and is labeled with `role`. */
 export function showReadiness(
   { registry }: Pick<Metrics, "registry">,
   role: string,

@@ -18,19 +18,19 @@ import { requestIdOf, requestLineViolation } from "../request_head.ts";
 import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
 import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
-/** Bytes that a request's line and headers may have: a proof in a header fits. */
+/** The most bytes that a request line and its headers may have. A proof fits into a header. */
 export const MAX_HEADER_BYTES = 65_536;
 
-/** A server that listens. */
+/** A server that accepts connections. */
 export type RunningServer = {
   host: string;
   port: number;
-  /** Goes on as before, but tells each client with its answer that its connection ends. */
+  /** Keeps serving, but sends `Connection: close` with each response from now on. */
   drain(): void;
   /**
-   * Takes no new connection, lets the answers under way finish for at most `graceMs`, telling each client
-   * that its connection ends, then cuts off what is left. Resolves when every connection is closed; calling
-   * it again waits for the same end.
+   * Stops accepting connections and lets pending responses finish for at most `graceMs`, each with
+   * `Connection: close`. Then cuts off all that remain. Resolves when every connection is closed. A second
+   * call waits for the same end.
    */
   stop(graceMs?: number): Promise<void>;
 };
@@ -38,14 +38,14 @@ export type RunningServer = {
 const POLL_MS = 20;
 
 /**
- * What a server bears. Milliseconds are those in which headers, whole requests, and any sign of life have to
- * arrive.
+ * Limits of a server. `headersMs` and `requestMs` are the milliseconds within which the headers and the whole
+ * request must arrive. A connection without any traffic for `silenceMs` is cut off.
  */
 export type ServerLimits = {
   connections: number;
   perClient: number;
   clientOf: ClientSocketBounds["clientOf"];
-  /** Requests of one connection that may be without their answer. */
+  /** The most requests of one connection that may wait for their responses. */
   pending: number;
   headersMs: number;
   requestMs: number;
@@ -65,12 +65,17 @@ const LIMITS: ServerLimits = {
 };
 
 /**
- * Listens for plain HTTP. A request must arrive whole within 30 seconds, its headers within 15; a connection
- * on which nothing moves for 60, because nobody reads, is cut off; an idle one is kept for 65, longer than
- * the balancers in front keep theirs. A network that holds 500 connections is answered `rate_limited` on the
- * next, and 10,000 are held in all. Requests of one connection are served one after the other; one that sends
- * more than 16 without waiting for answers is ended. Bytes that are not HTTP, and a request that names no
- * host or names it twice, are answered like any malformed call. Rejects when the address cannot be had.
+ * Starts a plain HTTP server with these limits:
+ * - The headers of a request must arrive within 15 seconds, the whole request within 30.
+ * - A connection without any traffic for 60 seconds, because the client does not read, is cut off.
+ * - An idle connection is kept for 65 seconds, longer than load balancers keep theirs.
+ * - A network may have 500 connections. The next one is answered with `rate_limited`. All networks together
+ *   may have 10,000.
+ * - The requests of one connection are served one after the other. A connection with more than 16 unanswered
+ *   requests is ended.
+ *
+ * Bytes that are not HTTP, and a request without exactly one valid host, are answered like any malformed
+ * call. Rejects if the server cannot listen on the address.
  */
 export async function startServer(
   listener: RequestListener,
@@ -90,7 +95,7 @@ export async function startServer(
       requestTimeout: limits.requestMs,
       keepAliveTimeout: 65_000,
       connectionsCheckingInterval: limits.checkMs,
-      requireHostHeader: false, // `requestLineViolation` refuses it, with an answer in the form of every error
+      requireHostHeader: false, // `requestLineViolation` refuses such requests, with an error in the usual form
       noDelay: true,
     },
     (request, response) => {
@@ -133,7 +138,7 @@ export async function startServer(
     request.socket.destroySoon();
   });
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // What waits for its own answer would take this one for it.
+    // A client with a pending response would take this error for that response.
     const isAnswered = pending
       .open(socket as Socket)
       .some(({ socket: own, headersSent, req }) => own === socket && (headersSent || req.complete));
@@ -180,10 +185,15 @@ const faults: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: "the request did not arrive in time",
 };
 
-/** Whether people reach this server over https is not known here, so that nothing is said of it. */
+/**
+ * Without `Strict-Transport-Security`, because the server does not know whether clients reach it over https.
+ */
 const commonHeaders = securityHeaders("");
 
-/** Answers a request that no listener is shown, and ends its connection once the rest of it was taken in. */
+/**
+ * Answers a request that does not reach the listener, and ends its connection once the rest of the request
+ * was read.
+ */
 function refuse(
   request: IncomingMessage,
   response: ServerResponse,
@@ -209,18 +219,18 @@ function tooManyConnections(): ApiError {
 }
 
 function tooManyPending(): ApiError {
-  return new ApiError("rate_limited", "Too many requests on this connection wait for their answers", {
+  return new ApiError("rate_limited", "Too many requests on this connection are waiting for their answers", {
     "retry-after": "1",
   });
 }
 
-/** Answers a connection on which no request could be read, and ends it. */
+/** Answers a connection on which no request could be parsed, and ends it. */
 function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
   const fault = faults[error.code ?? ""] ?? "not a well-formed HTTP request";
   socket.end(rawAnswer(new ApiError("invalid_request", fault)));
 }
 
-/** An answer in wire form, where there is no request to answer. */
+/** Returns an error response as HTTP/1.1 text, for connections without a parsed request. */
 function rawAnswer(error: ApiError): string {
   const { status, headers, body } = errorReply(error);
   const lines = Object.entries({

@@ -1,28 +1,30 @@
 import type { IncomingMessage } from "node:http";
 import { createKeyCounts } from "../../concurrency/key_counts.ts";
 
-/** Bytes of a body that are read after its call was answered: 256 times what a body may have. */
+/** The most bytes of a body that are read after its call was answered: 256 times the size limit of a body. */
 const DISCARDED_BYTES = 67_108_864;
-/** Milliseconds that this may take: as long as a request may take to arrive. */
+/** Milliseconds that reading the rest may take: the same time that a request may take to arrive. */
 const WHOLE_MS = 30_000;
 /** Milliseconds that a sender may pause meanwhile. */
 const PAUSE_MS = 5_000;
-/** Bodies that are read at the same time: all together, and of one client. */
+/** The most bodies that are discarded at the same time, in total and for each client. */
 const AT_ONCE = 64;
 const AT_ONCE_PER_CLIENT = 16;
 
 /** Discards what is left of requests that were answered before they were read. */
 export type UnreadBodies = {
   /**
-   * Reads the rest of a request and discards it. Many clients read no answer before they have sent all, and a
-   * connection that is closed on unread bytes is reset, answer included. A request that goes on for more than
-   * 64 MiB or 30 s, or pauses for 5 s, is cut off. Resolves when the request has ended. Returns `undefined`
-   * when 64 others, or 16 of the same client, are being read: the caller then closes the connection.
+   * Reads the rest of a request and discards it. Many clients read no response before they have sent the
+   * whole request. Closing a connection with unread bytes resets it, and the response is lost.
+   *
+   * Cuts off a request that sends more than 64 MiB, takes more than 30 s, or pauses for 5 s. Resolves when
+   * the request has ended. Returns `undefined` while 64 others, or 16 of the same client, are being
+   * discarded. The caller then closes the connection.
    */
   discard(request: IncomingMessage, client: string): Promise<void> | undefined;
 };
 
-/** Bounds all of them together. */
+/** Creates one `UnreadBodies`, whose limits apply to all its requests together. */
 export function createUnreadBodies(): UnreadBodies {
   const clients = createKeyCounts();
   let all = 0;
