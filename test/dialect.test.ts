@@ -54,7 +54,6 @@ const NOT_YET = [
   "src/describe_fault.ts",
   "src/dev/",
   "src/errors.ts",
-  "src/events/",
   "src/history/",
   "src/html/",
   "src/input/",

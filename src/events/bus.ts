@@ -1,12 +1,12 @@
 import type { Transaction } from "../db/database.ts";
 
-/** An event on its way from the outbox to its consumers. It carries no secret. */
+/** An event on its way from the outbox to its consumers. It contains no secret. */
 export type BusEvent = {
   eventId: string;
   type: string;
   /**
-   * What it happened to: `connection` or `account`, and its id. Events of one aggregate arrive in the order
-   * of `aggregateSeq`.
+   * The aggregate that the event belongs to: a `connection` or an `account`, and its id. A consumer receives
+   * the events of one aggregate in the order of `aggregateSeq`.
    */
   aggregateType: string;
   aggregateId: string;
@@ -19,28 +19,28 @@ export type BusEvent = {
 };
 
 /**
- * A reader of the bus. `handle` works in the transaction that also marks the events as handled, so each event
- * has its effect once, however often the bus brings it. No network call in it. `handled` is called after the
- * commit.
+ * A reader of the bus. `handle` runs in the transaction that marks the events as handled. Each event
+ * therefore takes effect once, even if the bus delivers it several times. `handle` must make no network call.
+ * The bus calls `handled` after the commit.
  */
 export type Consumer = {
-  /** Unique and lasting: the inbox remembers events by it. */
+  /** Unique and permanent, because the inbox records handled events under this name. */
   name: string;
-  /** What it reads the events of. Absent: of everything. */
+  /** Limits the consumer to events of this aggregate type. If absent, it reads every event. */
   aggregateType?: string;
   handle(tx: Transaction, events: BusEvent[]): Promise<void>;
   handled?(): void;
 };
 
 /**
- * Carries events to consumers at least once. `publish` resolves when every event is safe: it will reach every
- * consumer even if all processes end immediately. It rejects when that is not certain; then the events are
- * published again.
+ * Carries events to consumers at least once. `publish` resolves when every event is safe: each consumer will
+ * receive it even if all processes die immediately afterwards. It rejects when that is not certain, and the
+ * relay then publishes the events again.
  */
 export type Bus = {
   publish(events: BusEvent[]): Promise<void>;
   subscribe(consumer: Consumer): Promise<void>;
   health(): Promise<{ ok: boolean; detail?: string }>;
-  /** Waits for what is under way, then stops. */
+  /** Waits until the work in progress ends, then stops. */
   close(): Promise<void>;
 };

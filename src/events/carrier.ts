@@ -5,15 +5,15 @@ import type { Bus } from "./bus.ts";
 import { type BusDeps, createLocalBus } from "./consume.ts";
 import { type EventWay, type Reader, returnUnhandled } from "./published.ts";
 
-/** The way that events take from the outbox to their consumers, and the bus that it is made of. */
+/** The way that events travel from the outbox to their consumers, and the function that opens its bus. */
 export type EventCarrier = { way: EventWay; open(deps: BusDeps): Bus };
 
-/** Inside the worker, by way of the database alone. */
+/** Events travel inside the worker, through the database only. */
 export const embeddedCarrier: EventCarrier = { way: "embedded", open: createLocalBus };
 
 /**
- * Kafka, where there are settings for it; its library is loaded only then. `fatal` is told what it cannot go
- * on after.
+ * Returns the carrier over Kafka if there are settings for Kafka, otherwise the embedded one. Loads the Kafka
+ * library only if it is needed. The bus calls `fatal` with an error after which it cannot continue.
  */
 export async function openCarrier(
   settings: KafkaSettings | undefined,
@@ -24,14 +24,14 @@ export async function openCarrier(
   return { way: "kafka", open: (deps) => createKafkaBus({ ...deps, settings, fatal }) };
 }
 
-/** Another way was asked for while events wait to go the one that is known. */
+/** `EVENTS` names another way than before, but some events are still waiting to travel the previous way. */
 export class WaitingEventsError extends StartError {
   readonly left: number;
   readonly known: EventWay;
 
   constructor(way: EventWay, known: EventWay, left: number) {
     super(
-      `EVENTS=${way}, but ${left} events still wait to go the way EVENTS=${known}: start the worker with that until none is left`,
+      `EVENTS=${way}, but ${left} events still wait from EVENTS=${known}: start the worker with EVENTS=${known} until none waits`,
     );
     this.left = left;
     this.known = known;
@@ -39,9 +39,10 @@ export class WaitingEventsError extends StartError {
 }
 
 /**
- * Notes the way that events take from now on. Another one than before is refused while events wait: those of
- * one connection would overtake each other. What Kafka has and the consumers have not handled is given back
- * to the outbox when the way leads there no more. Throws `WaitingEventsError` with how many wait.
+ * Records the way that events take from now on. Refuses to change the way while events wait in the outbox,
+ * because later events of the same connection could overtake them. On a change from Kafka to `embedded`,
+ * returns the events that consumers have not handled to the outbox. Throws `WaitingEventsError` with the
+ * number of waiting events.
  */
 export async function takeWay(
   database: Database,
@@ -61,11 +62,11 @@ export async function takeWay(
   });
 }
 
-/** Throws `StartError` when a worker has been started meanwhile that took another way. */
+/** Throws `StartError` if another worker has since started with another way. */
 export async function checkWay(database: Database, { way }: EventCarrier): Promise<void> {
   const known = await database("event_way").first("way");
   if (known === undefined || known.way === way) return;
   throw new StartError(
-    `EVENTS=${way}, but another worker has been started with EVENTS=${known.way}: start this one with that too`,
+    `EVENTS=${way}, but another worker has been started with EVENTS=${known.way}: start this one with EVENTS=${known.way} too`,
   );
 }

@@ -8,7 +8,7 @@ import type { EventMetrics } from "./event_metrics.ts";
 import { enterInbox } from "./inbox.ts";
 import type { Measurements } from "./measurements.ts";
 
-/** What consuming needs. `measure` is told what became of events. */
+/** Dependencies of a consumer. `measure` counts what happens to the events. */
 export type ConsumeDeps = {
   database: Database;
   clock: Clock;
@@ -17,8 +17,9 @@ export type ConsumeDeps = {
 };
 
 /**
- * What a bus works with. `workerId` is the worker whose shards its process relays. `leaseSeconds` is how long
- * those stay its own after it dies. The bus adds to `measurements` what only it can read.
+ * Dependencies of a bus. `workerId` names the worker whose shards this process relays. `leaseSeconds` is how
+ * long those shards remain reserved for the worker after it dies. The bus adds to `measurements` the values
+ * that only it can read.
  */
 export type BusDeps = ConsumeDeps & {
   workerId: string;
@@ -29,10 +30,12 @@ export type BusDeps = ConsumeDeps & {
 const TRIES = 3;
 
 /**
- * Has a consumer handle those of the events that it reads, each exactly once: events that its inbox knows are
- * left out, and the others enter it in the transaction of their handling. When a batch fails, its events are
- * handled one by one; one that fails three times is put aside as a dead letter. Throws when the database is
- * away: then nothing is put aside, call again.
+ * Lets a consumer handle the events that it reads, each exactly once. Skips events that its inbox already
+ * contains. The other events enter the inbox in the transaction that handles them.
+ *
+ * If a batch fails, handles its events one by one. An event that fails three times becomes a dead letter.
+ * Throws if the database is unavailable. In that case nothing becomes a dead letter, and the caller can try
+ * again.
  */
 export async function consume(
   deps: ConsumeDeps,
@@ -81,8 +84,8 @@ async function handleOrPutAside(
 }
 
 /**
- * The bus inside one process: `publish` has every consumer handle the events and resolves after their
- * commits, so events that were not consumed stay in the outbox.
+ * Returns a bus within one process. `publish` resolves after every consumer has committed, so events that
+ * were not consumed stay in the outbox.
  */
 export function createLocalBus(deps: ConsumeDeps): Bus {
   const consumers: Consumer[] = [];

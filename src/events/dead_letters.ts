@@ -4,16 +4,19 @@ import type { BusEvent, Consumer } from "./bus.ts";
 import type { EventMetrics } from "./event_metrics.ts";
 import { enterInbox } from "./inbox.ts";
 
-/** Where a bus brought an event from. */
+/** The position in Kafka from which a bus read an event. */
 export type Origin = { topic: string; partition: number; offset: string };
 
-/** The type of what was put aside and is no event. */
+/** The type of a dead letter whose record is not a readable event. */
 export const UNREADABLE = "unreadable";
 
-/** Where a dead letter is stored and counted. */
+/** The database that stores dead letters, and the metrics that count them. */
 type Deps = { database: Database; clock: Clock; measure?: EventMetrics | undefined };
 
-/** Puts an event aside as a dead letter, for people to look at; once, however often it comes. */
+/**
+ * Stores an event as a dead letter for people to examine. Stores it once, even if the event arrives several
+ * times.
+ */
 export async function putAside(
   { database, clock, measure }: Deps,
   consumer: Pick<Consumer, "name">,
@@ -38,7 +41,8 @@ export async function putAside(
 }
 
 /**
- * Postgres has no NUL in a text: what brings one is put aside without it, or its partition would stop there.
+ * Replaces NUL characters, which a Postgres text cannot contain. Otherwise an event with a NUL could never be
+ * stored, and its partition would stop there.
  */
 function storable(text: string): string {
   return text.replaceAll("\0", "\uFFFD");

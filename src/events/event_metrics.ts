@@ -4,26 +4,33 @@ import type { Metrics } from "../metrics.ts";
 import type { BusEvent } from "./bus.ts";
 
 /**
- * What an attempt means: `delivered`; `failed`, to be tried again; `rejected`, the receiver does not want it;
- * `gone`, the receiver wants nothing any more; `blocked`, no request was made.
+ * The result of an attempt. `delivered`: the receiver accepted it. `failed`: the worker tries again.
+ * `rejected`: the receiver does not want this delivery. `gone`: the receiver wants no deliveries at all.
+ * `blocked`: the worker made no request.
  */
 export type AttemptResult = "delivered" | "failed" | "rejected" | "gone" | "blocked";
 
-/** What a worker counts of its own work. Labels name consumers, topics and outcomes, never single things. */
+/**
+ * The counters of a worker's own work. Labels name consumers, topics and outcomes, never single events or
+ * connections.
+ */
 export type EventMetrics = {
-  /** A batch of the outbox was published, or not. */
+  /** Counts a batch of the outbox that was published, or could not be. */
   relayed(result: "published" | "failed"): void;
-  /** Events that a consumer has handled, just after the commit, and how many of a batch it had already. */
+  /** Counts events that a consumer has just committed, and those of the batch that it already knew. */
   consumed(consumer: string, handled: readonly BusEvent[], duplicates: number): void;
-  /** An event that a consumer could not handle was put aside. */
+  /** Counts an event that a consumer could not handle and that became a dead letter. */
   putAside(consumer: string): void;
-  /** One finished request to a callback URL. */
+  /** Records a finished request to a callback URL. */
   attempt(verdict: AttemptResult, seconds: number): void;
-  /** Kafka confirmed records, or did not, so many seconds after they were sent. */
+  /** Records how many seconds Kafka took to confirm records, or until sending them failed. */
   produced(topic: string, result: "written" | "failed", seconds: number): void;
-  /** A reader of Kafka waits because the database is away. */
+  /** Counts a pause of a Kafka reader because the database was unavailable. */
   paused(consumer: string): void;
-  /** How to ask for how many seconds a reader of Kafka has been silent; returns how to end that. */
+  /**
+   * Registers a function that returns for how many seconds a Kafka reader has been silent. Returns a function
+   * that removes it.
+   */
   watches(consumer: string, silentSeconds: () => number): () => void;
 };
 
@@ -32,8 +39,8 @@ const PRODUCE_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10
 const ATTEMPT_BUCKETS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15];
 
 /**
- * Adds a worker's own counts to those of its process. They are of this process alone: sum them over the
- * workers.
+ * Adds a worker's own counters to the metrics of its process. They cover this process only, so sum them over
+ * all workers.
  */
 export function createEventMetrics({
   registry,
@@ -42,7 +49,7 @@ export function createEventMetrics({
   const registers = [registry];
   const batches = new Counter({
     name: "deputize_relay_batches_total",
-    help: "Batches of events that this process brought from the outbox to the bus",
+    help: "Batches of events that this process moved from the outbox to the bus",
     labelNames: ["result"],
     registers,
   });

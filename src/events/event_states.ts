@@ -2,56 +2,63 @@ import type { Database } from "../db/database.ts";
 import type { MeasuredState } from "./measurements.ts";
 import type { Reader } from "./published.ts";
 
-/** Rows that are counted at most: more would cost time and say no more. */
+/** The counts stop at this many rows. Counting further would take longer and tell an operator nothing new. */
 const MOST = 100_000;
-/** The same for deliveries, which lie apart: of a million, two states took 0.1 s; with 100,000, 0.5 s. */
+/**
+ * Deliveries are scattered over the table, so their counts stop earlier. With a million deliveries, counting
+ * two states took 0.1 s with this limit and 0.5 s with 100,000.
+ */
 const MOST_DELIVERIES = 20_000;
 const QUERY_MS = 5_000;
 
-/** What the help of a gauge ends with that shows the state of all. */
+/** The end of the help text of a gauge that has the same value at every worker. */
 const OF_ALL = "the same at every worker";
 
-/** What the help of a count says besides what is counted. */
+/** The part of a count's help text that names the limit. */
 const UP_TO = `at most ${MOST}; ${OF_ALL}`;
 
-/** The same for deliveries. */
+/** The same part for counts of deliveries. */
 const DELIVERIES_UP_TO = `at most ${MOST_DELIVERIES}; ${OF_ALL}`;
 
-/** `count(*)` of rows in SQL, which ends at 100,000. */
+/** Returns SQL that counts rows and stops at `most`. */
 export function counted(rows: string, most = MOST): string {
   return `(select count(*) from (select from ${rows} limit ${most}) counted)`;
 }
 
-/** The same for deliveries in a state; it ends at 20,000. */
+/** Returns SQL that counts the deliveries in a state and stops at 20,000. */
 function countedDeliveries(state: string): string {
   return counted(`webhook_deliveries where state = '${state}'`, MOST_DELIVERIES);
 }
 
-/** Runs a query that is given up after 5 s, at the server too. */
+/** Runs a query and cancels it after 5 s, on the server too. */
 export async function rowsOf<Row>(database: Database, query: string, bindings: object = {}): Promise<Row[]> {
   const { rows } = await database.raw(query, { ...bindings }).timeout(QUERY_MS, { cancel: true });
   return rows;
 }
 
-/** Runs a query whose answer is one row. */
+/** Runs a query that returns exactly one row. */
 async function rowOf<Row>(database: Database, query: string): Promise<Row> {
   const [row] = await rowsOf<Row>(database, query);
-  if (row === undefined) throw new Error("The query gave no row");
+  if (row === undefined) throw new Error("The query returned no row");
   return row;
 }
 
-/** Seconds from a moment until now, 0 for none and for one that is still to come. */
+/** Returns the seconds from a moment until now. Returns 0 for `null` and for a moment in the future. */
 function secondsSince(moment: Date | null, now: Date): number {
   return moment === null ? 0 : Math.max(0, (now.getTime() - moment.getTime()) / 1000);
 }
 
-/** Among so many events, the first of the outbox and the last published ones, the oldest is looked for. */
+/**
+ * The query looks for the oldest event among this many at the beginning of the outbox and this many of the
+ * latest published ones.
+ */
 const OUTBOX_LOOKED_AT = 1_000;
 const PUBLISHED_LOOKED_AT = 5_000;
 
 /**
- * What the database says of events and their deliveries, to every worker alike. No query counts further than
- * 100,000 rows, each reads an index or the begin of a table; but endpoints, all of which are read.
+ * Returns what the database shows about events and their deliveries. The values are the same for every
+ * worker. No query counts more than 100,000 rows. Each reads an index or the beginning of a table, except
+ * that for endpoints, which reads all of them.
  */
 export function eventStates(database: Database, consumers: readonly Reader[]): MeasuredState[] {
   return [
@@ -67,7 +74,9 @@ const OUTBOX = `
 select ${counted("outbox")} as events,
        (select min(created_at) from (select created_at from outbox order by id limit ${OUTBOX_LOOKED_AT}) f) as oldest`;
 
-/** How many events wait in the outbox, counted up to 100,000, and for how many seconds the oldest one has. */
+/**
+ * Returns how many events wait in the outbox, up to 100,000, and for how many seconds the oldest has waited.
+ */
 export async function readOutbox(
   database: Database,
   now: Date,
@@ -145,11 +154,11 @@ function deadLetters(database: Database, consumers: readonly Reader[]): Measured
     name: "dead_letters",
     gauges: {
       deputize_dead_letters: {
-        help: `Events in the table of those that a consumer could not handle, ${UP_TO}`,
+        help: `Dead letters in the database: events that a consumer could not handle, ${UP_TO}`,
         labelNames: ["consumer"],
       },
       deputize_dead_letters_uncarried: {
-        help: `Of them those that Kafka's topic does not have yet, with EVENTS=kafka only, ${UP_TO}`,
+        help: `Dead letters that the Kafka topic does not contain yet, with EVENTS=kafka only, ${UP_TO}`,
       },
     },
     async read() {
@@ -171,14 +180,17 @@ select ${counted("history_queue")} as waiting,
        (select occurred_at from history_queue order by occurred_at, event_id limit 1) as oldest,
        (select way from event_way) as way`;
 
-/** What is left in the queue on the way back to `embedded` waits for Kafka's return, and alarms nobody. */
+/**
+ * After a change back to `embedded`, rows left in the queue wait until Kafka is used again. Their age is not
+ * reported, so that it triggers no alert.
+ */
 function history(database: Database): MeasuredState {
   return {
     name: "history",
     gauges: {
-      deputize_history_queue_rows: { help: `Rows of the history that Kafka does not have yet, ${UP_TO}` },
+      deputize_history_queue_rows: { help: `Rows of the history that Kafka does not contain yet, ${UP_TO}` },
       deputize_history_queue_oldest_seconds: {
-        help: `Seconds that the oldest of these rows has waited, with EVENTS=kafka only, ${OF_ALL}`,
+        help: `Seconds that the oldest row of the history has waited for Kafka, with EVENTS=kafka only, ${OF_ALL}`,
       },
     },
     async read(now) {
@@ -192,14 +204,14 @@ function history(database: Database): MeasuredState {
   };
 }
 
-/** Deliveries that are not over, and endpoints that get nothing. */
+/** Returns the states of deliveries that are not finished, and of endpoints that receive nothing. */
 export function deliveryStates(database: Database): MeasuredState[] {
   return [deliveries(database), endpoints(database)];
 }
 
 const UNFINISHED = ["pending", "sending", "held"] as const;
 
-/* Written out by state, so that each count reads the index of its own. */
+/* One count per state, so that each can read the index of its state. */
 const DELIVERIES = `select ${UNFINISHED.map((state) => `${countedDeliveries(state)} as ${state}`).join(
   ", ",
 )}`;
@@ -209,7 +221,7 @@ function deliveries(database: Database): MeasuredState {
     name: "deliveries",
     gauges: {
       deputize_webhook_deliveries: {
-        help: `Deliveries that are not over by state: pending, sending or held, ${DELIVERIES_UP_TO}`,
+        help: `Unfinished deliveries by state: pending, sending or held, ${DELIVERIES_UP_TO}`,
         labelNames: ["state"],
       },
     },
@@ -224,7 +236,7 @@ function deliveries(database: Database): MeasuredState {
 
 const SILENT = ["suspended", "paused"] as const;
 
-/* The condition on its own is that of the index. */
+/* The extra condition `state <> 'active'` lets the query use the partial index. */
 const ENDPOINTS = `select ${SILENT.map(
   (state) => `${counted(`webhook_endpoints where state <> 'active' and state = '${state}'`)} as ${state}`,
 ).join(", ")}`;
@@ -234,7 +246,7 @@ function endpoints(database: Database): MeasuredState {
     name: "endpoints",
     gauges: {
       deputize_webhook_endpoints: {
-        help: `Endpoints that get nothing by state: suspended, or paused by their owner, ${UP_TO}`,
+        help: `Endpoints that receive nothing, by state: suspended, or paused by their owner, ${UP_TO}`,
         labelNames: ["state"],
       },
     },

@@ -4,8 +4,8 @@ import type { BusEvent, Consumer } from "./bus.ts";
 import type { Reader } from "./published.ts";
 
 /**
- * Enters events into the inbox of a consumer, and returns those that it did not know. Rows go in by event id,
- * so that two batches wait for each other in one order only.
+ * Adds events to the inbox of a consumer, and returns those that it did not contain. Inserts in the order of
+ * event ids, so that two concurrent batches cannot deadlock.
  */
 export async function enterInbox(
   tx: Transaction,
@@ -24,8 +24,8 @@ export async function enterInbox(
 }
 
 /**
- * Has consumers remember for another 14 days what they have handled of events that are sent again: without it
- * they could forget an event before the last time that it is brought.
+ * Makes consumers remember events that are sent again for another 14 days. Otherwise a consumer could forget
+ * an event before its last repetition arrives, and handle it twice.
  */
 export async function keepInMind(
   tx: Transaction,

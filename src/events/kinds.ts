@@ -2,14 +2,14 @@ import { z } from "zod";
 
 const text = z.string().min(1);
 const scopes = z.array(text);
-const connectionId = text.describe("The connection that it happened to");
+const connectionId = text.describe("The connection that the event belongs to");
 const accountId = text.describe("The account's id");
 const delegation = { request_id: text, connection_id: connectionId, org_id: accountId, agent_id: text };
 
 /**
- * Every event kind: what it means, its fields, and the secrets that its webhook body carries besides them
- * (specification §6, and `callback.test` of our own). The webhook bodies, the schemas in `docs/events/`, the
- * AsyncAPI document and `docs/events.md` follow this table.
+ * Every kind of event: its meaning, its fields, and the secrets that only its webhook body contains
+ * (specification §6, except `callback.test`, which we added). The webhook bodies, the schemas in
+ * `docs/events/`, the AsyncAPI document and `docs/events.md` follow this table.
  */
 export const eventKinds = {
   "connection.created": {
@@ -20,7 +20,7 @@ export const eventKinds = {
       org_id: accountId,
       org_name: z.string().describe("The account's name, for people"),
       allowed_scopes: scopes.describe("The platform's ceiling"),
-      callback_url: text.nullable().describe("Where its webhooks go; null: nowhere"),
+      callback_url: text.nullable().describe("The URL that receives its webhooks; null if none does"),
     }),
     secrets: ["api_key", "webhook_signing_secret"],
   },
@@ -38,8 +38,8 @@ export const eventKinds = {
     meaning: "A human approved a request",
     fields: z.strictObject({
       ...delegation,
-      approved_scope: scopes.describe("What was granted, of what was asked for"),
-      cert_json: z.json().meta({ type: "object", description: "The certificate, as the wire format has it" }),
+      approved_scope: scopes.describe("The granted scopes, which may be fewer than requested"),
+      cert_json: z.json().meta({ type: "object", description: "The certificate, in its wire format" }),
       delegation_key_statement: z.json().meta({
         type: ["object", "null"],
         description: "The vault's attestation of the agent's key; null where the agent keeps its own key",
@@ -59,7 +59,7 @@ export const eventKinds = {
       agent_id: text,
       connection_id: connectionId,
       org_id: accountId,
-      reason: z.string().nullable().describe("What was given as the reason, if anything was"),
+      reason: z.string().nullable().describe("The reason that the person gave, or null"),
     }),
     secrets: [],
   },
@@ -72,7 +72,7 @@ export const eventKinds = {
 
 type EventKind = { meaning: string; fields: z.ZodObject; secrets: readonly string[] };
 
-/** The name of an event kind, as the `event` member of a webhook body has it. */
+/** The name of an event kind, which a webhook body contains as `event`. */
 export type EventType = keyof typeof eventKinds;
 
 /** The fields of one kind of event, without `event` and without secrets. */
@@ -86,27 +86,28 @@ type EventOf<T extends EventType> = { type: T; connectionId: string; fields: Eve
   ? { secrets?: never }
   : { secrets: Record<EventSecrets<T>, string> });
 
-/**
- * Something that happened to a connection or its delegations. `fields.connection_id` equals `connectionId`.
- */
+/** An event of a connection or of its delegations. `fields.connection_id` equals `connectionId`. */
 export type LifecycleEvent = { [T in EventType]: EventOf<T> }[EventType];
 
 /**
- * Event kinds that happen to an account rather than to one of its connections, and their fields. They go
- * through the outbox with the aggregate `account`, numbered by `balances.next_event_seq`, and never to a
- * callback URL: their owner gets a mail.
+ * Kinds of events that belong to an account instead of one connection, with their fields. They pass through
+ * the outbox with the aggregate `account`, numbered by `balances.next_event_seq`. They never go to a callback
+ * URL: the account's owner gets a mail.
  */
 export const accountEventKinds = {
   /** A decision's charge left the balance low, or too small for one more decision (`exhausted`). */
   "credits.low": z.strictObject({
     account_id: z.uuid(),
     level: z.enum(["low", "exhausted"]).describe("exhausted: too little for one more decision"),
-    balance_micro_usd: z.int().describe("What is left, in millionths of a US dollar"),
-    low_at_micro_usd: z.int().describe("The balance from which on it is low"),
-    price_micro_usd: z.int().describe("What one decision costs"),
+    balance_micro_usd: z.int().describe("The remaining balance, in millionths of a US dollar"),
+    low_at_micro_usd: z.int().describe("The balance at or below which it counts as low"),
+    price_micro_usd: z.int().describe("The price of one decision"),
     occurred_at: z.iso.datetime(),
   }),
-  /** A connection's endpoint was suspended: its receiver said 410 (`gone`), or took nothing for 120 hours. */
+  /**
+   * The worker suspended a connection's endpoint: its receiver answered 410 (`gone`), or accepted nothing for
+   * 120 hours.
+   */
   "webhook.suspended": z.strictObject({
     account_id: z.uuid(),
     connection_id: z.uuid(),
@@ -115,21 +116,21 @@ export const accountEventKinds = {
   }),
 } as const satisfies Record<string, z.ZodObject>;
 
-/** The name of such a kind. */
+/** The name of a kind of account event. */
 export type AccountEventType = keyof typeof accountEventKinds;
 
-/** Whether a name is that of an account's event kind. */
+/** Checks whether a name is a kind of account event. */
 export function isAccountEventType(type: string): type is AccountEventType {
   return Object.hasOwn(accountEventKinds, type);
 }
 
-/** What an event of one of these kinds says, read from its payload. */
+/** An account event of one kind, read from its payload. */
 export type AccountEventOf<T extends AccountEventType> = { type: T } & z.infer<(typeof accountEventKinds)[T]>;
 
-/** What an account's event says. */
+/** An account event of any kind. */
 export type AccountEvent = { [T in AccountEventType]: AccountEventOf<T> }[AccountEventType];
 
-/** Reads the payload of an account's event. Throws when it is not what its kind says. */
+/** Reads the payload of an account event. Throws if it does not match the schema of its kind. */
 export function readAccountEvent<T extends AccountEventType>(
   type: T,
   payload: string,

@@ -3,12 +3,12 @@ import { addSeconds, type Clock, inTime } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 
-/** One value of a gauge, and what it is of. */
+/** One value of a gauge, with its labels. */
 export type Sample = { value: number; labels?: Record<string, string> };
 
 /**
- * Something whose state is read now and then: the gauges that show it, and how it is read. `read` gives the
- * samples by the name of their gauge, and rejects when they cannot be known.
+ * A state that is read at intervals, and the gauges that show it. `read` returns the samples by the name of
+ * their gauge, and rejects if the state cannot be read.
  */
 export type MeasuredState = {
   name: string;
@@ -16,25 +16,25 @@ export type MeasuredState = {
   read(now: Date): Promise<Record<string, readonly Sample[]>>;
 };
 
-/** Reads states now and then, and shows what it read last. */
+/** Reads states at intervals, and exposes the latest values. */
 export type Measurements = {
-  /** One more state to read. */
+  /** Adds a state to read. */
   add(state: MeasuredState): void;
-  /** Reads every state, all side by side. One that cannot be read keeps no other from it; never rejects. */
+  /** Reads all states concurrently. A state that cannot be read does not affect the others. Never rejects. */
   read(): Promise<void>;
 };
 
 /** Seconds between readings. */
 export const MEASURE_SECONDS = 15;
-/** Seconds that a reading may take. */
+/** A reading that takes longer than this many seconds has failed. */
 const READ_SECONDS = 10;
-/** Seconds after which a reading is shown no longer, whatever became of the next ones. */
+/** Seconds after which a reading is no longer exposed, even if later readings fail. */
 const FRESH_SECONDS = 60;
 
 /**
- * Readings for a process's metrics. A state whose last reading failed, or is older than a minute, has no
- * gauges: a value that is shown is one that was read. `deputize_measurement_up` says which states are shown.
- * A reading that takes `readSeconds` (10) has failed.
+ * Creates the measurements of a process. If the last reading of a state failed or is older than a minute, its
+ * gauges have no value, so every exposed value was read recently. `deputize_measurement_up` shows which
+ * states are exposed. A reading fails after `readSeconds` (default 10).
  */
 export function createMeasurements({
   registry,

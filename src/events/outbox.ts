@@ -10,13 +10,13 @@ import { eventSecretsContext } from "./secrets.ts";
 
 export type { LifecycleEvent } from "./kinds.ts";
 
-/** How many shards the outbox has. One shard is relayed by one worker at a time. */
+/** The number of shards in the outbox. One worker at a time relays a shard. */
 export const OUTBOX_SHARDS = 8;
 
-/** The version of every event's payload. */
+/** The schema version of every event's payload. */
 export const SCHEMA_VERSION = 1;
 
-/** Appends one event and returns its id; see {@link appendEvents}. */
+/** Appends one event and returns its id. See {@link appendEvents}. */
 export async function appendEvent(
   tx: Transaction,
   secretBox: SecretBox,
@@ -29,14 +29,16 @@ export async function appendEvent(
 }
 
 /**
- * Appends events of one connection to the outbox, in their order, in the transaction of the change that they
- * tell of: all of it happens or nothing. However many they are, it takes two statements, and one more for
- * each with secrets.
+ * Appends events of one connection to the outbox, in their order. Runs in the transaction of the change that
+ * the events report, so that both are committed or neither. Uses two statements for any number of events, and
+ * one more for each event with secrets.
  *
- * Takes the connection's next sequence numbers under the connection's row lock, so the events of one
- * connection are numbered and relayed in the order of their commits. Secrets are boxed, never in the
- * payload. Throws when the fields are not those of an event's kind, the events are of several connections or
- * theirs does not exist.
+ * Assigns the connection's next sequence numbers while it holds the lock of the connection's row. Events of
+ * one connection are therefore numbered and relayed in the order of their commits. Secrets are stored boxed,
+ * never in the payload.
+ *
+ * Throws if the fields do not match the event's kind, if the events belong to several connections, or if the
+ * connection does not exist.
  */
 export async function appendEvents(
   tx: Transaction,
@@ -96,13 +98,14 @@ function entryOf(event: LifecycleEvent, connectionId: string): Entry {
 }
 
 /**
- * The shard of the events of a connection or an account: always the same one, so that their order is kept.
+ * Returns the shard for the events of a connection or an account. It is always the same one, which keeps
+ * their order.
  */
 export function shardOf(aggregateId: string): number {
   return createHash("sha256").update(aggregateId).digest().readUInt8(0) % OUTBOX_SHARDS;
 }
 
-/** Takes `count` numbers and returns the first. */
+/** Reserves `count` sequence numbers and returns the first. */
 async function takeSequence(tx: Transaction, connectionId: string, count: number): Promise<number> {
   const [row] = await tx("connections")
     .where({ connection_id: connectionId })
@@ -113,9 +116,9 @@ async function takeSequence(tx: Transaction, connectionId: string, count: number
 }
 
 /**
- * Puts events that were in the outbox into it again, in the order given, each as a new row: a relay that is
- * publishing the row before does not take it off. Gives the ids of those that are in it now; one whose number
- * another event has is left out.
+ * Puts events that were published into the outbox again, in the given order. Each becomes a new row, so a
+ * relay that is publishing the previous row does not delete it. Returns the ids of the events that are now in
+ * the outbox. An event is missing there if another event already has its number.
  */
 export async function putBack(tx: Transaction, events: readonly BusEvent[]): Promise<Set<string>> {
   const rows = new Map(events.map((event) => [event.eventId, toRow(event)]));
@@ -146,9 +149,10 @@ function toRow(event: BusEvent): Omit<OutboxRow, "id"> {
 }
 
 /**
- * Appends an account's event to the outbox, in the transaction of the change that it reports. It takes the
- * account's next number under the lock of its balance, so call it last: decisions lock certificates before
- * balances. Throws when the fields are not those of the kind, or the account has no balance yet.
+ * Appends an account event to the outbox, in the transaction of the change that it reports. Assigns the
+ * account's next number while it holds the lock of the balance. Call it last in the transaction, because
+ * decisions lock certificates before balances. Throws if the fields do not match the kind, or if the account
+ * has no balance yet.
  */
 export async function appendAccountEvent(tx: Transaction, event: AccountEvent, now: Date): Promise<void> {
   const { type, ...rest } = event;

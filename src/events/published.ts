@@ -2,24 +2,25 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
 
-/** The way that events take from the outbox to their consumers. */
+/** The way that events travel from the outbox to their consumers. */
 export type EventWay = "embedded" | "kafka";
 
-/** What says which events a consumer reads. */
+/** The name of a consumer and the events that it reads. */
 export type Reader = Pick<Consumer, "name" | "aggregateType">;
 
-/** Those of `p` that the consumer reads and has neither handled nor put aside. */
+/** Matches the events of `p` that the consumer reads and has neither handled nor put aside. */
 const UNHANDLED = `
 (cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;
 
-/** What the outbox and the published events have of an event, in SQL. */
+/** The columns that the outbox and the table of published events share. */
 export const EVENT_COLUMNS = `event_id, aggregatetype, aggregateid, aggregate_seq, type, schema_version, shard, payload, headers, created_at`;
 
 /**
- * Takes events off the outbox that the bus has confirmed. On the way over Kafka, which may lose or forget
- * them, they are kept as published, to be published again. Only rows of shards that the worker owns as it did
- * when it read them, and none once another way has been taken: that one is to have them.
+ * Deletes events from the outbox after the bus has confirmed them. With Kafka, which may lose or expire
+ * records, keeps them as published events that can be published again. Deletes only rows of shards that the
+ * worker has owned without interruption since it read the rows. Deletes nothing after a change of the way,
+ * because the new way must carry these events.
  */
 export async function takeOffOutbox(
   database: Database,
@@ -43,8 +44,8 @@ export async function takeOffOutbox(
 }
 
 /**
- * Events published in a range of time that a consumer has not handled, the oldest first. `from` is in it,
- * `until` is not; `null` is the beginning.
+ * Returns events published in a range of time that a consumer has not handled, oldest first. The range
+ * includes `from` and excludes `until`. If `from` is `null`, it starts at the beginning.
  */
 export async function unhandledEvents(
   database: Database,
@@ -61,14 +62,14 @@ export async function unhandledEvents(
   return rows;
 }
 
-/** Notes that events were published again now. */
+/** Records that events were published again now. */
 export async function notePublished(database: Database, eventIds: readonly string[]): Promise<void> {
   await database("published_events")
     .whereIn("event_id", eventIds)
     .update({ published_at: database.raw("now()") });
 }
 
-/** Gives the outbox what a consumer has not handled of what was published. Returns how many events. */
+/** Returns the published events that a consumer has not handled to the outbox. Resolves to their number. */
 export async function returnUnhandled(tx: Transaction, { name, aggregateType }: Reader): Promise<number> {
   const { rowCount } = await tx.raw(
     `insert into outbox (${EVENT_COLUMNS}) select ${EVENT_COLUMNS} from published_events p where ${UNHANDLED}

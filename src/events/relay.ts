@@ -9,13 +9,13 @@ import { type EventWay, takeOffOutbox } from "./published.ts";
 /** Moves events from the outbox to the bus. */
 export type Relay = {
   /**
-   * Publishes and deletes one batch of the worker's shards, in the order of their ids. True when there was
-   * one.
+   * Publishes and deletes one batch of the worker's shards, in the order of ids. Returns true if there may be
+   * more to do.
    */
   step(): Promise<boolean>;
 };
 
-/** What a relay works with. `way`: the one that its bus goes. `measure` is told of each batch. */
+/** Dependencies of a relay. `way` is the way that its bus uses. `measure` counts each batch. */
 export type RelayDeps = {
   database: Database;
   bus: Bus;
@@ -27,17 +27,18 @@ export type RelayDeps = {
 
 type Row = OutboxRow & { epoch: number; overtakes: boolean };
 
-/** As many as a consumer handles in one transaction; with 200 a row took a quarter more of the processor. */
+/** The batch size of a consumer's transaction. With 200, a row took a quarter more processor time. */
 const BATCH_ROWS = 500;
 const BATCH_BYTES = 1024 * 1024;
 /**
- * A transaction that committed late has a lower id than rows read before: look back this often, in seconds.
+ * Seconds after which the relay reads from the start again. A transaction that commits late has a lower id
+ * than rows that were already read.
  */
 const REWIND_SECONDS = 5;
 
 /*
- * The shards go in as an array, so that the rows are read along the primary key and no further than the
- * batch.
+ * The query passes the shards as an array. Postgres then reads the rows along the primary key and no further
+ * than the batch.
  */
 const READ = `
 with own as materialized (
@@ -55,12 +56,15 @@ from sized join own on own.shard = sized.shard
 where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
 
 /**
- * A relay for the shards that `workerId` owns. Reading, publishing and deleting are separate: no transaction
- * is open while the bus works. Rows above `lowWater` only are read, which spares the remains of deleted rows;
- * it goes back to the start every 5 s and when nothing is left, so no row is passed by. A row whose
- * predecessor of the same aggregate lies below it waits for that, so the order of an aggregate is kept. An
- * event may be published again after a fault, never left out. Nothing is read once another way has been
- * taken.
+ * Creates a relay for the shards that `workerId` owns. Reading, publishing and deleting are separate steps,
+ * so no transaction is open while the bus works.
+ *
+ * The relay reads only rows above `lowWater`, which avoids scanning the remains of deleted rows. It starts
+ * from the beginning every 5 s and when no row is left, so it misses none. If the predecessor of a row in the
+ * same aggregate is below `lowWater`, the row waits for it. This keeps the order within an aggregate.
+ *
+ * After a fault the relay may publish an event again, but it never skips one. It reads nothing after a change
+ * of the way.
  */
 export function createRelay(deps: RelayDeps): Relay {
   const { database, bus, clock, workerId, way = "embedded", measure } = deps;
@@ -100,7 +104,7 @@ export function createRelay(deps: RelayDeps): Relay {
   };
 }
 
-/** The event of a row. */
+/** Converts a row to its event. */
 export function toEvent(row: Omit<OutboxRow, "id" | "shard">): BusEvent {
   return {
     eventId: row.event_id,

@@ -2,21 +2,28 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 
 const DAY = 24 * 60 * 60;
-/** Days that the inbox remembers an event: longer than a bus can bring it again. */
+/** Days that the inbox remembers an event. This is longer than a bus can repeat it. */
 const INBOX_DAYS = 14;
-/** Days that a published event can be published again; less, so that the inbox still knows it. */
+/**
+ * Days that a published event is kept to be published again. Fewer than for the inbox, so that the inbox
+ * still knows the event.
+ */
 export const PUBLISHED_DAYS = 13;
-/** Days that a finished delivery, a held one, a finished recovery or notice and a dead letter are kept. */
+/** Days that finished and held deliveries, finished recoveries and notices, and dead letters are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 
 /**
- * Removes what is past its time: inbox entries after 14 days, published events after 13, finished deliveries
- * with their attempts, finished recoveries and notices, dead letters and workers long gone after 30; a
- * delivery that is held and was neither made nor tried for 30 days is cancelled, so that an old one that is
- * sent again is not lost by a pause; a replaced webhook secret is erased when its grace is over. In
- * small statements; true when there is more. A delivery that is being sent again or released in the same
- * moment is left alone.
+ * Deletes what has passed its retention time, in small statements. Returns true if there is more.
+ *
+ * - Inbox entries are deleted after 14 days, published events after 13.
+ * - Finished deliveries with their attempts, finished recoveries and notices, dead letters and workers that
+ *   ended are deleted after 30 days.
+ * - A held delivery is cancelled if it was neither created nor attempted within 30 days. The attempt counts,
+ *   so that a pause does not lose an old delivery that someone sends again.
+ * - A replaced webhook secret is erased when its grace period ends.
+ *
+ * Skips a delivery that is being sent again or released at the same moment.
  */
 export async function removeOld(database: Database, now: Date): Promise<boolean> {
   const inboxEnd = addSeconds(now, -INBOX_DAYS * DAY);

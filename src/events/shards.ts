@@ -1,25 +1,25 @@
 import type { Database } from "../db/database.ts";
 import { OUTBOX_SHARDS } from "./outbox.ts";
 
-/** Seconds that a lease on a shard lasts unless it is renewed. */
+/** Seconds after which a lease on a shard ends unless the worker renews it. */
 export const LEASE_SECONDS = 15;
 /** Seconds between renewals. */
 export const RENEW_SECONDS = 5;
 
 /**
- * The shards of the outbox that one worker relays. Times are the database's, whatever the worker's clock
- * says.
+ * The shards of the outbox that one worker relays. All times are the database's, so workers' clocks do not
+ * matter.
  */
 export type ShardLeases = {
-  /** Says that the worker lives, renews its leases, takes free shards up to its share. */
+  /** Reports that the worker is alive, renews its leases, and takes free shards up to its share. */
   renew(): Promise<void>;
-  /** Gives up what exceeds the worker's share since other workers joined. Called between batches. */
+  /** Releases shards that exceed the worker's share since other workers joined. Call it between batches. */
   dropSurplus(): Promise<void>;
-  /** Gives up everything, so that others need not wait for the leases to end. */
+  /** Releases all shards, so that other workers need not wait until the leases end. */
   release(): Promise<void>;
 };
 
-/** Counts the workers whose leases last, and the shards that no worker holds. */
+/** Counts the live workers, and the shards that no worker owns. */
 export async function readWorkers(database: Database): Promise<{ living: number; free: number }> {
   const { rows } = await database.raw(
     `select (select count(*) from relay_workers where alive_until > now()) as living,
@@ -29,9 +29,9 @@ export async function readWorkers(database: Database): Promise<{ living: number;
 }
 
 /**
- * Leases for the worker with this id, which is new at every start. Each taking of a shard raises its epoch;
- * the statement that deletes published events checks owner and epoch, so a worker that was thought dead
- * deletes nothing.
+ * Creates the leases of a worker. Each start of a worker has a new id. Taking a shard raises its epoch. The
+ * statement that deletes published events checks owner and epoch, so a worker that lost its lease deletes
+ * nothing.
  */
 export function createShardLeases(
   database: Database,

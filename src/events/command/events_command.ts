@@ -12,12 +12,12 @@ import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
 
-/** What the commands are made with: a database, the consumers there are, and where they print. */
+/** Dependencies of the commands: the database's URL, the existing consumers, and the streams to print to. */
 export type EventsCommandsDeps = {
   url: string;
   clock: Clock;
   readers: readonly Reader[];
-  /** How Kafka is reached, where events go by it. */
+  /** The settings of Kafka, if events travel through it. */
   kafka: KafkaSettings | undefined;
   out: Stream;
   err: Stream;
@@ -35,10 +35,10 @@ export type EventsCommands = {
 };
 
 /**
- * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give
- * the exit status: 0 when it was done, 1 when it was refused and nothing was changed, 2 when the database
- * could not be used, 3 when Kafka could not be asked. What was interrupted goes on when the same command is
- * given again.
+ * Creates the commands. Each prints what it found or did, and reports an error in one line on the error
+ * stream. Returns the exit status: 0 for success, 1 if the command was refused and changed nothing, 2 if the
+ * database could not be used, 3 if Kafka could not be queried. To continue an interrupted command, run it
+ * again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
   const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
@@ -72,7 +72,7 @@ async function run(
   }
 }
 
-/** What the driver says; several addresses that refused have one reason each. */
+/** Returns the driver's message. If several addresses refused, joins their messages. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);

@@ -8,15 +8,17 @@ import { groupOf, topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
 
 /**
- * The topics, with 0 partitions where one is missing, and how far each consumer group has come; or why not.
+ * The topics, with 0 partitions for a missing one, and the progress of each consumer group. `error` if Kafka
+ * could not be queried.
  */
 export type KafkaStatus = { topics: TopicStatus[]; groups: GroupStatus[] } | { error: string };
 
-/** A topic and how many partitions it has. */
+/** A topic and its number of partitions. */
 export type TopicStatus = { topic: string; partitions: number };
 
 /**
- * Records that a group has not committed, in all and by partition; `committed` is `null` where it never did.
+ * The number of records that a group has not committed, in total and by partition. `committed` is `null` if
+ * the group never committed.
  */
 export type GroupStatus = {
   group: string;
@@ -28,7 +30,7 @@ export type GroupStatus = {
 const RETRY = { initialRetryTime: 200, retries: 1, maxRetryTime: 500 };
 const LONGEST_MS = 8_000;
 
-/** Asks Kafka for at most 8 seconds. What is wrong with it is a sentence without secrets. */
+/** Queries Kafka for at most 8 seconds. On failure, returns a sentence that contains no secret. */
 export async function readKafkaStatus(
   settings: KafkaSettings,
   readers: readonly Reader[],

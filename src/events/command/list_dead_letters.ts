@@ -6,22 +6,28 @@ import { type PageOrder, pageQuery, readPage } from "../../input/pagination.ts";
 import type { BusEvent } from "../bus.ts";
 import { EventsError, printable, type Report, readTime, readUuid } from "./report.ts";
 
-/** Which dead letters, as it was typed: `since` and `until` are moments at which they were put aside. */
+/**
+ * Filters for dead letters, as typed by the user. `since` and `until` limit the time at which an event was
+ * put aside.
+ */
 export type LetterFilters = { consumer?: string; type?: string; since?: string; until?: string };
-/** Options of `deputize events dead-letters list`, as they were typed. */
+/** Options of `deputize events dead-letters list`, as typed by the user. */
 export type ListOptions = LetterFilters & { limit?: string; cursor?: string; json?: boolean };
 
-/** A dead letter with its event. */
+/** A dead letter with its parsed event. */
 export type Letter = Omit<DeadLetterRow, "event"> & { event: BusEvent };
 
-/** A letter is found again by its consumer and its event. */
+/** Newest first. Consumer and event id together identify a letter. */
 const newestFirst: PageOrder = {
   time: "l.created_at",
   id: "l.letter",
   isId: (text) => isUuid(text.slice(text.lastIndexOf("/") + 1)),
 };
 
-/** `deputize events dead-letters list`: a page of what was put aside, newest first. Throws `EventsError`. */
+/**
+ * `deputize events dead-letters list`: returns a page of dead letters, newest first. Throws `EventsError` for
+ * invalid options.
+ */
 export async function listLetters(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
@@ -44,8 +50,8 @@ export async function listLetters(db: Database, options: ListOptions): Promise<R
 }
 
 /**
- * `deputize events dead-letters show`: what consumers put aside of one event, with its payload, in which no
- * secret is. Throws `EventsError`.
+ * `deputize events dead-letters show`: returns the dead letters of one event, one for each consumer, with the
+ * payload. The payload contains no secret. Throws `EventsError` if there is none.
  */
 export async function showLetters(db: Database, typedId: string): Promise<Report> {
   const eventId = readUuid(typedId, "an event's id");
@@ -56,7 +62,7 @@ export async function showLetters(db: Database, typedId: string): Promise<Report
   return { json: { items }, lines: letters.flatMap(linesOf) };
 }
 
-/** The dead letters that filters leave. Throws `EventsError`. */
+/** Returns a query for the dead letters that match the filters. Throws `EventsError` for an invalid time. */
 export function lettersOf(
   db: Pick<Database, "from">,
   { consumer, type, since, until }: LetterFilters,
@@ -69,13 +75,13 @@ export function lettersOf(
   return found;
 }
 
-/** A row of the table with its event as it was. */
+/** Converts a row to a letter with its event. */
 export function toLetter(row: DeadLetterRow): Letter {
   const event = row.event as Omit<BusEvent, "createdAt"> & { createdAt: string };
   return { ...row, event: { ...event, createdAt: new Date(event.createdAt) } };
 }
 
-/** What programs see of a letter. */
+/** Returns the JSON form of a letter. */
 function shown({ consumer, event, reason, origin, created_at, carried_at }: Letter) {
   return {
     event_id: event.eventId,

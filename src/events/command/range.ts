@@ -6,7 +6,7 @@ import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
 import { EventsError, readTime, readUuid } from "./report.ts";
 
-/** Options of `deputize events replay`, as they were typed. */
+/** Options of `deputize events replay`, as typed by the user. */
 export type ReplayRangeOptions = {
   from: string;
   to: string;
@@ -18,7 +18,7 @@ export type ReplayRangeOptions = {
   json?: boolean;
 };
 
-/** What is to be brought again: what happened from one moment until before another. */
+/** The events to replay: those that happened at or after `from` and before `to`. */
 export type Range = {
   topic: "lifecycle" | "audit";
   from: Date;
@@ -35,7 +35,7 @@ const types: Record<Range["topic"], readonly string[]> = {
   audit: historyEventType.options,
 };
 
-/** The range that was typed. Throws `EventsError`. */
+/** Parses the range that the user typed. Throws `EventsError`. */
 export function readRange({ topic = "lifecycle", type, ...options }: ReplayRangeOptions): Range {
   if (topic !== "lifecycle" && topic !== "audit") {
     throw new EventsError("--topic is neither lifecycle nor audit");
@@ -52,23 +52,26 @@ export function readRange({ topic = "lifecycle", type, ...options }: ReplayRange
 }
 
 /**
- * The part of a range of which events are not kept any more; `null` when there is none. Throws `EventsError`
- * when it is all of it.
+ * Returns the part of a range whose events are no longer kept, or `null` if there is none. Throws
+ * `EventsError` if that is the whole range.
  */
 export function notKept({ topic, from, to }: Range, now: Date): { from: Date; to: Date } | null {
   const keptSince = addSeconds(now, -PUBLISHED_DAYS * DAY);
   if (topic === "audit" || from >= keptSince) return null;
   if (to > keptSince) return { from, to: keptSince };
   throw new EventsError(
-    `Events are kept for ${PUBLISHED_DAYS} days, since ${keptSince.toISOString()}: nothing of this range can be brought again`,
+    `Events are kept for ${PUBLISHED_DAYS} days, since ${keptSince.toISOString()}: no event of this range can be replayed`,
   );
 }
 
-/** Places of the list from after one to another. */
+/** Places of the replay list, excluding `after` and including `until`. */
 type Places = { after: number; until: number };
 type Written = { rowCount: number };
 
-/** How events of a topic are found, given to what brings them there, and counted while they wait for it. */
+/**
+ * The functions that find a topic's events, give them to the queue that leads to the topic, and count those
+ * that still wait there.
+ */
 type Queue = {
   list(db: Database, range: Range): Promise<Written>;
   bring(tx: Transaction, places: Places): Promise<Written>;
@@ -78,12 +81,12 @@ type Queue = {
 const PLACES = "l.place > :after and l.place <= :until";
 
 /**
- * The queues that lead to the topics. `replay_list` is a table of the session: each event has a place, by
- * time, but behind the events of the same connection or account that came before it.
+ * The queues that lead to the topics. `replay_list` is a temporary table of the session. Each event has a
+ * place in it by time, but after the earlier events of the same connection or account.
  */
 export const queues: Record<Range["topic"], Queue> = {
   lifecycle: {
-    // An event is published later than it happens; an hour is for clocks that differ.
+    // An event is published later than it happens. The hour allows for clocks that differ.
     list: (db, range) =>
       db.raw(
         `insert into replay_list (place, event_id, happened_at)

@@ -9,7 +9,7 @@ import { PUBLISHED_DAYS } from "../retention.ts";
 import { type Letter, type LetterFilters, lettersOf, toLetter } from "./list_dead_letters.ts";
 import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
-/** Options of `deputize events dead-letters replay`, as they were typed. */
+/** Options of `deputize events dead-letters replay`, as typed by the user. */
 export type ReplayLettersOptions = LetterFilters & {
   eventIds: readonly string[];
   all?: boolean;
@@ -17,20 +17,20 @@ export type ReplayLettersOptions = LetterFilters & {
   json?: boolean;
 };
 
-/** What sending again works with. `batch`: how many letters one transaction takes at most. */
+/** Dependencies of a replay. `batch` is the maximum number of letters in one transaction. */
 export type ReplayDeps = { clock: Clock; readers: readonly Reader[]; batch?: number };
 
-/** Why a letter cannot be sent again, each with a sentence. */
+/** Reasons why a letter cannot be sent again, as the predicate of a sentence. */
 const OBSTACLES = {
   unreadable: "is a record of Kafka that could not be read, so there is no event to send again",
-  too_old: `was put aside more than ${PUBLISHED_DAYS} days ago: other consumers may not know it any more, and would handle it twice`,
-  no_consumer: "is of a consumer that does not exist any more",
+  too_old: `was put aside more than ${PUBLISHED_DAYS} days ago: other consumers may have forgotten it, and would handle it twice`,
+  no_consumer: "belongs to a consumer that no longer exists",
   number_taken: "has the number of another event that waits in the outbox",
 } as const;
 type Obstacle = keyof typeof OBSTACLES;
 
 type Counts = { replayed: number; left: Record<Obstacle, number> };
-/** After which letter a batch begins. */
+/** The position in the list after which the next batch begins. */
 type Place = { at: string; aggregate: string; seq: number; consumer: string };
 type Row = DeadLetterRow & Place;
 
@@ -39,10 +39,13 @@ const BATCH = 1_000;
 const START: Place = { at: "-infinity", aggregate: "", seq: 0, consumer: "" };
 
 /**
- * `deputize events dead-letters replay`: gives the outbox the events of dead letters again, for the consumers
- * that put them aside. Letter, inbox entry and outbox change together in transactions of a batch each, in the
- * order in which letters were put aside, so it may be interrupted and run concurrently; letters that come
- * later are not touched. Ids that were named are sent all or none. Throws `EventsError`.
+ * `deputize events dead-letters replay`: puts the events of dead letters into the outbox again, for the
+ * consumers that put them aside.
+ *
+ * Works in batches, in the order in which the letters were created. Each batch changes letters, inbox entries
+ * and outbox in one transaction. The command can therefore be interrupted, and several can run concurrently.
+ * It ignores letters created after it started. If the user names ids, either all of them are sent or none.
+ * Throws `EventsError`.
  */
 export async function replayLetters(
   db: Database,
@@ -122,7 +125,7 @@ async function replayFound(
   return total;
 }
 
-/** Two that send letters again do so one after the other. */
+/** Waits until no other replay of dead letters is running a transaction. */
 async function takeTurn(tx: Transaction): Promise<void> {
   await tx.raw("select pg_advisory_xact_lock(hashtext('deputize.events.dead_letters'))");
 }
@@ -146,7 +149,7 @@ async function readBatch(
     .limit(batch);
 }
 
-/** Of each letter what became of it: `undefined` when it was sent again. */
+/** Returns for each letter why it was not sent, or `undefined` if it was sent again. */
 async function replayBatch(
   tx: Transaction,
   deps: ReplayDeps,
@@ -169,7 +172,7 @@ function obstacleOf(
   return readers.some(({ name }) => name === consumer) ? undefined : "no_consumer";
 }
 
-/** Gives back the letters whose events the outbox could not take. */
+/** Returns the letters whose events the outbox could not accept. */
 async function sendAgain(tx: Transaction, deps: ReplayDeps, letters: readonly Letter[]): Promise<Letter[]> {
   if (letters.length === 0) return [];
   const waiting = await putBack(

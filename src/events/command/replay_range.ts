@@ -7,8 +7,8 @@ import { notKept, queues, type Range, type ReplayRangeOptions, readRange } from 
 import { counted, EventsError, type Report, UnfinishedError } from "./report.ts";
 
 /**
- * What bringing a range again works with. `progress` gets a sentence now and then, `batch` is how many events
- * one transaction takes at most.
+ * Dependencies of a replay. `progress` receives a sentence at intervals. `batch` is the maximum number of
+ * events in one transaction.
  */
 export type ReplayRangeDeps = {
   clock: Clock;
@@ -20,15 +20,15 @@ export type ReplayRangeDeps = {
 const BATCH = 1_000;
 const BATCHES_A_LINE = 10;
 const POLL_MS = 200;
-/** Seconds without a sign of a worker after which nothing more is given to it. */
+/** If no worker takes events off the queue for this many seconds, the replay ends. */
 const STALLED_SECONDS = 60;
 
 /**
- * `deputize events replay`: brings what happened in a range of time to its topic again, under the same ids,
- * those of a connection or an account in their order. Events go through the outbox and the history through
- * its queue, a batch at a time, and never more than two batches before those that happen now. Whatever ends
- * it, it can go on from the time that it said last. Needs a database session of its own. Throws
- * `EventsError`, and `UnfinishedError` when no worker takes what it gives.
+ * `deputize events replay`: publishes the events of a range of time to their topic again, with the same ids.
+ * Keeps the order within a connection or an account. Lifecycle events go through the outbox, the history goes
+ * through its queue, in batches. At most two batches wait there ahead of new events. After any interruption,
+ * the user can continue from the time printed last. Requires its own database session. Throws `EventsError`,
+ * or `UnfinishedError` if no worker takes events off the queue.
  */
 export async function replayRange(
   db: Database,
@@ -45,20 +45,23 @@ export async function replayRange(
   return report({ range, missing, found, brought, dryRun });
 }
 
-/** The way stays the same as long as a transaction lasts that has asked. */
+/**
+ * Throws `EventsError` unless events travel through Kafka. The row lock keeps the way unchanged until the
+ * transaction ends.
+ */
 async function requireKafka(db: Database | Transaction): Promise<void> {
   const row = await db("event_way").forShare().first("way");
   if (row?.way === "kafka") return;
-  throw new EventsError("EVENTS=embedded is how events go here: there is no topic to bring them to");
+  throw new EventsError("Events travel with EVENTS=embedded here, so there is no topic to replay them to");
 }
 
-/** Until the session ends. */
+/** Takes the lock of replays until the session ends. Throws `EventsError` if another replay holds it. */
 async function takeTurn(db: Database): Promise<void> {
   const { rows } = await db.raw("select pg_try_advisory_lock(hashtext('deputize.events.replay')) as free");
-  if (!rows[0].free) throw new EventsError("Another replay is under way: wait for its end");
+  if (!rows[0].free) throw new EventsError("Another replay is running: wait until it ends");
 }
 
-/** Writes down what is to be brought in which order, in a table of this session. */
+/** Stores the events to replay and their order in a temporary table of this session. Returns their number. */
 async function listRange(db: Database, range: Range): Promise<number> {
   await db.raw(
     `create temp table replay_list (
@@ -81,7 +84,7 @@ async function bringAll(
     const places = { after: done, until: done + batch };
     if (!(await untilTaken(db, deps, topic, done))) {
       throw new UnfinishedError(
-        `No worker takes events off the queue. ${await soFar(db, done, found)}, then start a worker`,
+        `No worker takes events off the queue: start one. ${await soFar(db, done, found)}`,
       );
     }
     brought += await db.transaction(async (tx) => {
@@ -97,7 +100,10 @@ async function bringAll(
   return brought;
 }
 
-/** Waits while more than a batch of what was brought is on its way. False when none of it moves. */
+/**
+ * Waits while more than one batch of the replayed events is in the queue. Returns false if none of them
+ * moves.
+ */
 async function untilTaken(
   db: Database,
   { clock, batch = BATCH }: ReplayRangeDeps,
@@ -122,8 +128,8 @@ async function untilTaken(
 async function soFar(db: Database, done: number, found: number): Promise<string> {
   const [row] = await db("replay_list").where("place", ">", done).min("happened_at as from");
   const rest = row?.from;
-  const brought = `${Math.min(done, found)} of ${found} were brought`;
-  return rest instanceof Date ? `${brought}; to go on, give --from ${rest.toISOString()}` : brought;
+  const brought = `${Math.min(done, found)} of ${found} were replayed`;
+  return rest instanceof Date ? `${brought}; to continue, give --from ${rest.toISOString()}` : brought;
 }
 
 function report(result: {
@@ -148,11 +154,9 @@ function report(result: {
       dry_run: dryRun,
     },
     lines: [
-      dryRun
-        ? `Would be brought again: ${counted(found, "event")}`
-        : `Brought again: ${counted(brought, "event")}`,
-      ...(leftOut === 0 ? [] : [`Left out: ${leftOut}, which wait to be sent already`]),
-      ...(gap === null ? [] : [`Not kept any more: what happened from ${gap.from} to ${gap.to}`]),
+      dryRun ? `Would be replayed: ${counted(found, "event")}` : `Replayed: ${counted(brought, "event")}`,
+      ...(leftOut === 0 ? [] : [`Left out: ${leftOut}, which already wait to be sent`]),
+      ...(gap === null ? [] : [`No longer kept: events from ${gap.from} to ${gap.to}`]),
     ],
   };
 }

@@ -5,14 +5,14 @@ import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
 import { type EventsStatus, type Shard, statusLines, type Waiting } from "./status_lines.ts";
 
-/** What the status is read with; `kafka` where events go by it, by the settings here. */
+/** Dependencies of the status command. `kafka` is set if `EVENTS=kafka` is set for this command. */
 export type StatusDeps = {
   clock: { now(): Date };
   readers: readonly Reader[];
   kafka: KafkaSettings | undefined;
 };
 
-/** The exit status when Kafka could not be asked. */
+/** The exit status if Kafka could not be queried. */
 const KAFKA_AWAY = 3;
 const SHOWN = 5;
 const STATES = [
@@ -27,9 +27,9 @@ const STATES = [
 ] as const;
 
 /**
- * `deputize events status`: how events are doing, from the database and, where events go by it, from Kafka.
- * Its exit status is 3 when Kafka could not be asked; the rest is shown all the same. It changes nothing, and
- * reads each table with a statement of its own, so that no snapshot lasts.
+ * `deputize events status`: reports the state of events from the database and, with `EVENTS=kafka`, from
+ * Kafka. If Kafka cannot be queried, the exit status is 3, and the report contains the rest. Changes nothing.
+ * Reads each table with a separate statement, so that no snapshot stays open for long.
  */
 export async function showStatus(db: Database, { clock, readers, kafka }: StatusDeps): Promise<Report> {
   const now = clock.now();
@@ -83,7 +83,7 @@ async function readPublished(db: Database): Promise<EventsStatus["published"]> {
   return { kept: rows[0].kept, oldest_at: rows[0].oldest?.toISOString() ?? null };
 }
 
-/** Every consumer there is, and any other of which something is left. */
+/** Includes every existing consumer, and any other consumer that still has dead letters. */
 async function readLetters(db: Database, readers: readonly Reader[]): Promise<Record<string, number>> {
   const counts = await db("dead_letters").groupBy("consumer").orderBy("consumer").select("consumer").count();
   return {

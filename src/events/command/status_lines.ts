@@ -3,10 +3,10 @@ import type { EventWay } from "../published.ts";
 import type { GroupStatus, KafkaStatus } from "./kafka_status.ts";
 import { counted, printable } from "./report.ts";
 
-/** How events are doing. Ages are seconds, `null` where nothing waits. */
+/** The state of events. Ages are in seconds, and `null` if nothing waits. */
 export type EventsStatus = {
   way: EventWay;
-  /** What EVENTS says here. */
+  /** The setting EVENTS of this command. */
   setting: EventWay;
   outbox: Waiting & { shards: Shard[] };
   history_queue: Waiting;
@@ -17,14 +17,14 @@ export type EventsStatus = {
   kafka: KafkaStatus | null;
 };
 
-/** Rows that wait. */
+/** The number of waiting rows and the age of the oldest. */
 export type Waiting = { waiting: number; oldest_seconds: number | null };
 /** A shard of the outbox, and the worker that relays it. */
 export type Shard = Waiting & { shard: number; owner: string | null };
-/** An endpoint to which nothing is sent, and how many deliveries it is to get when it is resumed. */
+/** An endpoint that receives nothing, and the number of deliveries that it receives when it is resumed. */
 export type SuspendedEndpoint = { connection_id: string; since: string; reason: string | null; held: number };
 
-/** The status as lines for people. */
+/** Formats the status as lines for people. */
 export function statusLines(status: EventsStatus): string[] {
   const { published, suspended_endpoints: suspended } = status;
   const letters = Object.entries(status.dead_letters).map(([name, count]) => `${name} ${count}`);
@@ -57,14 +57,14 @@ function line(name: string, text: string): string {
 
 function wayOf({ way, setting }: EventsStatus): string {
   if (way === setting) return way;
-  return `${way}, as the workers were started last; EVENTS=${setting} is set here`;
+  return `${way}, from the latest start of a worker; EVENTS=${setting} is set here`;
 }
 
 function waitingOf({ waiting, oldest_seconds }: Waiting): string {
   return oldest_seconds === null ? "nothing waits" : `${waiting} waiting, the oldest for ${oldest_seconds} s`;
 }
 
-/** Shards of which the same is to be said are one line. */
+/** Combines shards with the same state into one line. */
 function shardLines(shards: readonly Shard[]): string[] {
   const said = (shard: Shard) =>
     `${waitingOf(shard)}, ${shard.owner === null ? "no worker" : `worker ${shard.owner}`}`;
@@ -75,7 +75,7 @@ function shardLines(shards: readonly Shard[]): string[] {
 }
 
 function kafkaLines(kafka: KafkaStatus): string[] {
-  if ("error" in kafka) return [line("Kafka", `was not asked: ${kafka.error}`)];
+  if ("error" in kafka) return [line("Kafka", `could not be queried: ${kafka.error}`)];
   return [
     ...kafka.topics.map(({ topic, partitions }) =>
       line(
@@ -89,7 +89,7 @@ function kafkaLines(kafka: KafkaStatus): string[] {
   ];
 }
 
-/** Partitions to which nothing was ever written are left out. */
+/** Omits partitions to which nothing was ever written. */
 function groupLines({ group, topic, lag, partitions }: GroupStatus): string[] {
   return [
     line("Group", `${group} has ${counted(lag, "record")} of ${topic} to read`),

@@ -12,12 +12,16 @@ type Deps = { database: Database; clock: Clock; log: Logger; producer: KafkaProd
 
 const BATCH = 100;
 const PAUSE_MS = 1_000;
-/** What a record that others wrote may have without being refused with the headers that are added here. */
+/**
+ * The maximum size of a value that the broker accepts together with the headers added here. Others may have
+ * written a larger record.
+ */
 const LARGEST_VALUE = 512 * 1024;
 
 /**
- * Brings what was put aside to the topic of dead letters, beside the table that has it: the record as it was,
- * with who could not handle it, why, and where it lay. Of more than 512 KiB only the table has all.
+ * Copies dead letters from the database to their topic. Each record equals the original one, with headers for
+ * the consumer that could not handle it, the reason, and its position. If a value exceeds 512 KiB, the topic
+ * has only its beginning, and the table has all of it.
  */
 export function startDeadLetterLoop({ database, clock, log, producer, topic }: Deps): Loop {
   return startLoop({

@@ -6,12 +6,15 @@ import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
 import { clientConfig } from "./settings.ts";
 
-/** The library logs what it will try again as an error: that is nothing to wake anybody for. */
+/**
+ * The library logs failures as errors although it retries them. They need no immediate attention, so they are
+ * logged as warnings.
+ */
 const LEVELS = { [logLevel.ERROR]: "warn", [logLevel.WARN]: "debug" } as const;
 
 /**
- * A client of the library, with its faults worked around. It connects to nothing by itself. `change` says how
- * often it tries to connect, where that is not to be ten seconds long, as the library does.
+ * Creates a client of the library, with workarounds for its bugs. It does not connect yet. `change` replaces
+ * the library's connection retries, which last ten seconds.
  */
 export function createKafkaClient(
   settings: KafkaSettings,
@@ -26,7 +29,7 @@ export function createKafkaClient(
     logCreator: () => (entry) => {
       const level = LEVELS[entry.level as keyof typeof LEVELS] ?? "debug";
       const { message, broker, groupId, retryCount, error } = entry.log;
-      // Of an answer, the text of Kafka's code; other errors can be objects with anything in them.
+      // The text of a Kafka error code is safe to log. Other errors may be objects with arbitrary content.
       const reason = message.startsWith("Response ") && typeof error === "string" ? error : undefined;
       log[level]({ kafka: entry.namespace, broker, groupId, retryCount, reason }, message);
     },
@@ -34,8 +37,9 @@ export function createKafkaClient(
 }
 
 /**
- * A queue of the library checks itself forever, every millisecond, and with times in the past, of which newer
- * versions of Node warn. It needs to be checked only while something waits in it.
+ * Stops the library's request queue from checking itself every millisecond forever. It even sets timers in
+ * the past, which newer versions of Node warn about. Checks are needed only while a request waits in the
+ * queue.
  */
 function calmRequestQueues(): void {
   RequestQueue.prototype.scheduleCheckPendingRequests = function scheduleCheck() {
@@ -53,7 +57,7 @@ function calmRequestQueues(): void {
 
 const CHECK_MS = 10;
 
-/** Codes of TLS that say which certificate is at fault, and what to do. */
+/** TLS error codes that show a problem with a certificate, and what to do about it. */
 const certificates: Record<string, string> = {
   CERT_HAS_EXPIRED: "the broker's certificate has expired: renew it",
   CERT_NOT_YET_VALID: "the broker's certificate is not valid yet: compare the clocks",
@@ -66,26 +70,26 @@ const certificates: Record<string, string> = {
   ERR_SSL_WRONG_VERSION_NUMBER: "the broker does not speak TLS there: KAFKA_TLS or the port is wrong",
 };
 
-/** Alerts by which a broker ends a handshake (RFC 8446 §6), by their numbers. */
+/** TLS alerts by which a broker ends a handshake (RFC 8446 §6), by number. */
 const alerts: Record<string, string> = {
-  "42": "the broker does not take KAFKA_CERT",
+  "42": "the broker rejects KAFKA_CERT",
   "44": "the broker says that KAFKA_CERT is revoked: renew it",
   "45": "the broker says that KAFKA_CERT has expired: renew it",
-  "46": "the broker does not take KAFKA_CERT",
+  "46": "the broker rejects KAFKA_CERT",
   "48": "the broker does not know the authority of KAFKA_CERT",
   "116": "the broker asks for a certificate: set KAFKA_CERT and KAFKA_KEY",
 };
-/** Why Kafka does not make a topic, where a setting or a right is at fault. */
+/** Reasons why Kafka does not create a topic, if a setting or a permission is wrong. */
 const topicFaults: Record<string, string> = {
   INVALID_REPLICATION_FACTOR: "KAFKA_REPLICATION is more than there are brokers",
-  TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not make topics",
-  POLICY_VIOLATION: "a policy of the cluster forbids it: make it by other means",
+  TOPIC_AUTHORIZATION_FAILED: "the user of KAFKA_USERNAME or KAFKA_CERT may not create topics",
+  POLICY_VIOLATION: "a policy of the cluster forbids it: create the topic yourself",
 };
 const NO_TLS = "the broker ends the connection before TLS begins: KAFKA_TLS or the port is wrong";
 
 /**
- * What is wrong with the way to Kafka, where a setting or a certificate is at fault, in a sentence that names
- * the setting and no secret. Any other error is given as it is.
+ * Explains an error of the connection to Kafka. If a setting or a certificate is wrong, the message names the
+ * setting and no secret. Returns any other error unchanged.
  */
 export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings, "sasl" | "brokers">): Error {
   const chain = causesOf(error);
@@ -113,11 +117,13 @@ function tlsFault({ code = "", message }: Caused): string | undefined {
   return certificates[code] ?? alerts[alert];
 }
 
-/** The library says only that there were errors. */
+/** Names the topics and reasons, because the library's message only says that there were errors. */
 function notMade(errors: readonly TopicError[], cause: unknown): Error {
   const reasons = errors.map(({ topic, type = "", message }) => `${topic}: ${topicFaults[type] ?? message}`);
   const isFault = errors.some(({ type = "" }) => type in topicFaults);
-  return new (isFault ? StartError : Error)(`Kafka does not make topics: ${reasons.join("; ")}`, { cause });
+  return new (isFault ? StartError : Error)(`Kafka could not create topics: ${reasons.join("; ")}`, {
+    cause,
+  });
 }
 
 type TopicError = Error & { topic?: string; type?: string };

@@ -11,41 +11,44 @@ import { commitOffsets, type Offsets } from "./offsets.ts";
 import { readRecord, UnreadableRecord } from "./records.ts";
 import { type Together, workTogether } from "./together.ts";
 
-/** What reading from Kafka works with. `fatal` is told what the library does not go on after by itself. */
+/** Dependencies of a Kafka reader. `fatal` receives errors after which the library does not continue. */
 export type KafkaConsumerDeps = ConsumeDeps & {
   client: Kafka;
-  /** How long the partitions of a process that died stay its own: twice that, 6 s at least. */
+  /**
+   * Seconds that a process may be silent. Its partitions remain assigned to it for twice as long, and for at
+   * least 6 s.
+   */
   leaseSeconds: number;
   /** Rejects while Kafka does not answer. */
   answers(): Promise<void>;
   fatal(error: Error): void;
 };
 
-/** Where a consumer reads, in which group. */
+/** The topic to read, and the consumer group. */
 export type Subscription = { topic: string; groupId: string };
 
-/** A running consumer. */
+/** A running Kafka reader. */
 export type KafkaConsumer = { close(): Promise<void> };
 
-/** Brokers take no shorter one. */
+/** Brokers reject shorter sessions. */
 const SHORTEST_SESSION_MS = 6_000;
 const HEARTBEATS = 10;
-/** The others of a group notice at their next sign of life that somebody wants in. */
+/** The other members of a group notice with their next heartbeat that a new member wants to join. */
 const BEATS_TO_JOIN = 2;
-/** Events of one transaction at most. */
+/** The maximum number of events in one transaction. */
 const MOST = 500;
 const DATABASE_AWAY_MS = 1_000;
-/** As many as a topic has, as a rule: they share transactions. */
+/** Usually the number of partitions of a topic. They share transactions. */
 const PARTITIONS_AT_ONCE = 16;
 const WATCH_MS = 10_000;
-/** The space of the ids of what cannot be read, and how much of it is kept. */
+/** The namespace for the ids of unreadable records, and how many bytes of them are stored. */
 const UNREADABLE_SPACE = "6f0d3a52-4a55-4c0f-9a51-0c3a1f4d8b27";
 const UNREADABLE_BYTES = 64 * 1024;
 
 /**
- * Has a consumer handle the records of a topic. An offset is committed after the commit of the database, so a
- * record may come again and none is left out. While the database is away the partition waits. Rejects, and
- * leaves nothing behind, when Kafka cannot be reached.
+ * Starts a consumer on the records of a topic. Commits an offset only after the database has committed, so a
+ * record may arrive again, but none is lost. While the database is unavailable, the partition waits. Rejects,
+ * and cleans up, if Kafka cannot be reached.
  */
 export async function startKafkaConsumer(
   deps: KafkaConsumerDeps,
@@ -93,7 +96,8 @@ export async function startKafkaConsumer(
     await Promise.allSettled([watchdog.stop(), handling.offsets.close(), reader.disconnect()]);
     throw error;
   }
-  // Not waited for: its group takes it in once a member that died is given up.
+  // This does not wait until the group accepts the reader. That happens only when the group gives up a member
+  // that died.
   const running = reader.run({
     autoCommit: false,
     eachBatchAutoResolve: false,
@@ -119,7 +123,7 @@ export async function startKafkaConsumer(
       await watchdog.stop();
       for (const timer of waiting) clearTimeout(timer);
       await handling.offsets.close();
-      // Who has not been let in yet cannot leave, and would keep its partitions until its session ends.
+      // A member that has not joined yet cannot leave, and would keep its partitions until its session ends.
       await Promise.race([joined, sleep(BEATS_TO_JOIN * beatMs, undefined, { ref: false })]);
       await reader.disconnect();
     },
@@ -127,8 +131,8 @@ export async function startKafkaConsumer(
 }
 
 /**
- * A reader that is closed while the library starts it again begins after that, and would read for ever: its
- * first sign of life closes it once more.
+ * Closes a reader again at its first sign of life. If it is closed while the library restarts it, it starts
+ * after that, and would otherwise read forever.
  */
 function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   const { FETCH, HEARTBEAT } = reader.events;
@@ -138,13 +142,13 @@ function closeAgain(reader: Client, state: { isClosed: boolean }): void {
   for (const event of [FETCH, HEARTBEAT]) reader.on(event, close);
 }
 
-/** What the batches of a reader share. */
+/** State that the batches of a reader share. */
 type Handling = {
   deps: KafkaConsumerDeps;
   consumer: Consumer;
-  /** Where each event lay. */
+  /** The position in Kafka of each event. */
   origins: WeakMap<BusEvent, Origin>;
-  /** What lets partitions go on that wait for the database. */
+  /** Timers that resume partitions that wait for the database. */
   waiting: Set<NodeJS.Timeout>;
   together: Together<BusEvent>;
   membership: Membership;
@@ -182,7 +186,9 @@ function resumeLater(resume: () => void, waiting: Set<NodeJS.Timeout>): void {
   waiting.add(timer);
 }
 
-/** A record that is no event of ours is put aside too: whoever wrote it may want to know. */
+/**
+ * Handles the records of a chunk. Puts an unreadable record aside too, because its author may want to know.
+ */
 async function handleChunk(
   { deps, consumer, origins, membership, together }: Handling,
   place: { topic: string; partition: number },
@@ -205,7 +211,7 @@ async function handleChunk(
   await together.work(events);
 }
 
-/** A record that cannot be read, in the form of an event; its id is always the same one. */
+/** Represents an unreadable record as an event. The same record always gets the same id. */
 function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: KafkaMessage): BusEvent {
   return {
     eventId: uuidv5(`${topic}/${partition}/${offset}`, UNREADABLE_SPACE),
@@ -220,7 +226,7 @@ function unreadable({ topic, partition, offset }: Origin, { value, timestamp }: 
   };
 }
 
-/** The library starts a reader again after some errors, after others it stays silent for ever. */
+/** Watches a reader. The library restarts it after some errors, but after others it stays silent forever. */
 function watch(
   reader: Client,
   deps: KafkaConsumerDeps,

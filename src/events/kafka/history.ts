@@ -11,15 +11,18 @@ import { toRecord } from "./records.ts";
 type Deps = { database: Database; log: Logger; producer: KafkaProducer; topic: string; workerId: string };
 
 const BATCH = 500;
-/** Seconds between the moment that a row names and the begin of its transaction, clocks' differences too. */
+/**
+ * Seconds to wait for the row's transaction, which begins after the time in the row. Includes differences
+ * between clocks.
+ */
 const DELAY_SECONDS = 5;
-/** After so many seconds a row waits no longer for transactions that are still open. */
+/** After this many seconds, a row no longer waits for open transactions. */
 const OVERDUE_SECONDS = 60;
 
 /**
- * Sends the rows of the history to the audit topic, those of an account in the order in which its history
- * shows them. Each goes as its owner sees it; the record's id is the same however often it is sent. A row is
- * taken off the queue once Kafka has confirmed it. Of several workers each sends the rows of its own shards.
+ * Sends the rows of the history to the audit topic. Keeps the order that an account's owner sees. Each record
+ * equals the entry that the owner sees, and has the same id however often it is sent. Removes a row from the
+ * queue after Kafka has confirmed it. Each worker sends only the rows of its own shards.
  */
 export function startHistoryLoop({ database, log, producer, topic, workerId }: Deps): Loop {
   const horizon = createHorizon(database);
@@ -52,7 +55,7 @@ type Queued = {
   traceparent: HistoryQueueRow["traceparent"];
 };
 
-/** A queued row whose event is gone has nulls for it. */
+/** A queued row. Its event fields are null if the event was deleted. */
 type QueuedRow = Queued & (HistoryRow | { event_id: null });
 
 function isKept(row: QueuedRow): row is Queued & HistoryRow {
@@ -60,9 +63,9 @@ function isKept(row: QueuedRow): row is Queued & HistoryRow {
 }
 
 /**
- * Up to which moment the history is complete. A transaction may commit a row that is older than others' rows:
- * so a moment counts once all transactions that were open then have ended. One that stays open delays rows by
- * a minute at most.
+ * Returns the time up to which the history is complete. An open transaction may still commit a row that is
+ * older than existing rows. A time therefore counts as complete after every transaction that was open then
+ * has ended. A transaction that stays open delays rows by a minute at most.
  */
 function createHorizon(database: Database): () => Promise<Date> {
   let sample: { at: Date; next: bigint } | undefined;
@@ -110,7 +113,10 @@ async function readQueue(database: Database, workerId: string, until: Date): Pro
   return rows as QueuedRow[];
 }
 
-/** One event is in the histories of two accounts: each has a record of its own. */
+/**
+ * Creates the record of an entry. An event may be in the histories of two accounts, and each then has its own
+ * record.
+ */
 function recordOf(row: Queued & HistoryRow) {
   const entry = showHistoryRow(row);
   return toRecord({

@@ -13,8 +13,8 @@ import { startRepairLoop } from "./repair.ts";
 import { groupOf, topics } from "./settings.ts";
 
 /**
- * What the bus over Kafka works with. `fatal`: it cannot go on, the process is to end. `repairSeconds`: how
- * often what Kafka may have lost is looked for.
+ * Dependencies of the bus over Kafka. `fatal` is called when the bus cannot continue and the process must
+ * end. `repairSeconds` is the interval between searches for events that Kafka has lost.
  */
 export type KafkaBusDeps = BusDeps & {
   settings: KafkaSettings;
@@ -25,8 +25,8 @@ export type KafkaBusDeps = BusDeps & {
 const HEALTH_MS = 3_000;
 
 /**
- * The bus over Kafka: `publish` resolves when the records are on all copies in sync; consumers read in groups
- * of their own names, so processes divide the partitions among themselves.
+ * Creates the bus over Kafka. `publish` resolves when all in-sync replicas have the records. Each consumer
+ * reads in a group of its own name, and processes share the partitions.
  */
 export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDeps): Bus {
   const client = createKafkaClient(settings, deps.log);

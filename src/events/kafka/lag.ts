@@ -4,22 +4,22 @@ import { readReport, writeReport } from "../../db/reports.ts";
 import type { MeasuredState, Sample } from "../measurements.ts";
 
 /**
- * How far a consumer group has come in one partition. Offsets are those of the next record to read or write.
+ * The progress of a consumer group in one partition. Each offset is that of the next record to read or write.
  */
 export type PartitionLag = {
   partition: number;
-  /** Of the oldest record that is still kept. */
+  /** The offset of the oldest record that is still kept. */
   low: bigint;
   end: bigint;
-  /** `undefined` where the group has committed nothing. */
+  /** `undefined` if the group has committed nothing. */
   committed: bigint | undefined;
-  /** Records that are kept and that the group has not committed. */
+  /** The number of kept records that the group has not committed. */
   lag: number;
 };
 
 /**
- * How far a group has come in a topic, by partition in their order. The ends are read before the offsets.
- * Rejects when Kafka does not answer or has no such topic.
+ * Returns the progress of a group in a topic, ordered by partition. Reads the ends before the committed
+ * offsets. Rejects if Kafka does not answer or has no such topic.
  */
 export async function readLag(
   admin: Pick<Admin, "fetchTopicOffsets" | "fetchOffsets">,
@@ -34,7 +34,7 @@ export async function readLag(
     .sort((one, other) => one.partition - other.partition);
 }
 
-/** Kafka says -1 for an offset that was never committed. */
+/** Kafka returns the offset -1 if the group never committed one. */
 function lagOf(partition: number, low: bigint, end: bigint, offset = -1n): PartitionLag {
   const committed = offset < 0n ? undefined : offset;
   const from = committed === undefined || committed < low ? low : committed;
@@ -46,8 +46,8 @@ const SUBJECT = "kafka_lag";
 type LagReport = Record<string, readonly Sample[]>;
 
 /**
- * The same state; whatever it reads is kept in the database, for the API, which does not reach Kafka. What
- * cannot be kept is not: the database's trouble is no news of Kafka.
+ * Returns the same state, and stores each reading in the database for the API, which has no access to Kafka.
+ * Ignores a failed write, because a database problem says nothing about Kafka.
  */
 export function reported(lag: LagState, database: Database): LagState {
   return {
@@ -60,15 +60,15 @@ export function reported(lag: LagState, database: Database): LagState {
   };
 }
 
-/** What a worker read of Kafka last; undefined when none ever did. */
+/** Returns what a worker last read from Kafka, or undefined if none ever did. */
 export const readLagReport = (database: Database) => readReport<LagReport>(database, SUBJECT);
 
 const RETRY = { initialRetryTime: 100, retries: 2, maxRetryTime: 1_000 };
 
-/** How far groups have come in a topic, to be measured; `close` ends its connection. */
+/** The lag of groups in a topic, as a measured state. `close` ends its connection. */
 type LagState = MeasuredState & { close(): Promise<void> };
 
-/** `groups`: those that read the topic. It connects when it is read first. */
+/** Creates the state for the groups that read the topic. Connects at the first reading. */
 export function lagState(client: Kafka, topic: string, groups: readonly string[]): LagState {
   let connected: Promise<Admin> | undefined;
 

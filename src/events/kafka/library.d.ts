@@ -1,4 +1,4 @@
-/** A part of the library that it does not describe. */
+/** Types of a part of the library that has none. */
 declare module "kafkajs/src/network/requestQueue/index.js" {
   type Queue = {
     pending: unknown[];

@@ -2,27 +2,32 @@ import type { Clock } from "../../clock.ts";
 
 /** Keeps a reader a member of its group while it works on batches. */
 export type Membership = {
-  /** Works on a batch. `beat` gives a sign of life if one is due, and rejects once the group moved on. */
+  /**
+   * Runs the work on a batch. `beat` sends a heartbeat if one is due, and rejects once the group is
+   * rebalancing.
+   */
   during(beat: () => Promise<void>, work: () => Promise<void>): Promise<void>;
-  /** Throws why the batch is to be left, when the group has moved on. */
+  /** Throws the reason why the batch must be abandoned, if the group is rebalancing. */
   stay(): void;
-  /** Something was worked off. Rejects as {@link Membership.stay} throws. */
+  /** Records progress on a batch. Rejects where {@link Membership.stay} throws. */
   progress(): Promise<void>;
-  /** Whether an error is why batches are to be left. */
+  /** Checks whether an error is the reason why batches must be abandoned. */
   isReason(error: unknown): boolean;
 };
 
-/** Longer than anything takes that is worked off in one go. */
+/** Longer than any single piece of work takes. */
 const STUCK_MS = 60_000;
-/** The answer to a sign of life while the group waits for its members to join again. */
+/** The answer to a heartbeat while the group waits until its members join again. */
 const REBALANCING = "REBALANCE_IN_PROGRESS";
 
 /**
- * Gives signs of life by the clock too, every `beatMs`, as long as any batch is worked on: partitions wait
- * for each other's transactions, and a group gives those of a silent member away. When the group has moved
- * on, `left` is told why, once, so that what waits can be left, and batches under way end at their next
- * progress: the others of the group wait for that, as long as there are signs of life. Who has worked nothing
- * off for a minute gives no more of them, so that others take its partitions.
+ * Sends heartbeats every `beatMs` while the reader works on any batch. Partitions wait for each other's
+ * transactions, and the group would take them from a silent member.
+ *
+ * When the group starts to rebalance, calls `left` once with the reason, so that waiting work can be
+ * abandoned. Batches in progress end at their next call of `progress`. The group waits for that while
+ * heartbeats continue. Without progress for a minute, the heartbeats stop, so that other members take over
+ * the partitions.
  */
 export function keepMembership(deps: {
   clock: Clock;
@@ -32,7 +37,10 @@ export function keepMembership(deps: {
   const { clock, beatMs, left } = deps;
   const beats = new Set<() => Promise<void>>();
   let reason: unknown;
-  /** Batches that overlap are of one wave; a reader joins its group again between two of them. */
+  /**
+   * The number of the current wave. Batches that overlap belong to one wave, and the reader joins its group
+   * again between two waves.
+   */
   let wave = 0;
   let workedAt = 0;
   let timer: NodeJS.Timeout | undefined;
@@ -104,26 +112,26 @@ function typeOf(error: unknown): unknown {
   return error instanceof Error && "type" in error ? error.type : undefined;
 }
 
-/** Notices a reader that stays silent although Kafka answers. */
+/** Detects a reader that stays silent although Kafka answers. */
 type Watchdog = {
-  /** The reader did something. */
+  /** Records that the reader did something. */
   sign(): void;
-  /** For how long it has done nothing. */
+  /** Returns for how many seconds the reader has done nothing. */
   silentSeconds(): number;
-  /** Tells `fatal`, once, when it has been silent for too long. */
+  /** Calls `fatal` once if the reader has been silent for too long. */
   check(): Promise<void>;
 };
 
-/** Longer than Kafka leaves a silent reader its partitions, and than a rebalance takes. */
+/** Longer than Kafka reserves partitions for a silent reader, and longer than a rebalance takes. */
 const SILENT_MS = 120_000;
-/** It is checked more often, unless its process was frozen. */
+/** A longer interval between two checks means that the process was frozen. */
 const FROZEN_MS = 60_000;
 
 /**
- * A reader fetches or sends a sign of life every few seconds, also when it has nothing to read. One that does
- * not, while Kafka answers others, will not begin again by itself: its process is to end. `answers` rejects
- * while Kafka does not answer: then all are silent, and wait. While the process is frozen nothing can give a
- * sign, so that time does not count.
+ * Creates a watchdog. A healthy reader fetches or sends a heartbeat every few seconds, even with nothing to
+ * read. If it is silent while Kafka answers other requests, it never recovers, so its process must end.
+ * `answers` rejects while Kafka does not answer. All readers are silent then, and the watchdog waits. Time
+ * during which the process was frozen does not count.
  */
 export function createWatchdog(deps: {
   name: string;

@@ -3,11 +3,11 @@ import type { Consumer as Client } from "kafkajs";
 import { startLoop } from "../../concurrency/loop.ts";
 import type { Logger } from "../../log.ts";
 
-/** How far a reader has come, and not yet told Kafka. */
+/** The offsets of handled records that are not committed to Kafka yet. */
 export type Offsets = {
-  /** The record with this offset, and those before it, are handled: that is committed in the database. */
+  /** Records that this record and all before it are handled and committed in the database. */
   handled(place: { topic: string; partition: number }, offset: string): void;
-  /** Tells Kafka what is left, if it answers, and ends. */
+  /** Commits the remaining offsets, if Kafka answers, and stops. */
   close(): Promise<void>;
 };
 
@@ -15,9 +15,9 @@ const COMMIT_MS = 200;
 const LAST_MS = 2_000;
 
 /**
- * Commits a reader's offsets five times a second, those of all its partitions in one request, however many
- * batches there were: after a fault records of so long come again, and the inbox knows them. What its group
- * has given to others since is not committed any more.
+ * Commits a reader's offsets five times a second, for all partitions in one request. After a fault, the
+ * records of that interval arrive again, and the inbox recognizes them. Does not commit offsets of partitions
+ * that the group has since given to other members.
  */
 export function commitOffsets(reader: Client, log: Logger, name: string): Offsets {
   const behind = new Map<string, { topic: string; partition: number; offset: string }>();
@@ -38,7 +38,7 @@ export function commitOffsets(reader: Client, log: Logger, name: string): Offset
     shortestPause: COMMIT_MS,
     longestPause: COMMIT_MS,
     async step() {
-      // A group that has moved on is joined again when the reader hears of it, which is not here.
+      // During a rebalance the commit fails. The reader itself notices and joins the group again.
       await commit().catch((error: unknown) =>
         log.debug({ consumer: name, err: error }, "offsets not committed"),
       );

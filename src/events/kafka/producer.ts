@@ -13,35 +13,38 @@ import { type PartitionLag, readLag } from "./lag.ts";
 /** A record for one partition of one topic. */
 export type PlacedRecord = { topic: string; partition: number; message: Message };
 
-/** Writes records, each to the partition it is for. */
+/** Writes records to given partitions. */
 export type KafkaProducer = {
-  /** How many partitions a topic has. Rejects when Kafka does not say, or there is no such topic. */
+  /**
+   * Returns the number of partitions of a topic. Rejects if Kafka does not answer, or if the topic does not
+   * exist.
+   */
   partitionsOf(topic: string): Promise<number>;
-  /** Rejects when Kafka does not answer for a topic now. */
+  /** Rejects if Kafka does not currently answer for a topic. */
   check(topic: string): Promise<void>;
-  /** How far a group has come in a topic. Rejects when Kafka does not say. */
+  /** Returns the progress of a group in a topic. Rejects if Kafka does not answer. */
   lagOf(topic: string, groupId: string): Promise<PartitionLag[]>;
   /**
-   * Resolves when every record is on all copies that are in sync, in the order given for each partition.
-   * Rejects when that is not certain: some may have been written, and are to be sent again.
+   * Resolves when all in-sync replicas have every record, in the given order for each partition. Rejects if
+   * that is not certain. Some records may then exist, and the caller must send all of them again.
    */
   send(records: readonly PlacedRecord[]): Promise<void>;
   close(): Promise<void>;
 };
 
-/** How often a topic's partitions are looked up anew. */
+/** The interval after which a topic's partitions are looked up again. */
 const METADATA_MS = 5 * 60_000;
 const RETRY = { initialRetryTime: 100, retries: 4, maxRetryTime: 3_000 };
 const TIMEOUT_MS = 10_000;
 const ALL_IN_SYNC = -1;
-/** A broker takes 1 MiB in one batch if it is not set otherwise; a record alone may be larger. */
+/** A broker accepts 1 MiB in one batch by default. A single record may be larger. */
 const BATCH_BYTES = 900 * 1024;
-/** More than a record has besides its value and what its headers say: key, names, lengths. */
+/** More than the size of a record without its value and header values: key, names, lengths. */
 const RECORD_BYTES = 512;
 
 /**
- * A producer without the library's idempotent mode, which loses records of its own. One call of the library
- * is for one partition: of two, it can lose one and report success.
+ * Creates a producer. Does not use the library's idempotent mode, which loses records. Calls the library
+ * separately for each partition, because a call for two can lose one and report success.
  */
 export function createKafkaProducer(client: Kafka): KafkaProducer {
   const producer = client.producer({
@@ -92,7 +95,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
       try {
         await Promise.all([...byPartition(records)].map(([, batch]) => sendInOrder(producer, batch)));
       } catch (error) {
-        // A topic that was made anew may have other partitions.
+        // A topic that was created again may have a different number of partitions.
         for (const { topic } of records) counts.delete(topic);
         throw error;
       }
@@ -104,7 +107,7 @@ export function createKafkaProducer(client: Kafka): KafkaProducer {
   };
 }
 
-/** The partition for a key, as the Java client places it (murmur2). */
+/** Returns the partition for a key, which is the same as the Java client's (murmur2). */
 export function partitionFor(key: string, count: number): number {
   const partitionMetadata = Array.from({ length: count }, (_, partitionId) => ({ partitionId }));
   return murmur2({ topic: "", partitionMetadata, message: { key, value: null } } as never);
@@ -121,7 +124,9 @@ function byPartition(records: readonly PlacedRecord[]): Map<string, PlacedRecord
   return Map.groupBy(records, ({ topic, partition }) => `${topic}/${partition}`);
 }
 
-/** No more at a time than a broker takes; what follows a part that is not confirmed is not sent. */
+/**
+ * Sends the records in parts that a broker accepts. If a part is not confirmed, sends none of those after it.
+ */
 async function sendInOrder(producer: Producer, records: readonly PlacedRecord[]): Promise<void> {
   for (const part of inParts(records)) await sendToOne(producer, part);
 }
@@ -159,7 +164,7 @@ async function sendToOne(producer: Producer, batch: readonly PlacedRecord[]): Pr
   }
 }
 
-/** Whether the answer is that all was written there, and nothing else. */
+/** Checks that the answer confirms this partition and nothing else. */
 function isWritten(answers: readonly RecordMetadata[], topic: string, partition: number): boolean {
   const [answer] = answers;
   return (
@@ -172,7 +177,7 @@ function isWritten(answers: readonly RecordMetadata[], topic: string, partition:
 
 type Measuring = { clock: Clock; measure?: Pick<EventMetrics, "produced"> | undefined };
 
-/** The producer, with `measure` told of each topic that records were sent to: how that ended, and when. */
+/** Returns the producer, extended to report the result and duration of each `send` to `measure`, by topic. */
 export function measuredProducer(producer: KafkaProducer, { clock, measure }: Measuring): KafkaProducer {
   return {
     ...producer,

@@ -4,16 +4,16 @@ import type { BusEvent } from "../bus.ts";
 
 /** The version of CloudEvents. */
 export const SPECVERSION = "1.0";
-/** Who says what happened. */
+/** The value of `ce_source`: the system that reports the event. */
 export const SOURCE = "/deputize";
 
-/** Longer than anything that the service writes there. */
+/** Longer than any of these header values that the service writes. */
 const LONGEST = 200;
 const text = z.string().max(LONGEST);
 
 const headers = z.object({
   ce_specversion: z.literal(SPECVERSION),
-  // The inbox knows an id in small letters.
+  // The inbox stores ids in lower case.
   ce_id: z.uuid().toLowerCase(),
   ce_type: text.min(1),
   ce_subject: text.min(1),
@@ -24,17 +24,17 @@ const headers = z.object({
   traceparent: text.optional(),
 });
 
-/** Why a record is no event of ours. */
+/** The record is not a valid event. The message says why. */
 export class UnreadableRecord extends Error {
   override name = "UnreadableRecord";
 }
 
-/** What becomes a record; events of the history have no number. */
+/** An event that becomes a record. Events of the history have no number. */
 export type RecordedEvent = Omit<BusEvent, "aggregateSeq"> & Partial<Pick<BusEvent, "aggregateSeq">>;
 
 /**
- * An event as a record: CloudEvents 1.0 in binary mode, keyed by what it happened to. `ce_sequence` is its
- * number among the events of its subject.
+ * Converts an event to a record: CloudEvents 1.0 in binary mode, with the aggregate's id as its key.
+ * `ce_sequence` is the event's number among those of its subject.
  */
 export function toRecord(event: RecordedEvent): Message & { key: string; headers: IHeaders } {
   const { traceparent } = event.headers;
@@ -58,7 +58,7 @@ export function toRecord(event: RecordedEvent): Message & { key: string; headers
   };
 }
 
-/** Reads a record. Throws `UnreadableRecord`. */
+/** Converts a record to an event. Throws `UnreadableRecord` if it is not a valid event. */
 export function readRecord({ value, headers: raw = {} }: Pick<KafkaMessage, "value" | "headers">): BusEvent {
   const texts = Object.entries(raw).map(([name, text]) => [name, Array.isArray(text) ? text[0] : text]);
   const read = headers.safeParse(Object.fromEntries(texts.map(([name, text]) => [name, String(text)])));

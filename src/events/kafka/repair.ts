@@ -8,7 +8,7 @@ import { notePublished, type Reader, unhandledEvents } from "../published.ts";
 import { toEvent } from "../relay.ts";
 import type { PartitionLag } from "./lag.ts";
 
-/** What a repair works with. `seconds`: how often each reader is looked at. */
+/** Dependencies of a repair. `seconds` is the interval between checks of each reader. */
 export type RepairDeps = {
   database: Database;
   log: Logger;
@@ -17,18 +17,23 @@ export type RepairDeps = {
   seconds?: number;
 };
 
-/** How often a reader is looked at, in seconds. */
+/** Seconds between checks of a reader. */
 export const REPAIR_SECONDS = 300;
-/** A transaction that noted something as published may commit so much later than the moment that it noted. */
+/**
+ * A transaction that records a published event may commit this many seconds after the time that it records.
+ */
 const OVERLAP_SECONDS = 600;
 const BATCH = 200;
 
 /**
- * Publishes again what Kafka has lost. A step looks at one reader. The ends of the partitions are sampled,
- * and once the reader's offsets have passed them, whatever was published before and is not handled cannot
- * arrive any more: it is published under its own id. What is merely still to be read is left alone. Of
- * several processes one looks at a time, and what is known outlives them. Returns how many events were
- * published again.
+ * Creates the function that publishes events again after Kafka has lost them. One step checks one reader.
+ *
+ * A step records the ends of the partitions. Once the reader's offsets have passed them, events that were
+ * published before and are not handled can no longer arrive. A later step then publishes them again under the
+ * same ids. It leaves events alone that the reader may still read.
+ *
+ * Only one process at a time checks a reader, and the database keeps the state. Returns the number of events
+ * that were published again.
  */
 export function createRepair({ database, log, readLag, publish, seconds = REPAIR_SECONDS }: RepairDeps) {
   return async function repair(reader: Reader): Promise<number> {
@@ -66,7 +71,7 @@ export function createRepair({ database, log, readLag, publish, seconds = REPAIR
   }
 }
 
-/** Looks at the readers in turn, those that come later too. */
+/** Checks the readers one after the other, including readers added later. */
 export function startRepairLoop({ readers, ...deps }: RepairDeps & { readers: readonly Reader[] }): Loop {
   const repair = createRepair(deps);
   const pause = ((deps.seconds ?? REPAIR_SECONDS) * 1000) / 10;
@@ -82,7 +87,7 @@ export function startRepairLoop({ readers, ...deps }: RepairDeps & { readers: re
   });
 }
 
-/** Takes the turn to look at a reader, until the next one is due. */
+/** Claims a reader for this process until the next check is due. */
 async function claim(
   database: Database,
   consumer: string,
@@ -96,7 +101,10 @@ async function claim(
   return rows[0];
 }
 
-/** What is published is noted by the database's clock, so the moment of a sample is too. */
+/**
+ * Returns the database's time. Publications are recorded with that clock, so the time of a sample must use it
+ * too.
+ */
 async function databaseTime(database: Database): Promise<Date> {
   const { rows } = await database.raw("select now() as now");
   return rows[0].now;
@@ -107,8 +115,9 @@ function endsOf(lags: readonly PartitionLag[]): Record<string, string> {
 }
 
 /**
- * Whether a group has passed the ends: it has committed them, or Kafka no longer has what was before them. A
- * partition that has become shorter was made anew or has lost its end: then its present end counts.
+ * Checks whether a group has passed the ends: it has committed them, or Kafka no longer keeps the records
+ * before them. If a partition is shorter than its sampled end, it was created again or lost its end, so its
+ * current end counts.
  */
 export function hasPassed(lags: readonly PartitionLag[], ends: Record<string, string>): boolean {
   const now = new Map(lags.map((each) => [String(each.partition), each]));

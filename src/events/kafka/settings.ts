@@ -8,7 +8,7 @@ export const topics = {
   deadLetters: "deputize.dlq.v1",
 } as const;
 
-/** The consumer group of a reader, with the prefix. */
+/** Returns the name of a reader's consumer group, with the prefix. */
 export function groupOf({ prefix }: Pick<KafkaSettings, "prefix">, { name }: { name: string }): string {
   return `${prefix}deputize.${name}`;
 }
@@ -16,13 +16,13 @@ export function groupOf({ prefix }: Pick<KafkaSettings, "prefix">, { name }: { n
 /** Milliseconds of a day. */
 export const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** A topic with its prefix, as it is made. */
+/** The properties with which a topic is created. The name includes the prefix. */
 export type WantedTopic = { topic: string; partitions: number; retentionMs: number };
 
-/** Fewer records are put aside than happen: that topic needs no more. */
+/** Dead letters are rare, so their topic needs few partitions. */
 const DEAD_LETTER_PARTITIONS = 3;
 
-/** The topics with the prefix, as they are made. */
+/** Returns the topics to create, with the prefix. */
 export function wantedTopics({
   prefix,
   partitions,
@@ -38,12 +38,12 @@ export function wantedTopics({
   };
 }
 
-/** Milliseconds until a connection, a sign-in or a call counts as failed. */
+/** Milliseconds after which a connection, a sign-in or a request counts as failed. */
 const CONNECT_MS = 5_000;
 const AUTHENTICATE_MS = 10_000;
 const REQUEST_MS = 10_000;
 
-/** The settings in the library's words. */
+/** Converts the settings to the library's configuration. */
 export function clientConfig({ brokers, tls, sasl }: KafkaSettings): ClientConfig {
   return {
     clientId: "deputize",

@@ -1,6 +1,6 @@
-/** Work that is shared by those who ask for it at the same time. */
+/** Combines work of concurrent calls. */
 export type Together<T> = {
-  /** Takes items, and resolves once they have been worked on. */
+  /** Submits items. Resolves when they have been worked on. */
   work(items: readonly T[]): Promise<void>;
   /** Rejects the calls whose run has not begun. */
   leave(reason: unknown): void;
@@ -9,9 +9,8 @@ export type Together<T> = {
 type Call<T> = { items: readonly T[]; done: PromiseWithResolvers<void> };
 
 /**
- * Has calls that arrive during a run share the next one, of at most `most` items unless a single call has
- * more. A call's items stay together and in their order. Each call of a run that fails is rejected with its
- * error.
+ * Combines calls that arrive during a run into the next run, up to `most` items. A single call may exceed
+ * that. Keeps a call's items together and in order. If a run fails, rejects each of its calls with the error.
  */
 export function workTogether<T>(run: (items: T[]) => Promise<void>, most: number): Together<T> {
   const waiting: Call<T>[] = [];

@@ -6,13 +6,13 @@ import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
 
-/** What became of the topics: those that were made, and what differs, in sentences. */
+/** The names of the topics that were created, and sentences about existing topics that differ. */
 export type TopicsReport = { made: string[]; differing: string[] };
 
 /**
- * Makes the topics that are missing. Those that exist stay as they are: more partitions would break the order
- * of what is under way, and how long records are kept is the administrator's to decide. Throws `StartError`
- * where a setting or a certificate is at fault.
+ * Creates the missing topics. Does not change existing ones: more partitions would break the order of waiting
+ * records, and the retention is the administrator's decision. Throws `StartError` if a setting or a
+ * certificate is wrong.
  */
 export async function ensureTopics(client: Kafka, settings: KafkaSettings): Promise<TopicsReport> {
   const admin = client.admin({ retry: RETRY });
@@ -47,10 +47,10 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
   }
 }
 
-/** Does so, and says what was made and what differs. */
+/** Creates the missing topics, and logs which it created and which existing ones differ. */
 export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<void> {
   const { made, differing } = await ensureTopics(createKafkaClient(settings, log), settings);
-  if (made.length > 0) log.info({ topics: made }, "topics made");
+  if (made.length > 0) log.info({ topics: made }, "topics created");
   for (const difference of differing) log.warn(`${difference}; it is left as it is`);
 }
 

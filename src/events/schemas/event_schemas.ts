@@ -6,25 +6,28 @@ import { SCHEMA_VERSION } from "../outbox.ts";
 import { eventExamples, secretExamples } from "./examples.ts";
 import { deadLetterHeaders, type Json, openSchema, recordHeaders } from "./record_headers.ts";
 
-/** What a program in any language needs to know of one kind of event. */
+/** The description of one kind of event for programs in any language. */
 export type EventSchema = {
   kind: string;
-  /** What happened. */
+  /** A sentence that says what happened. */
   meaning: string;
-  /** On which topic its records are. */
+  /** The topic of its records. */
   topic: "lifecycle" | "audit";
-  /** What it happened to; its id is the record's key. */
+  /** The aggregate that the event belongs to. Its id is the key of the record. */
   subject: "connection" | "account";
-  /** The schema of a record's value, and a value. */
+  /** The schema of a record's value, and examples of it. */
   value: Json;
   examples: Json[];
   /** The schema of a record's headers. */
   headers: Json;
-  /** The schema of a webhook's body, and a body; absent for what goes to no callback URL. */
+  /** The schema of a webhook's body, and examples of it. Absent for kinds that no webhook carries. */
   body?: { schema: Json; examples: Json[] };
 };
 
-/** Every kind of event that Kafka's topics and webhooks carry, from the tables that events are made by. */
+/**
+ * Returns every kind of event that the Kafka topics and webhooks carry, derived from the tables that create
+ * the events.
+ */
 export function eventSchemas(): EventSchema[] {
   return [...lifecycleSchemas(), ...accountSchemas(), ...historySchemas()];
 }
@@ -47,7 +50,7 @@ function lifecycleSchemas(): EventSchema[] {
   });
 }
 
-const SECRET = z.string().min(1).describe("A secret: only webhooks carry it, do not log it");
+const SECRET = z.string().min(1).describe("A secret. Only webhooks contain it. Do not log it");
 
 function accountSchemas(): EventSchema[] {
   return Object.entries(accountEventKinds).map(([kind, fields]) => ({
@@ -58,7 +61,7 @@ function accountSchemas(): EventSchema[] {
   }));
 }
 
-/** A payload: its kind, then its fields. */
+/** Returns the schema of a payload: the kind, then its fields. */
 function namedSchema(kind: string, fields: z.ZodObject): Json {
   return openSchema(z.object({ event: z.literal(kind), ...fields.shape }));
 }
@@ -66,9 +69,9 @@ function namedSchema(kind: string, fields: z.ZodObject): Json {
 type HistoryKind = z.infer<typeof historyEventType>;
 
 const historyMeanings: Record<HistoryKind, string> = {
-  "proof.verified": "A proof was decided on, and the decision is allow",
-  "proof.rejected": "A proof was decided on, and the decision is deny or indeterminate",
-  "proof.presented": "The vault signed a challenge for an agent, which can be shown as a proof",
+  "proof.verified": "The service decided on a proof, and the decision is allow",
+  "proof.rejected": "The service decided on a proof, and the decision is deny or indeterminate",
+  "proof.presented": "The vault signed a challenge for an agent, which the agent can present as a proof",
 };
 
 function historySchemas(): EventSchema[] {
@@ -83,8 +86,9 @@ function historySchemas(): EventSchema[] {
 const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 
 /**
- * The JSON Schemas in `docs/events/`, by file name: one for each kind of event, of a record's value with its
- * headers in `$defs`; one for each webhook body that differs; one for dead letters.
+ * Returns the JSON Schemas in `docs/events/`, by file name. There is one for each kind of event, which
+ * describes a record's value and has the headers in `$defs`. There is one for each webhook body that differs
+ * from the record, and one for dead letters.
  */
 export function schemaFiles(): Record<string, Json> {
   const files = eventSchemas().flatMap((event) => [
@@ -104,11 +108,11 @@ function recordFile(event: EventSchema): Json {
     body === undefined
       ? "No webhook carries it."
       : differs(event)
-        ? `The webhook's body has secrets besides: ${kind}.webhook.schema.json.`
+        ? `The webhook's body also contains secrets: ${kind}.webhook.schema.json.`
         : "The webhook's body is the same.";
   return {
     ...about(`event:${kind}`, kind),
-    description: `${meaning}. The value of a record of the topic ${topics[topic]}; its key is the ${subject}'s id, its headers are $defs/headers. ${webhook}`,
+    description: `${meaning}. Describes the value of a record on the topic ${topics[topic]}. The key is the ${subject}'s id. $defs/headers describes the headers. ${webhook}`,
     ...value,
     examples,
     $defs: { headers },
@@ -118,7 +122,7 @@ function recordFile(event: EventSchema): Json {
 function bodyFile({ kind, meaning, body }: EventSchema): Json {
   return {
     ...about(`webhook:${kind}`, `${kind}, as a webhook`),
-    description: `${meaning}. The body of the webhook, which has secrets: do not log it.`,
+    description: `${meaning}. Describes the body of the webhook. It contains secrets, so do not log it.`,
     ...body?.schema,
     examples: body?.examples,
   };
@@ -127,7 +131,7 @@ function bodyFile({ kind, meaning, body }: EventSchema): Json {
 function deadLetterFile(): Json {
   return {
     ...about("dead_letter", "Dead letter"),
-    description: `What a consumer of the service could not handle. The value of a record of the topic ${topics.deadLetters} is that of the record as it was, which may be no JSON when ce_type is "unreadable"; its key is ce_id, its headers are $defs/headers.`,
+    description: `A record that a consumer of the service could not handle. On the topic ${topics.deadLetters}, the value is that of the original record. It may not be JSON if ce_type is "unreadable". The key is ce_id. $defs/headers describes the headers.`,
     $defs: { headers: deadLetterHeaders() },
   };
 }

@@ -31,7 +31,7 @@ const entry = {
   connection_id: CONNECTION,
 };
 
-/** One event of each kind as it was sent, without `event`; long keys and signatures are cut. */
+/** One real event of each kind, without `event`. Long keys and signatures are shortened. */
 export const eventExamples: { [T in EventType]: EventFields<T> } & {
   [T in AccountEventType]: z.infer<(typeof accountEventKinds)[T]>;
 } & Record<HistoryEntry["event_type"], HistoryEntry> = {
@@ -134,7 +134,7 @@ export const eventExamples: { [T in EventType]: EventFields<T> } & {
   },
 };
 
-/** What the secrets of webhooks look like. */
+/** Examples of the secrets that webhooks contain. */
 export const secretExamples = {
   api_key: "dpz_7yxyfaBE_kq0W3n1xY7bT5mR9sD2fG4hJ6kL8zXcVbNmQwErTyUi_a1B2c3",
   webhook_signing_secret: `whsec_${"a2V5".repeat(10)}a2U=`,

@@ -6,9 +6,9 @@ import { SCHEMA_VERSION } from "../outbox.ts";
 export type Json = Record<string, unknown>;
 
 /**
- * What a program may rely on of a value that is sent, as JSON Schema (2020-12, and draft 7 too). Members that
- * it does not name are allowed: more may be added. A member that may be any JSON says no more than its
- * description.
+ * Returns the JSON Schema (valid as 2020-12 and as draft 7) that a program may rely on for a value it
+ * receives. The schema allows members that it does not name, because later versions may add some. A member
+ * that may be any JSON has only its description.
  */
 export function openSchema(schema: ZodType): Json {
   const { $schema, $defs, ...rest } = z.toJSONSchema(schema, {
@@ -20,38 +20,46 @@ export function openSchema(schema: ZodType): Json {
 }
 
 const HISTORY_ID =
-  "UUIDv5 of the entry's event_id in the namespace that is the account's id: a record with one that you have is a repetition";
+  "UUIDv5 of the entry's event_id in the namespace of the account's id. A record with an id that you already have is a repetition";
 const NUMBER = "^[1-9][0-9]*$";
 const uuid = { type: "string", format: "uuid" };
 
-/** Headers of every record, by their names. All are texts. */
+/** The headers of every record, by name. All values are texts. */
 const common = {
   ce_specversion: { const: SPECVERSION, description: "CloudEvents 1.0, in binary mode" },
-  ce_id: { ...uuid, description: "The event's id: a record with one that you have is a repetition" },
+  ce_id: {
+    ...uuid,
+    description: "The event's id. A record with an id that you already have is a repetition",
+  },
   ce_source: { const: SOURCE },
   ce_type: { type: "string", minLength: 1, description: "The event's kind" },
-  ce_subject: { type: "string", minLength: 1, description: "What it happened to" },
+  ce_subject: {
+    type: "string",
+    minLength: 1,
+    description: "The connection or account that the event belongs to",
+  },
   ce_time: { type: "string", format: "date-time", description: "When it happened" },
   ce_sequence: {
     type: "string",
     pattern: NUMBER,
     description:
-      "Its number among the events of its subject; those that went the embedded way are not on the topic",
+      "Its number among the events of its subject. Events that were not carried by Kafka are missing from the topic",
   },
   ce_schemaversion: { type: "string", pattern: NUMBER, description: "The version of the value's schema" },
-  ce_aggregatetype: { type: "string", minLength: 1, description: "What kind of thing the subject is" },
+  ce_aggregatetype: { type: "string", minLength: 1, description: "The kind of the subject" },
   "content-type": { const: "application/json" },
   traceparent: {
     type: "string",
     pattern: "^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$",
-    description: "W3C Trace Context of the request that caused it, where that named one",
+    description: "W3C Trace Context of the request that caused the event, if the request had one",
   },
 };
 
 const { ce_sequence, ...unnumbered } = common;
 
 /**
- * The headers of records of one kind of event. Those of the history (`numbered` false) have no `ce_sequence`.
+ * Returns the schema of the headers of one kind of event. Records of the history (`numbered` false) have no
+ * `ce_sequence`.
  */
 export function recordHeaders(
   kind: string,
@@ -82,14 +90,21 @@ const ID = "01a20f6b-8ad2-7445-8d56-8a98389d309d";
 const SUBJECT = "01a20f6b-8aca-7a04-8b3e-8393eae000ee";
 const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/** The headers of a dead letter: those that its record had, why it was put aside, and where it lay. */
+/**
+ * Returns the schema of a dead letter's headers: those of its record, the reason why it was put aside, and
+ * its position in Kafka.
+ */
 export function deadLetterHeaders(): Json {
   return headersSchema(
     {
       ...common,
       "content-type": { type: "string" },
-      deputize_consumer: { type: "string", minLength: 1, description: "Who could not handle it" },
-      deputize_reason: { type: "string", description: "Why" },
+      deputize_consumer: {
+        type: "string",
+        minLength: 1,
+        description: "The consumer that could not handle it",
+      },
+      deputize_reason: { type: "string", description: "Why the consumer could not handle it" },
       deputize_origin_topic: { type: "string", minLength: 1 },
       deputize_origin_partition: { type: "string", pattern: "^(0|[1-9][0-9]*)$" },
       deputize_origin_offset: { type: "string", pattern: "^(0|[1-9][0-9]*)$" },

@@ -174,7 +174,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(json(await replay({ dryRun: true }))).toMatchObject({ found: 1, brought: 0, dry_run: true });
     expect(await waiting()).toEqual([]);
     expect((await home.database("inbox").first())?.handled_at).toEqual(ago(3_600));
-    expect((await replay({ dryRun: true, json: false })).out).toBe("Would be brought again: 1 event\n");
+    expect((await replay({ dryRun: true, json: false })).out).toBe("Would be replayed: 1 event\n");
   });
 
   test("says which part of a range is not kept any more, and refuses one that is gone altogether", async () => {
@@ -184,11 +184,11 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect([ended.brought, ended.not_kept.from]).toEqual([1, from.toISOString()]);
     expect(Math.abs(new Date(ended.not_kept.to).getTime() - kept.getTime())).toBeLessThan(60_000);
     const lines = await replay({ from: from.toISOString(), json: false });
-    expect(lines.out).toContain(`Not kept any more: what happened from ${from.toISOString()} to `);
+    expect(lines.out).toContain(`No longer kept: events from ${from.toISOString()} to `);
     const gone = await replay({ from: from.toISOString(), to: ago(13 * 86_400 + 60).toISOString() });
     expect([gone.status, gone.out]).toEqual([1, ""]);
     expect(gone.err).toMatch(
-      /^deputize events: Events are kept for 13 days, since \S+: nothing of this range can be brought again\n$/,
+      /^deputize events: Events are kept for 13 days, since \S+: no event of this range can be replayed\n$/,
     );
   });
 
@@ -212,8 +212,8 @@ describe("deputize events replay of the lifecycle topic", () => {
     expect(bus.published).toHaveLength(45);
     expect(Math.max(...counts)).toBeLessThanOrEqual(4);
     expect(said).toEqual([
-      `20 of 45 were brought; to go on, give --from ${ago(80).toISOString()}`,
-      `40 of 45 were brought; to go on, give --from ${ago(60).toISOString()}`,
+      `20 of 45 were replayed; to continue, give --from ${ago(80).toISOString()}`,
+      `40 of 45 were replayed; to continue, give --from ${ago(60).toISOString()}`,
     ]);
   });
 
@@ -227,7 +227,7 @@ describe("deputize events replay of the lifecycle topic", () => {
       },
     };
     await expect(replayBatches({ batch: 1, clock })).rejects.toThrow(
-      `No worker takes events off the queue. 2 of 5 were brought; to go on, give --from ${ago(98).toISOString()}, then start a worker`,
+      `No worker takes events off the queue: start one. 2 of 5 were replayed; to continue, give --from ${ago(98).toISOString()}`,
     );
     expect(await waiting()).toHaveLength(2);
   });
@@ -239,7 +239,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     await session.destroy();
     expect([refused.status, refused.err]).toEqual([
       1,
-      "deputize events: Another replay is under way: wait for its end\n",
+      "deputize events: Another replay is running: wait until it ends\n",
     ]);
     expect((await replay()).status).toBe(0);
   });
@@ -249,7 +249,7 @@ describe("deputize events replay of the lifecycle topic", () => {
     const way = (to: "embedded" | "kafka") => home.database("event_way").update({ way: to });
     await way("embedded");
     const refused = await replay();
-    const message = "EVENTS=embedded is how events go here: there is no topic to bring them to";
+    const message = "Events travel with EVENTS=embedded here, so there is no topic to replay them to";
     expect([refused.status, refused.err]).toEqual([1, `deputize events: ${message}\n`]);
     await way("kafka");
     const { drain } = await openRelay();

@@ -149,7 +149,7 @@ test("while Kafka is away the rest is shown, and the exit status says it", async
   });
   const lines = await call(home, (commands) => commands.status({}), { clock, kafka });
   expect(lines.status).toBe(3);
-  expect(lines.out).toContain("Kafka          was not asked: No broker of KAFKA_BROKERS answers: ");
+  expect(lines.out).toContain("Kafka          could not be queried: No broker of KAFKA_BROKERS answers: ");
 }, 60_000);
 
 test("a Kafka that takes connections and never answers is given up", async () => {
@@ -170,7 +170,7 @@ test("a setting that is not how the workers were started is said", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const { out } = await call(home, (commands) => commands.status({}), { clock });
   expect(out).toContain(
-    "Way            kafka, as the workers were started last; EVENTS=embedded is set here\n",
+    "Way            kafka, from the latest start of a worker; EVENTS=embedded is set here\n",
   );
 });
 
@@ -202,7 +202,7 @@ test("the program takes the options as they are typed, and ends with the command
   const refused = await run(own, "replay", ...range, "--topic", "audit");
   expect([refused.status, refused.err]).toEqual([
     1,
-    "deputize events: EVENTS=embedded is how events go here: there is no topic to bring them to\n",
+    "deputize events: Events travel with EVENTS=embedded here, so there is no topic to replay them to\n",
   ]);
   const kafka = { EVENTS: "kafka", KAFKA_BROKERS: (await nowhere()).brokers.join() };
   expect((await run({ ...own, ...kafka }, "status")).status).toBe(3);

@@ -105,7 +105,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     await eventually("it is refused", () => told.length > 0);
     await embedded.stop();
     expect(told[0]).toBeInstanceOf(StartError);
-    expect(told[0]?.message).toContain("EVENTS=embedded, but 3 events still wait to go the way EVENTS=kafka");
+    expect(told[0]?.message).toContain("EVENTS=embedded, but 3 events still wait from EVENTS=kafka");
     expect(receiver.requests).toEqual([]);
     await startWorker();
     await eventually("they go the other way", () => receiver.requests.length === 3);
