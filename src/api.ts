@@ -28,6 +28,7 @@ import { type AppDeps, createApp } from "./http/app.ts";
 import { asyncApiDocument, asyncApiPage } from "./http/asyncapi/asyncapi.ts";
 import { createPeerClient } from "./http/client_address.ts";
 import { docsPage } from "./http/docs/page.ts";
+import { frontPage } from "./http/front_page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
@@ -153,6 +154,7 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
     openApiPage(document),
     asyncApiPage(asyncApiDocument({ word: config.SERVICE_WORD, version })),
     docsPage(document),
+    frontPage(pageUrl(config, "/console")),
     ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),
   ];
   const app: AppDeps = {

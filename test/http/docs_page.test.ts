@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { docsPage } from "../../src/http/docs/page.ts";
+import { frontPage } from "../../src/http/front_page.ts";
 import { startApi } from "../support/api.ts";
 import { contract } from "./walk/documented.ts";
 
@@ -20,6 +21,27 @@ describe("the API's page", () => {
     }
     expect((await fetch(`${api.url}/docs`, { method: "POST" })).status).toBe(404);
     expect((await fetch(`${api.url}/docs/x`)).status).toBe(404);
+    await api.stop();
+  });
+});
+
+describe("GET /", () => {
+  const BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+  const CONSOLE = "https://deputize.example/prefix/console";
+
+  test("sends a browser to the console, and answers 404 to a program", async () => {
+    const api = await startApi({ pages: [frontPage(CONSOLE)] });
+    const ask = async (accept: string, path = "/", method = "GET") => {
+      const answer = await fetch(`${api.url}${path}`, { method, headers: { accept }, redirect: "manual" });
+      return [answer.status, answer.headers.get("location")];
+    };
+    expect(await ask(BROWSER)).toEqual([302, CONSOLE]);
+    expect(await ask(BROWSER, "/", "HEAD")).toEqual([302, CONSOLE]);
+    expect(await ask(BROWSER, "/?utm=1")).toEqual([302, CONSOLE]);
+    expect(await ask("*/*")).toEqual([404, null]);
+    expect(await ask("application/json")).toEqual([404, null]);
+    expect(await ask(BROWSER, "/", "POST")).toEqual([404, null]);
+    expect(await ask(BROWSER, "/other")).toEqual([404, null]);
     await api.stop();
   });
 });

@@ -46,26 +46,27 @@ export function curlLines(access: Access): string[] {
   });
 }
 
-/** What a person sees when everything is up; lines to paste only when there is something they can prove. */
+/**
+ * The last lines of a start. Lines to paste come first, if there is a delegation to prove. Then one line each
+ * says where the console is, where the API reference is, how to call the API, and how to stop.
+ */
 export function tryItYourself(access: KnownAccess, folder: string): string[] {
+  const { base_url: baseUrl, owner_email: email } = access;
+  const calls = isComplete(access)
+    ? [
+        "Everything is up. Paste these lines into another shell. The last one answers allow, once for each challenge:",
+        "",
+        ...curlLines(access),
+      ]
+    : ["Everything is up, but there is no delegation to try."];
   return [
     "",
-    ...(isComplete(access)
-      ? [
-          "Everything is up. Try it in another shell; the last line answers allow, once for each challenge:",
-          "",
-          ...curlLines(access),
-        ]
-      : ["Everything is up, but there is no delegation to try."]),
+    ...calls,
     "",
-    `Base URL     ${access.base_url}`,
-    ...(access.api_key === undefined ? [] : [`API key      ${access.api_key}`]),
-    `Console      ${access.base_url}/console (sign in as ${access.owner_email}; codes are in the mailbox)`,
-    `Mailbox      ${access.base_url}/dev/mailbox`,
-    `API          ${access.base_url}/openapi.json`,
-    `Manifests    ${folder}/manifests (change one and watch ${folder}/status)`,
-    "",
-    "Ctrl-C ends everything.",
+    `Console        ${baseUrl}/console (sign in as ${email}; the code appears at ${baseUrl}/dev/mailbox)`,
+    `API reference  ${baseUrl}/docs`,
+    `Call the API   with the base URL, the API key and the ids in ${folder}/connection.json`,
+    "Stop           Ctrl-C ends everything",
   ];
 }
 

@@ -165,12 +165,17 @@ describe("a connection", () => {
     const shown = tryItYourself(known(state), "/x").join("\n");
     expect(shown).not.toContain("curl");
     expect(shown).toContain("there is no delegation to try");
-    expect(shown).toContain("Base URL     http://127.0.0.1:1");
+    expect(shown).toContain("http://127.0.0.1:1/console");
   });
 
   test("of a tour that came to its end offers them, with the key that is in them", () => {
     const shown = tryItYourself(known({ application, certId: "cert-1", granted: ["data:read"] }), "/x");
     expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
-    expect(shown).toContain("API key      dpz_x");
+    expect(shown.slice(-4)).toEqual([
+      expect.stringMatching(/^Console .* http:\/\/127\.0\.0\.1:1\/console .*\/dev\/mailbox\)$/),
+      expect.stringMatching(/^API reference +http:\/\/127\.0\.0\.1:1\/docs$/),
+      expect.stringMatching(/^Call the API .* \/x\/connection\.json$/),
+      expect.stringMatching(/^Stop +Ctrl-C/),
+    ]);
   });
 });
