@@ -202,6 +202,10 @@ describe("the API as it is run", () => {
       expect([path, (await at(running.operatorPort, path)).status]).toEqual([path, 404]);
     }
     expect(await (await at(running.port, "/asyncapi.json")).text()).toContain("X-Acme-Delivery-ID");
+    const asBrowser = { headers: { accept: "text/html" }, redirect: "manual" } as const;
+    for (const [port, status] of [[running.port, 302] as const, [running.operatorPort, 404] as const]) {
+      expect((await fetch(`http://127.0.0.1:${port}/`, asBrowser)).status).toBe(status);
+    }
     await running.stop();
   });
 
