@@ -13,10 +13,10 @@ const answer = z.object({ decision: z.string(), decision_reason: z.string() });
 
 const NOTES = {
   "X-Service-Decision": "allow, deny, refuse, indeterminate or none",
-  "X-Service-Decision-Reason": "The decision's reason, or the code of why there is none",
+  "X-Service-Decision-Reason": "The decision's reason, or an error code if there is no decision",
 };
 const AUTHORITY_NOTES = {
-  "X-Service-Human-Id": "With a decision: the account root whose authority it is about",
+  "X-Service-Human-Id": "With a decision: the account root on whose authority the agent acts",
   "X-Service-Agent-Id": "With a decision: the agent that proved the authority",
   "X-Service-Cert-Id":
     "With a decision: the agent's certificate, if its id is up to 128 visible ASCII characters",
@@ -26,7 +26,7 @@ const HEADERS = { headers: NOTES, optionalHeaders: AUTHORITY_NOTES };
 
 type HookCall = Call<"public", { target?: string } | undefined, unknown, unknown>;
 
-/** What the hook works with; `word` names the headers of its answers. */
+/** Dependencies of the hook. `word` is part of the names of its response headers. */
 export type ExtAuthDeps = {
   verify: VerifyDeps;
   queue: FairQueue;
@@ -35,11 +35,12 @@ export type ExtAuthDeps = {
 };
 
 /**
- * The hook that gateways ask before they let a request pass (nginx `auth_request`, Traefik ForwardAuth, Envoy
- * HTTP ext_authz): the proof is sent in `X-Service-Proof`, and the answer is a status. The required scope is
- * the first segment behind `ext-auth/`, which the gateway's own configuration fixes; only without one it is
- * the header `X-Service-Required-Scope`, which the gateway must then set itself, as it must the API key. Each
- * method is the same: some gateways pass the request's own.
+ * Returns the routes of the hook that gateways call before they let a request pass (nginx `auth_request`,
+ * Traefik ForwardAuth, Envoy HTTP ext_authz). The gateway sends the proof in `X-Service-Proof`, and the
+ * response status is the answer. The required scope is the first path segment after `ext-auth/`, which the
+ * gateway's own configuration fixes. Without that segment, it is the header `X-Service-Required-Scope`. The
+ * gateway must then set that header itself, as it must set the API key. All methods behave alike, because
+ * some gateways forward the request's own method.
  */
 export function extAuthRoutes(deps: ExtAuthDeps): Route[] {
   return METHODS.flatMap((method) =>
@@ -95,10 +96,14 @@ type Outcome = {
 
 const RETRY_SECONDS = "1";
 
-/** A stranger names their own certificates: what cannot be a header's value must not become one. */
+/**
+ * Strangers choose the ids of their own certificates. Text that is no valid header value must not become one.
+ */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
 
-/** On whose authority it was decided. Every certificate of this service has an id that passes. */
+/**
+ * Returns on whose authority the decision was made. Every certificate id of this service passes the check.
+ */
 function authorityOf(receipt: Receipt | undefined): Record<string, string> {
   if (receipt === undefined) return {};
   const { human_id, agent_id, cert_id, receipt_id } = receipt;
@@ -114,10 +119,10 @@ function headersOf(word: string, values: Record<string, string>): Record<string,
   return Object.fromEntries(named);
 }
 
-/** `refuse`: there is no good proof; `none`: nothing could be decided. */
+/** `refuse`: there is no valid proof. `none`: no decision could be made. */
 const statusOf = { allow: 200, deny: 403, refuse: 403, indeterminate: 503, none: 503 } as const;
 
-/** Codes of a call that shows no authority; every other failure means that there is no decision. */
+/** Codes of calls that show no authority. Every other failure means that there is no decision. */
 const REFUSED: readonly string[] = ["invalid_proof", "invalid_challenge", "session_context_mismatch"];
 
 async function decide(deps: ExtAuthDeps, { params, header }: HookCall): Promise<Outcome> {

@@ -33,7 +33,7 @@ const actionProfile = z
     "What kind of action it is, in the application's words: kept on the receipt, no part of the binding",
   );
 
-/** The application's own id of one action: text that can be one segment of a path. */
+/** The application's own id of one action. The text fits into one path segment. */
 export const invocationIdText = name(256).refine((id) => id !== "." && id !== "..", "must not be . or ..");
 
 /** The one action that a proof is bound to (wire format §4, context binding). */
@@ -51,12 +51,12 @@ export const operationSchema = z.object({
   action_profile: actionProfile.optional(),
 });
 
-/** An operation as calls carry it. */
+/** An operation, as callers send it. */
 export type Operation = z.infer<typeof operationSchema>;
 
 /**
- * The value of the proof's `session_context`: 32 bytes. The request hash is rebuilt when the scope is known.
- * Throws `session_context_mismatch` when the operation names another one.
+ * Returns the value of the proof's `session_context`, 32 bytes. If the scope is known, recomputes the request
+ * hash. Throws `session_context_mismatch` if the operation names a different one.
  */
 export function contextOf(operation: Operation, requiredScope: string | undefined): Uint8Array {
   const request = bytesOf(operation.request_hash);
@@ -85,7 +85,7 @@ function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
   });
 }
 
-/** The operation's request hash in the one form that is recorded: `sha256:<hex>`. */
+/** Returns the operation's request hash in the one form that is recorded: `sha256:<hex>`. */
 export function writtenRequestHash({ request_hash }: Operation): string {
   return `sha256:${bytesOf(request_hash).toString("hex")}`;
 }
@@ -101,8 +101,8 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
 }
 
 /**
- * SHA-256 by which two calls under one invocation are the same: operation, scope and context alike. What the
- * application calls the action besides (`action_profile`) makes no difference.
+ * Returns the SHA-256 by which two calls under one invocation are the same. It covers operation, scope and
+ * context. It does not cover `action_profile`, the application's own word for the kind of action.
  */
 export function operationHash(asked: {
   operation: Operation;
@@ -111,7 +111,7 @@ export function operationHash(asked: {
 }): Buffer {
   const { operation, requiredScope, context = {} } = asked;
   const { request_hash, payload_digest, action_profile: _, ...named } = operation;
-  // Numbers as text: whole ones beyond 2^53 have no canonical form.
+  // Numbers become text, because integers beyond 2^53 have no canonical form.
   const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);
   const subject = {
     ...named,

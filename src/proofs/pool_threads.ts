@@ -2,21 +2,24 @@ import { readdir, readFile } from "node:fs/promises";
 import { availableParallelism, getPriority, setPriority } from "node:os";
 
 const THREADS = "/proc/self/task";
-/** What the runtime names the threads of its pool, which check signatures. */
+/** Name that the runtime gives the threads of its pool, which check signatures. */
 const POOL_THREAD = "libuv-worker";
-/** Above the main thread's; a tenth of the processor's time where both want it. */
+/**
+ * Added to the main thread's niceness. The pool then gets a tenth of the processor's time if both want it.
+ */
 const NICER_BY = 10;
 const NICEST = 19;
 
 /**
- * Has this process's thread pool give way to its main thread. That wakes a thread of the pool twice for each
- * decision, and would be set aside by it until the signature is checked, while another core may be free. On
- * Linux, with more than one core; elsewhere, and where the system does not allow it, nothing changes.
+ * Lowers the priority of this process's thread pool below its main thread. The main thread wakes a thread of
+ * the pool twice for each decision. At equal priority, that thread would displace the main thread until the
+ * signature is checked, although another core may be free. Works on Linux with more than one core. Changes
+ * nothing elsewhere, or where the system does not allow it.
  */
 export async function havePoolGiveWay(): Promise<void> {
   if (availableParallelism() < 2) return;
   const niceness = Math.min(NICEST, getPriority() + NICER_BY);
-  // Reading the folder is work for the pool, which begins with all of its threads.
+  // Reading the folder is work for the pool, which starts all of its threads at its first work.
   const ids = await readdir(THREADS).catch(() => []);
   await Promise.all(ids.map((id) => giveWay(id, niceness)));
 }
@@ -26,6 +29,6 @@ async function giveWay(id: string, niceness: number): Promise<void> {
     const name = await readFile(`${THREADS}/${id}/comm`, "utf8");
     if (name.trim() === POOL_THREAD) setPriority(Number(id), niceness);
   } catch {
-    // The thread has ended, or keeps its place.
+    // The thread has ended, or its priority cannot be changed.
   }
 }

@@ -5,13 +5,13 @@ import { CHALLENGE_WINDOW_SECONDS } from "../protocol/encoding/constants.ts";
 const SECONDS_A_DAY = 86_400;
 const BATCH = 1_000;
 
-/** `batch` rows are deleted by a statement at most. */
+/** `batch`: most rows that one statement deletes. */
 type PruneDeps = { db: Database; now: Date; signal?: AbortSignal; batch?: number };
 
 /**
- * Forgets invocations decided more than `keptDays` days ago, at least one: by then the challenges of their
- * proofs are over, so that no proof that was decided on can be decided on again. Receipts, outcomes, history
- * and charges stay. Returns how many went.
+ * Deletes invocations decided more than `keptDays` days ago. `keptDays` is at least 1. By then the challenges
+ * of their proofs have expired, so no proof can be decided on twice. Receipts, outcomes, history and charges
+ * remain. Returns the number of deleted invocations.
  */
 export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: number }): Promise<number> {
   const end = addSeconds(deps.now, -keptDays * SECONDS_A_DAY);
@@ -26,9 +26,9 @@ export function pruneInvocations({ keptDays, ...deps }: PruneDeps & { keptDays: 
 }
 
 /**
- * Forgets proofs that were presented longer ago than a challenge lives: nothing can be decided on them any
- * more, and what was decided has a row of its own. Rows that the audit topic does not have yet stay. Returns
- * how many went.
+ * Deletes the history rows of proofs that were presented longer ago than a challenge lives. Such proofs can
+ * no longer be decided on, and every decision has a row of its own. Rows that the audit topic does not
+ * contain yet remain. Returns the number of deleted rows.
  */
 export function prunePresented(deps: PruneDeps): Promise<number> {
   const end = addSeconds(deps.now, -CHALLENGE_WINDOW_SECONDS);
@@ -46,16 +46,16 @@ export function prunePresented(deps: PruneDeps): Promise<number> {
 }
 
 /**
- * Deletes rows from before `end` in small statements that wait for nobody, from several processes
- * concurrently if need be, until all are gone or `signal` is aborted.
+ * Deletes rows from before `end` in small statements that wait for no lock, until all are gone or `signal`
+ * aborts. Several processes may run it concurrently.
  */
 async function pruneUntil(
   end: Date,
   { db, signal, batch = BATCH }: PruneDeps,
   statement: string,
 ): Promise<number> {
-  // Rows that an earlier statement deleted are still at the head of the index: each begins where the last one
-  // ended.
+  // The head of the index still contains rows that an earlier statement deleted. So each statement begins
+  // where the last one ended.
   let from: Date | "-infinity" = "-infinity";
   let pruned = 0;
   while (signal?.aborted !== true) {

@@ -23,9 +23,9 @@ import { type VerifyDeps, verifyRoute } from "./verify/verify_proof.ts";
 const REMEMBERED_CERTIFICATES = 20_000;
 
 /**
- * What the proof routes are built from. The pools are their own, so that nothing else delays a decision:
- * `decisions` for batches, which give a held row up after `QUICK_LOCK_MS`, `patient` for those that wait for
- * it, `rated` for certificates with a rate.
+ * Dependencies of the proof routes. The pools serve nothing else, so nothing else delays a decision.
+ * `decisions` runs batches, which give up a locked row after `QUICK_LOCK_MS`. `patient` runs the decisions
+ * that wait for such a row. `rated` runs decisions on certificates with a rate.
  */
 export type ProofDeps = {
   db: Database;
@@ -34,21 +34,24 @@ export type ProofDeps = {
   rated: Pool;
   vault: Pick<VaultClient, "signChallenge">;
   secretBox: SecretBox;
-  /** Where calls for decisions wait for each other. */
+  /** The queue in which calls for decisions wait. */
   queue: FairQueue;
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
-  /** Refused proofs of a connection in a minute. */
+  /** Most refused proofs of a connection per minute. */
   refusedPerMinute: number;
-  /** Counts a proof that a person asks for as one of the connection's. */
+  /** Counts a proof that a person asks for toward the connection's rate. */
   takePresent: TryDeps["takePresent"];
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
-  /** Where callers find this service, and the word in its headers. */
+  /** The public base URL of this service, and the word in its paths and headers. */
   baseUrl: string;
   word: string;
 };
 
-/** Challenge, present, verify, their trial, the outcome, and the standard and gateway forms of verify. */
+/**
+ * Returns the routes for challenge, present, verify, their trial, the outcome, and the AuthZEN and gateway
+ * forms of verify.
+ */
 export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;

@@ -2,14 +2,14 @@
  * Admission: the seven guards that a call passes before its decision is committed.
  *
  * Verification is free until it commits, and one process serves every account. The guards keep one caller
- * from spending the time that belongs to the others. Each guard bounds one resource. A guard that says no
+ * from spending the time that belongs to the others. Each guard bounds one resource. A guard that refuses a call
  * throws an `ApiError`. Then nothing was decided, charged or spent, and the same proof can be sent again.
  *
  *       call with an API key
  *              |
  *     1  key rate ............ too many presents from one connection ......... 429 rate_limited
  *              |               rates/api_key_rates.ts
- *     2  fair queue .......... no place within a second ...................... 503 unavailable
+ *     2  fair queue .......... no place free for a second ...................... 503 unavailable
  *              |               fair_queue.ts
  *        read the call                                 verify/call.ts
  *              |
@@ -23,7 +23,7 @@
  *              |               certificate_rate.ts    (certificates with `max_rate` only)
  *     6  slow accounts ....... a row stays locked for two seconds ............ 503 unavailable
  *              |               batch.ts
- *     7  batch ............... no statement took the item within 5 seconds ... 503 unavailable
+ *     7  batch ............... no statement had room within 5 seconds ... 503 unavailable
  *              |               batch.ts
  *        one statement that spends, charges and records      decide/decide_and_charge.ts
  *
@@ -32,11 +32,11 @@
  * - The cheap guards come first. Guards 1 to 4 do no signature work, except that guard 4 checks one signature
  *   when forged proofs name an agent that was allowed before.
  * - Guard 1 counts the calls of present, which cost the vault a signature. Verify passes it uncounted: its
- *   decisions are charged, and guards 3 and 4 bound what is not.
- * - A call holds its place in the queue (guard 2) while it is worked on. It gives the place up through
+ *   decisions are charged, and guards 3 and 4 bound the calls that are not charged.
+ * - A call keeps its place in the queue (guard 2) while it runs. It gives the place up through
  *   `stepAside` before it waits for something that others hold: a certificate (5) or a locked row (6).
- * - Guard 5 is entered from inside the rules, when a constraint first asks how often a certificate was used.
- *   A call that took a turn there decides in that turn's own transaction, and passes guards 6 and 7 by.
+ * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used.
+ *   A call that took a turn there decides in that turn's own transaction, and skips guards 6 and 7.
  * - Guard 6 wraps guard 7. A batch that meets a locked row gives up after 50 ms. The items that need the row
  *   then wait alone, so that one account's lock does not delay the other accounts of the batch.
  *
@@ -54,8 +54,8 @@ import { createRefusals, type Refusals } from "./refused_proofs.ts";
 import { createRecordedFinder, createRepeats, type FindRecorded, type Repeats } from "./repeats.ts";
 
 /**
- * 64 are one batch of decisions; more at a time did not raise the rate when it was measured. A caller hears
- * after a second that there are too many, among thousands of them a little later.
+ * 64 places are one batch of decisions. More places did not raise the rate when measured. A waiting caller
+ * learns after a second that the service is overloaded, or slightly later if thousands wait.
  */
 const BOUNDS: FairQueueBounds = {
   places: 64,
@@ -67,7 +67,7 @@ const BOUNDS: FairQueueBounds = {
 
 const REFUSALS: readonly QueueRefusal[] = ["late", "full"];
 
-/** Where this process's decisions wait for each other, with its metrics. */
+/** Creates the queue in which this process's decisions wait, with its metrics. */
 export function createDecisionQueue({ registry }: Pick<Metrics, "registry">): FairQueue {
   const registers = [registry];
   const refused = new Counter({
@@ -92,10 +92,10 @@ export function createDecisionQueue({ registry }: Pick<Metrics, "registry">): Fa
   return queue;
 }
 
-/** Guards 3 to 7, as the verify path takes them. */
+/** Guards 3 to 7, as the verify path uses them. */
 export type Guards = CountingDeps & { repeats: Repeats; refusals: Refusals; findRecorded: FindRecorded };
 
-/** `perMinute` bounds the repeats and the refused proofs of one connection. */
+/** Creates guards 3 to 7. `perMinute` bounds the repeats and the refused proofs of one connection. */
 export function createGuards(deps: {
   db: Database;
   decisions: Pool;

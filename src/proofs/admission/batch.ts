@@ -6,14 +6,15 @@ import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
 
 /**
- * Decides one item, together with whatever else is being decided at the moment. `onHeld` is called before it
- * is waited for a row that somebody else holds for long.
+ * Decides one item, together with other items that wait at the same moment. Calls `onHeld` before it waits
+ * for a row that another transaction has locked for long.
  */
 export type Decide = (item: DecisionItem, onHeld?: () => void) => Promise<DecisionOutcome>;
 
 /**
- * `maxItems` per statement, `maxStatements` concurrently; a batch that is not full waits for the statement
- * under way, but no longer than `maxWaitMs`. An item that has waited `maxQueueMs` is not sent any more.
+ * Sends at most `maxItems` per statement and `maxStatements` at a time. A batch that is not full waits for
+ * the running statement, but at most `maxWaitMs`. An item that waited longer than `maxQueueMs` is no longer
+ * sent.
  */
 export type BatchLimits = { maxItems: number; maxWaitMs: number; maxStatements: number; maxQueueMs: number };
 
@@ -27,10 +28,11 @@ type Waiting = {
 };
 
 /**
- * Gathers concurrent decisions into one statement. While one is under way the next batch grows, so batches
- * are as large as the load needs and a lone item waits for nobody; only a full batch, or one behind a
- * statement that takes long, is sent beside another: a statement costs much and its items little. An item
- * that could not be sent in time is refused with `unavailable`: it was not decided and never will be.
+ * Creates a batcher that combines concurrent decisions into one statement. The next batch grows while a
+ * statement runs, so batches are as large as the load needs and a single item does not wait. A statement
+ * costs much and each further item costs little. So a second statement runs beside the first only for a full
+ * batch, or if the first takes long. An item that could not be sent in time is refused with `unavailable`: it
+ * was not decided and never will be.
  */
 export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
@@ -80,8 +82,8 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
 }
 
 /**
- * Answers every waiting item; never rejects itself. What the database refused as a whole is tried once more
- * item by item.
+ * Answers every waiting item. Never rejects. If the database rejects the whole batch, tries once more item by
+ * item.
  */
 async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
   try {
@@ -102,8 +104,8 @@ async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry =
 }
 
 /**
- * Classes of errors after which nothing was done: bad data, a violated rule, a rolled back transaction, a row
- * not had.
+ * SQLSTATE classes of errors after which nothing was done: bad data, constraint violation, rolled-back
+ * transaction, unavailable lock.
  */
 const refusals = ["22", "23", "40", "55"];
 
@@ -111,20 +113,21 @@ function wasRefused(error: unknown): boolean {
   return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
 }
 
-/** Milliseconds that a batch waits for a row somebody else holds, before it is taken apart. */
+/** Milliseconds that a batch waits for a locked row before its items are tried one by one. */
 export const QUICK_LOCK_MS = 50;
-/** Milliseconds that a lone item waits for such a row before it is answered with `unavailable`. */
+/** Milliseconds that a single item waits for a locked row before it is answered with `unavailable`. */
 export const PATIENT_LOCK_MS = 2_000;
-/** How long an account's decisions keep out of the batches after one of its rows was held. */
+/** Milliseconds for which an account's decisions avoid the batches after one of its rows was locked. */
 const AVOID_MS = 1_000;
 const AVOIDED_ACCOUNTS = 10_000;
 
 /**
- * Keeps accounts from waiting for each other. Decisions of all accounts share batches, so one row that is
- * held for long (somebody ends thousands of certificates in one go) would hold everybody up. A batch gives
- * such a row up immediately; whoever needs it waits apart, and so do the next decisions of that account.
+ * Prevents accounts from waiting for each other. Decisions of all accounts share batches. One row that is
+ * locked for long, for example while someone ends thousands of certificates, would delay everyone. So a batch
+ * gives up such a row quickly. Items that need the row wait alone, and so do the next decisions of that
+ * account.
  *
- * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row, `patient` a small pool whose
+ * `batched` is a batcher whose statements wait `QUICK_LOCK_MS` for a row. `patient` is a small pool whose
  * statements wait `PATIENT_LOCK_MS`.
  */
 export function separateSlowAccounts(batched: Decide, patient: Pool): Decide {

@@ -10,49 +10,53 @@ import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { Decide } from "./batch.ts";
 import type { StepAside } from "./fair_queue.ts";
 
-/** How often a certificate was allowed in the last `windowSeconds`. */
+/** Counts how often a certificate was allowed in the last `windowSeconds`. */
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
-/** Certificates whose allows before `now` are counted; `byOwner`: for a connection of their own account. */
+/**
+ * Certificates whose allows before `now` are counted. `byOwner`: the calling connection belongs to the
+ * certificates' own account.
+ */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
-/** A turn at certificates with a rate: until it ends, nobody else decides on them. */
+/** An exclusive turn at certificates with a rate. Until it ends, no other call decides on them. */
 export type Turn = {
   countAllows: CountAllows;
-  /** Decides on an item, in a commit that what was counted is true in. */
+  /** Decides on an item in the transaction that counted, so the counts are still true at its commit. */
   decide: Decide;
-  /** Ends the turn. What was not committed is undone. Never rejects. */
+  /** Ends the turn and rolls back anything that was not committed. Never rejects. */
   end(): Promise<void>;
 };
 
-/** Waits for a turn. Throws `rate_limited` when too many wait for these certificates. */
+/** Waits for a turn. Throws `rate_limited` if too many calls already wait for these certificates. */
 export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
-/** Calls that may be at one certificate at a time, the one that is decided included. */
+/** Most calls at one certificate at a time, including the one that is being decided. */
 const MOST_CALLS = 64;
-/** How many of these may come from other accounts, whose calls cost nothing when they have no credit. */
+/** Most of these calls from other accounts. Such calls are free while their account has no credit. */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
-/** Whether a certificate limits how often it may be used (wire format §7, `max_rate`). */
+/** Checks whether a certificate limits how often it may be used (wire format §7, `max_rate`). */
 function isRated(certificate: DelegationCert): boolean {
   return certificate.constraints.some((constraint) => constraint.type === "max_rate");
 }
 
 /**
- * What is counted in a turn is still true when its decision commits: the certificates' rows are locked first,
- * and only a statement that starts afterwards sees what the one before has recorded.
+ * Creates the function that waits for turns. Counts made in a turn are still true when its decision commits:
+ * the turn locks the certificates' rows first. Only a statement that starts after the lock sees everything
+ * that the previous turn recorded.
  *
- * Calls for the same certificates wait for each other in memory, so a busy one holds a single connection of
- * `pool`, which is for this alone, and delays no other. Other accounts' calls never take all the places of
- * the certificate's own account.
+ * Calls for the same certificates queue in memory, so a busy certificate uses only one connection of `pool`
+ * and delays no other certificate. `pool` serves nothing else. Calls from other accounts never take all the
+ * places, so the certificate's own account always finds some.
  */
 export function createTurns(pool: Pool): TakeTurn {
   const calls = createKeyCounts();
   const callsOfOthers = createKeyCounts();
   const oneAtATime = createPerKeyQueue();
 
-  /** Waits for those before it. Gives what lets the next one in. */
+  /** Waits for earlier calls at these certificates. Returns the function that lets the next call in. */
   async function queueUp({ certificates, byOwner }: Counting): Promise<() => void> {
     const key = certificates.map(({ certId }) => certId).join(" ");
     if (!byOwner && !callsOfOthers.enter(key, MOST_OF_OTHERS)) throw tooManyCalls();
@@ -130,7 +134,7 @@ function tooManyCalls(): ApiError {
   return rateLimited("Too many concurrent calls for this certificate", RETRY_MS);
 }
 
-/** Counts the allows of the windows that end at `now`, as far as `database` sees them. */
+/** Returns a function that counts allows in windows that end at `now`, as far as `database` sees them. */
 export function countAllowsBefore(database: Pool | PoolClient, now: Date): CountAllows {
   return async (certId, windowSeconds) => {
     const { rows } = await database.query<{ count: number }>(
@@ -142,12 +146,12 @@ export function countAllowsBefore(database: Pool | PoolClient, now: Date): Count
   };
 }
 
-/** When a window began; one that reaches back beyond 1970 began then. */
+/** Returns the start of a window, but never a moment before 1970. */
 function windowStart(now: Date, windowSeconds: number): Date {
   return new Date(Math.max(0, now.getTime() - windowSeconds * 1000));
 }
 
-/** Whether a connection's platform accepts another account's root for a scope, as of a moment. */
+/** Checks whether a connection's platform accepts another account's root for a scope at a moment. */
 export type IsAccepted = (asked: {
   connectionId: string;
   humanId: string;
@@ -156,8 +160,9 @@ export type IsAccepted = (asked: {
 }) => Promise<boolean>;
 
 /**
- * Looks an acceptance up before anything is waited for in the other account's name. It decides nothing: it
- * may be taken back before the deciding statement, which reads it again.
+ * Creates the early check for an acceptance, which runs before a call waits for another account's
+ * certificate. Its result is not final: the acceptance may end before the deciding statement, which reads it
+ * again.
  */
 export function createAcceptanceFinder(db: Database): IsAccepted {
   return async ({ connectionId, humanId, scope, at }) => {
@@ -170,20 +175,20 @@ export function createAcceptanceFinder(db: Database): IsAccepted {
   };
 }
 
-/** What counting and deciding need. */
+/** Dependencies of counting and deciding. */
 export type CountingDeps = {
   decide: Decide;
-  /** For certificates that limit how often they may be used. */
+  /** Waits for a turn at certificates that limit how often they may be used. */
   takeTurn: TakeTurn;
-  /** Whether another account's such certificates are to be counted at all. */
+  /** Checks whether another account's certificates with a rate should be counted at all. */
   isAccepted: IsAccepted;
 };
 
-/** Counts what a proof's certificates allowed before, when a rule asks for it, and decides accordingly. */
+/** A turn that starts when a rule first asks for a count. The proof is then decided within it. */
 type RateTurn = Turn & {
   /**
-   * Whether the root's authority may be used here, asked at most once. Where no certificate has a rate, the
-   * deciding statement alone asks, and here it counts as accepted.
+   * Checks whether the connection accepts the root's authority, with at most one lookup. Returns true if no
+   * certificate has a rate: then only the deciding statement checks the acceptance.
    */
   isAccepted(): Promise<boolean>;
 };
@@ -200,9 +205,9 @@ type Proof = {
 };
 
 /**
- * Takes the turn at a proof's certificates when their rate is first asked for: only a genuine proof of a
- * known root waits for them, and of another account's root only where it is accepted. All other proofs are
- * decided immediately.
+ * Creates a turn that starts when a rule first asks for the rate of a proof's certificates. So only genuine
+ * proofs of a known root wait, and proofs of another account's root wait only if it is accepted. All other
+ * proofs are decided immediately.
  */
 export function createRateTurn(deps: CountingDeps, { call, bundle, root, now }: Proof): RateTurn {
   const { caller, options } = call;

@@ -1,70 +1,80 @@
 import { ApiError } from "../../errors.ts";
 
-/** How much is worked on at a time, and what may wait for it. Times are milliseconds. */
+/** Bounds of a fair queue. Times are in milliseconds. */
 export type FairQueueBounds = {
-  /** Calls that are worked on at a time. */
+  /** Most calls that run at a time. */
   places: number;
   /**
-   * Of them those of one account while others call too: as many as the other one with the most has calls, but
-   * no fewer than `least` and no more than `most`, which it is when they called, but not just now.
+   * Places of one account while other accounts call too. The number is the most concurrent calls of any other
+   * account, but at least `least` and at most `most`. It is `most` if other accounts called a second ago, but
+   * have no calls just now.
    */
   share: { least: number; most: number };
-  /** How long a call waits for a place. */
+  /** Longest time that a call waits for a place. */
   waitMs: number;
-  /** Calls that wait at a time. */
+  /** Most calls that wait at a time. */
   most: number;
-  /** A call that takes longer waits for something else than this process, and its place is another's. */
+  /**
+   * A call that runs longer waits for something outside this process, so its place becomes free for another
+   * call.
+   */
   longMs: number;
 };
 
-/** Why a call was refused: it waited for too long, or too many waited. */
+/** Why the queue refused a call. `late`: it waited too long. `full`: too many calls waited. */
 export type QueueRefusal = "late" | "full";
 
-/** Gives a call's place up: what it does next is to wait for something that others hold. */
+/** Gives up a call's place in the queue, before the call waits for something that others hold. */
 export type StepAside = () => void;
 
-/** Has calls wait for each other, accounts by turns. */
+/** A queue of calls that serves the accounts in turn. */
 export type FairQueue = {
   /**
-   * What `work` gives, which begins once there is a place. Throws `unavailable`, with `Retry-After`, when
-   * there was none within `waitMs`, a little later when many are late, or when `most` wait. The account with
-   * the most waiting gives up its newest for a call of an account with fewer.
+   * Runs `work` once a place is free, and returns its result. Throws `unavailable`, with `Retry-After`, if no
+   * place became free within `waitMs` or if `most` calls already wait. If many calls are late, the refusal
+   * may take a little longer. When the queue is full, a call of an account with fewer waiting calls replaces
+   * the newest call of the account with the most.
    */
   run<T>(accountId: string, work: (stepAside: StepAside) => Promise<T>): Promise<T>;
-  /** Calls that have a place. */
+  /** Number of calls that have a place. */
   readonly running: number;
   readonly waiting: number;
 };
 
 const TICK_MS = 25;
 /**
- * Calls that waited for too long are refused so many at a time, which others wait for: the most when there
- * are so many late ones that it would take too long otherwise.
+ * How many late calls are refused in one pass. Other work waits during a pass, so a pass is small. It grows
+ * to `most` when so many calls are late that small passes would take too long.
  */
 const AT_A_TIME = { least: 8, most: 64 };
-/** Milliseconds between two times. */
+/** Pause between two passes, in milliseconds. */
 const PAUSE_MS = 2;
-/** In which as many are refused as are late. */
+/** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
-/** So long after a call of others, and twice as long at most, an account does not take all places. */
+/**
+ * An account may not use all places until this long after another account's call, or twice as long at most.
+ */
 const CALLED_MS = 1_000;
-/** So long, and twice as long at most, it matters how many they had: longer than their way back to us. */
+/**
+ * Other accounts' numbers of calls count for this long, or twice as long at most. It is longer than a client
+ * needs to send its next call.
+ */
 const BUSY_MS = 100;
 
 type Waiting = { since: number; start(): void; refuse(refusal: QueueRefusal): void };
 type Place = { accountId: string; since: number };
 
 /**
- * An empty queue. `onRefused` hears of each call that is refused. Nothing of a call is done before it has a
- * place, so one that is refused has spent and charged nothing.
+ * Creates an empty queue and calls `onRefused` for each refused call. No work on a call starts before it has
+ * a place, so a refused call has spent and charged nothing.
  */
 export function createFairQueue(
   bounds: FairQueueBounds,
   onRefused: (refusal: QueueRefusal) => void = () => {},
 ): FairQueue {
-  /** Each with at least one call, in the order of their turns. */
+  /** Waiting calls of each account, never empty. The accounts are in the order of their turns. */
   const queues = new Map<string, Waiting[]>();
-  /** In the order in which they were taken. */
+  /** Occupied places, oldest first. */
   const places = new Set<Place>();
   const held = new Map<string, number>();
   const called = createRecentAccounts(CALLED_MS);
@@ -87,7 +97,7 @@ export function createFairQueue(
     busy.note(accountId, calls);
   }
 
-  /** Nothing for a place that was given up before. */
+  /** Does nothing if the place was already given up. */
   function giveUp(place: Place): void {
     if (!places.delete(place)) return;
     const left = (held.get(place.accountId) ?? 0) - 1;
@@ -106,13 +116,19 @@ export function createFairQueue(
     return others === 0 ? most : Math.min(most, Math.max(least, others));
   }
 
-  /** How many of a queue are late: its first ones. Whoever sent them may have gone, so none is begun. */
+  /**
+   * Counts the late calls, which are first in a queue. Their clients may have left, so none of them is
+   * started.
+   */
   function lateIn(queue: readonly Waiting[], now: number): number {
     const first = queue.findIndex(({ since }) => now - since < bounds.waitMs);
     return first === -1 ? queue.length : first;
   }
 
-  /** Whose turn it was comes last, and is met again as long as there are places. */
+  /**
+   * Starts waiting calls while places are free. An account that had its turn moves to the end of the map,
+   * where this loop meets it again.
+   */
   function startWaiting(now = performance.now()): void {
     for (const [accountId, queue] of queues) {
       if (places.size >= bounds.places) return;
@@ -139,7 +155,7 @@ export function createFairQueue(
     keepTicking(isDone ? TICK_MS : PAUSE_MS);
   }
 
-  /** Refuses of each account the same part of those that are late. Whether these were all. */
+  /** Refuses the same share of the late calls of each account. Returns whether no late call remains. */
   function refuseLate(now: number, passedMs: number): boolean {
     const late = [...queues].map(([accountId, queue]) => ({ accountId, queue, count: lateIn(queue, now) }));
     const all = late.reduce((sum, { count }) => sum + count, 0);
@@ -167,7 +183,7 @@ export function createFairQueue(
     for (const { refuse } of dropped) refuse(refusal);
   }
 
-  /** Whether there is room for one more of an account to wait. */
+  /** Checks whether one more call of an account may wait. May drop another account's call to make room. */
   function makeRoom(accountId: string): boolean {
     if (waiting < bounds.most) return true;
     const own = queues.get(accountId)?.length ?? 0;
@@ -221,19 +237,19 @@ export function createFairQueue(
   };
 }
 
-/** Which accounts called a short while ago, and with how many calls at a time. */
+/** Accounts that called recently, with their numbers of concurrent calls. */
 type RecentAccounts = {
-  /** An account has so many calls now, at work or waiting: one at least. */
+  /** Records that an account now has this many calls, running or waiting. `calls` is at least 1. */
   note(accountId: string, calls: number): void;
-  /** The most calls that one other account had at a time; 0 when no other has called. */
+  /** Returns the most concurrent calls of any one other account, or 0 if no other account called. */
   mostOfOthers(accountId: string): number;
 };
 
 type Noted = { accountId: string; calls: number };
-/** Who had the most calls at a time and who of the others had, which is all that is ever asked for. */
+/** The two accounts with the most concurrent calls. No query needs a third one. */
 type Round = Noted[];
 
-/** Nobody has called yet. What is noted counts for `roundMs` milliseconds, and for twice as long at most. */
+/** Creates an empty record. A note counts for `roundMs` milliseconds, or twice as long at most. */
 export function createRecentAccounts(
   roundMs: number,
   now: () => number = () => performance.now(),

@@ -5,48 +5,48 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
-/** An agent that was allowed here before has this part of a connection's rate, for itself. */
+/** An agent that was allowed at a connection before has a rate of its own: this part of the connection's. */
 const KNOWN_SHARE = 10;
 /**
- * Signatures that turn out forged may be so many times what may be refused: each costs a part of a refused
- * proof.
+ * Forged signatures may be this many times as frequent as refused proofs. Checking one signature costs only a
+ * part of a refused proof.
  */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
-/** Proofs that may wait for others under one rate. */
+/** Most proofs that wait under one rate. */
 const MOST_WAITING = 1_000;
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
-/** A proof to be worked on. `isSigned` says, for less work, whether its agent signed it. */
+/** A proof to work on. `isSigned` checks whether its agent signed it, with less work than `work`. */
 export type GuardedProof<T> = {
   agentId: string;
   isSigned(): Promise<boolean>;
   work(): Promise<{ result: T; allowed: boolean }>;
 };
 
-/** Bounds the work that refused proofs cost, since nobody is charged for it. */
+/** Bounds the work for refused proofs, which nobody pays for. */
 export type Refusals = {
   /**
-   * Works on a proof, and counts it when it is refused. Throws `rate_limited` before any work once too many
-   * were refused in a minute. What is not refused is never counted. No more proofs are worked on at a time
-   * than may still be refused, so that concurrent proofs do not outrun the count: the others wait.
+   * Works on a proof, and counts it if it is refused. Throws `rate_limited` before any work if too many
+   * proofs were refused in a minute. Proofs that are not refused never count. At most as many proofs run at a time
+   * as may still be refused, so that concurrent proofs cannot exceed the limit. The others wait.
    *
-   * Who sends an application forged proofs must not keep its agents out. An agent that was allowed at this
-   * connection before is known, and not touched by what strangers' proofs were refused for. Once too many
-   * were refused that name a known agent, those that it signed are distinguished from forged ones, and have a
-   * rate of their own.
+   * Someone who sends forged proofs to an application must not lock out its agents. An agent that was allowed
+   * at this connection before is known, and refused proofs of unknown agents do not affect it. Once too many
+   * refused proofs name a known agent, the guard checks who signed them. Proofs that the agent signed itself
+   * then have a rate of their own.
    */
   guard<T>(caller: Caller, proof: GuardedProof<T>): Promise<T>;
 };
 
-/** At most `perMinute` refused proofs for a connection, in this process. */
+/** Allows at most `perMinute` refused proofs for a connection, in this process. */
 export function createRefusals({ perMinute, clock }: { perMinute: number; clock: Clock }): Refusals {
   const bound = (count: number): Bound => ({
     pace: createPace({ perMinute: count, clock }),
     running: createKeyCounts({ mostWaiting: MOST_WAITING }),
   });
-  /** For a connection, and for all of its account. */
+  /** Creates rates for a connection and for the whole of its account. */
   const bounds = (count: number) => {
     const [byConnection, byAccount] = [bound(count), bound(ACCOUNT_SHARE * count)];
     return ({ accountId, connectionId }: Caller): Rate[] => [
@@ -54,7 +54,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
       { ...byAccount, key: accountId },
     ];
   };
-  /** For each agent, and for all together. */
+  /** Creates rates for each agent and for all agents together. */
   const agentBounds = () => {
     const [byAgent, together] = [bound(Math.ceil(perMinute / KNOWN_SHARE)), bounds(perMinute)];
     return (caller: Caller, agent: string): Rate[] => [{ ...byAgent, key: agent }, ...together(caller)];
@@ -65,7 +65,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   const signed = agentBounds();
   const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
 
-  /** The rates that a refusal of this proof counts for, entered. */
+  /** Enters and returns the rates that a refusal of this proof counts for. */
   async function enter(caller: Caller, agent: string, isSigned: () => Promise<boolean>): Promise<Rate[]> {
     if (!known.has(agent)) return enterAll(strangers(caller));
     return enterAll(unchecked(caller, agent)).catch(async (refusal: unknown) => {
@@ -74,7 +74,10 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
     });
   }
 
-  /** Whether the agent signed the proof; what is forged counts. Throws when too many were. */
+  /**
+   * Checks whether the agent signed the proof, and counts a forged one. Throws `rate_limited` if too many
+   * were forged.
+   */
   async function passes(caller: Caller, isSigned: () => Promise<boolean>): Promise<boolean> {
     const rates = await enterAll(checks(caller));
     try {
@@ -107,7 +110,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
 type Bound = { pace: Pace; running: KeyCounts };
 type Rate = Bound & { key: string };
 
-/** Enters all rates once none of them is full. Throws when nothing may be refused any more. */
+/** Enters all rates once none of them is full. Throws `rate_limited` if no further proof may be refused. */
 async function enterAll(rates: Rate[]): Promise<Rate[]> {
   for (;;) {
     const full = rates.find(isFull);
@@ -127,14 +130,14 @@ function countAll(rates: readonly Rate[]): void {
   for (const { pace, key } of rates) pace.take(key);
 }
 
-/** Whether all that may still be refused is being worked on. Throws when nothing may be refused any more. */
+/** Checks whether as many proofs are running as may still be refused. Throws `rate_limited` if none may. */
 function isFull({ pace, running, key }: Rate): boolean {
   const { admitted, remaining, waitMs } = pace.look(key);
   if (!admitted) throw tooMany(waitMs);
   return running.count(key) >= remaining;
 }
 
-/** Answers that are not charged and not due to a part that is away. */
+/** Checks whether an error is a refusal that is not charged and that no outage caused. */
 function isRefusal(error: unknown): boolean {
   return error instanceof ApiError && error.status < 500 && error.code !== "rate_limited";
 }

@@ -10,17 +10,17 @@ import type { Receipt } from "../decide/decision_receipt.ts";
 import type { Decision, Reason } from "../decide/reasons.ts";
 import { type Operation, operationHash } from "../operation.ts";
 
-/** A decision on an operation that was made before, as it was recorded. */
+/** The recorded decision on an operation. */
 export type RecordedDecision = Pick<InvocationRow, "operation_hash" | "error_reason"> &
   Pick<AuditEventRow, "decision" | "decision_reason"> & { receipt: string; receipt_hash: Buffer };
 
-/** Finds the decision that this connection's invocation got; nothing when it got none. */
+/** Finds the decision on this connection's invocation. Returns `undefined` if it has none. */
 export type FindRecorded = (
   caller: ApiKeyCaller,
   invocationId: string,
 ) => Promise<RecordedDecision | undefined>;
 
-/** Reads recorded decisions of operation-bound proofs by the application's own id of the operation. */
+/** Creates a finder of recorded decisions by the application's own id of the operation. */
 export function createRecordedFinder(db: Database): FindRecorded {
   return async ({ accountId, connectionId }, invocationId) =>
     db("invocations as i")
@@ -42,7 +42,8 @@ export function createRecordedFinder(db: Database): FindRecorded {
 }
 
 /**
- * A recorded decision as it is answered again. Throws `invocation_conflict` when it is of another operation.
+ * Converts a recorded decision into the answer to a repeated call. Throws `invocation_conflict` if it is a
+ * decision on another operation.
  */
 export function replay(
   recorded: RecordedDecision,
@@ -68,17 +69,17 @@ type AskedAgain = {
 };
 type Asked = { caller: ApiKeyCaller; invocationId: string };
 
-/** Bounds the work that decisions cost which are given again, since nobody is charged for them. */
+/** Bounds the work for repeated decisions, which nobody pays for. */
 export type Repeats = {
   /**
-   * Decides on an operation by `decide`, and counts it when it had its decision before. Once as many are
-   * decided on as may still be repeats, it is looked up first whether the operation has its decision: then
-   * `rate_limited` is thrown. Operations that have none are never refused.
+   * Decides on an operation with `decide`, and counts the call if the operation already had a decision. If as
+   * many calls run as repeats are left, it first looks for a recorded decision, and throws `rate_limited` if
+   * there is one. Operations without a decision are never refused.
    */
   guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
 };
 
-/** At most `perMinute` repeats for a connection, in this process. */
+/** Allows at most `perMinute` repeats for a connection, in this process. */
 export function createRepeats(deps: {
   perMinute: number;
   clock: Clock;
@@ -120,7 +121,7 @@ function countAll(rates: readonly Rate[]): void {
   for (const { pace, key } of rates) pace.take(key);
 }
 
-/** The invocation has its decision, on another operation. */
+/** Checks whether the invocation already has a decision on another operation. */
 function isOfAnother(error: unknown): boolean {
   return error instanceof ApiError && error.code === "invocation_conflict";
 }

@@ -17,7 +17,9 @@ const id = z
   .regex(/^[^\0]*$/, "must not contain U+0000");
 const entity = z.object({ type: z.string().min(1), id, properties });
 
-/** One question of AuthZEN 1.0 (Access Evaluation API): may this subject do this action on this resource. */
+/**
+ * One question of AuthZEN 1.0 (Access Evaluation API): may this subject perform this action on this resource?
+ */
 export const evaluationBody = z.object({
   subject: entity.describe("type: agent; id: the agent's id"),
   action: z.object({ name: z.string().min(1).max(256), properties }).describe("name: the required scope"),
@@ -29,8 +31,8 @@ export const evaluationBody = z.object({
 });
 
 /**
- * The answer to one question. Without a proof it is `false`, unless the connection has asked for answers from
- * the registry: those say what an agent may do, and nothing about who asks.
+ * The answer to one question. Without a proof the decision is `false`, unless the connection has enabled
+ * registry answers. Those report what an agent may do, and prove nothing about who asks.
  */
 export const evaluationAnswer = z.object({
   decision: z.boolean(),
@@ -40,11 +42,14 @@ export const evaluationAnswer = z.object({
       reason: z
         .string()
         .describe(
-          "The decision's reason, `replayed` for an allow that was given before, or the code of why there is none",
+          "The decision's reason, `replayed` for an allow that an earlier call returned, or an error code if there is no decision",
         ),
       cert_id: z.string().optional(),
       agent_id: z.string().optional(),
-      human_id: z.string().optional().describe("On whose authority: the root identity of the chain"),
+      human_id: z
+        .string()
+        .optional()
+        .describe("The root identity of the chain, on whose authority the agent acts"),
       receipt_id: z.string().optional(),
       receipt_hash: z.string().optional(),
       replayed: z
@@ -56,18 +61,18 @@ export const evaluationAnswer = z.object({
     .optional(),
 });
 
-/** An answer as it is sent. */
+/** An evaluation answer, as the API sends it. */
 export type EvaluationAnswer = z.infer<typeof evaluationAnswer>;
 
-/** What answering takes. */
+/** Dependencies of `evaluate`. */
 export type EvaluateDeps = { verify: VerifyDeps; queue: FairQueue; registry: RegistryDeps; clock: Clock };
 
-/** A question, and how many bytes the body has that brought it. */
+/** A question, and the size in bytes of the request body that contained it. */
 export type Question = { members: JsonObject; bodyBytes: number };
 
 /**
- * Answers one question, which has a place in the queue of its own. A proof that is refused is a `false`;
- * throws `ApiError` for a malformed question and when no decision can be made.
+ * Answers one question, which has its own place in the queue. A refused proof is answered with `false`.
+ * Throws `ApiError` for a malformed question, and when no decision can be made.
  */
 export function evaluate(
   deps: EvaluateDeps,
@@ -124,15 +129,15 @@ async function askRegistry(
 }
 
 /**
- * A caller that knows AuthZEN alone acts on `decision`, and an action is allowed once. So an allow that is
- * given again is `false`: it was acted on, or revoked since, or its answer was lost, and nothing here can
- * tell which.
+ * The reason for answering a repeated allow with `false`. A client that knows only AuthZEN acts on
+ * `decision`, and each action is allowed only once. Since the first answer, the client may have acted, the
+ * answer may have been lost, or the authority may have been revoked. The service cannot tell which.
  */
 const REPLAYED = "replayed";
 
 /**
- * A proof that is not valid, or is of something else, is an answer: `false`. Any other status says that there
- * is no decision.
+ * Statuses of errors that are answered with `false`: the proof is invalid, or belongs to something else. Any
+ * other error means that there is no decision.
  */
 const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 

@@ -5,14 +5,14 @@ import type { ApiKeyCaller } from "../../route.ts";
 import { isJsonObject } from "../verify/call.ts";
 import { type EvaluateDeps, type EvaluationAnswer, evaluate, evaluationBody } from "./evaluation.ts";
 
-/** Questions in one call. */
+/** Most questions in one call. */
 const MOST_EVALUATIONS = 100;
 
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);
 
 /**
- * The boxcarred form of AuthZEN 1.0: members beside `evaluations` are the defaults of those that an item
- * leaves out.
+ * Body of AuthZEN 1.0's batch form ("boxcarred"). Members beside `evaluations` are the defaults for members
+ * that an item omits.
  */
 export const evaluationsBody = evaluationBody.partial().extend({
   evaluations: z.array(evaluationBody.partial()).max(MOST_EVALUATIONS).optional(),
@@ -20,8 +20,8 @@ export const evaluationsBody = evaluationBody.partial().extend({
 });
 
 /**
- * The items of a call, with the members they share filled in, and how far to go; nothing when it is a single
- * question.
+ * Returns the items of a call with the shared members filled in, and the rule for when to stop. Returns
+ * `undefined` if the call is a single question.
  */
 export function readBatch(
   members: JsonObject,
@@ -46,7 +46,9 @@ function semanticOf(options: JsonValue | undefined): z.infer<typeof semantic> {
   throw new ApiError("invalid_request", "options.evaluations_semantic: unknown value");
 }
 
-/** Answers the items in their order, up to the one that ends it. An item that has no answer is `false`. */
+/**
+ * Answers the items in order, up to the one that ends the batch. An item without an answer becomes `false`.
+ */
 export async function evaluateAll(
   deps: EvaluateDeps,
   caller: ApiKeyCaller,

@@ -10,7 +10,7 @@ import { countAllowsBefore } from "../admission/certificate_rate.ts";
 import type { DenyReason } from "../decide/reasons.ts";
 import { findActiveCertificates, readCertificate } from "../present/active_certificate.ts";
 
-/** What is asked of the registry: may this agent of this connection do that, as the registry knows it. */
+/** A question to the registry: do this agent's stored certificates allow the scope in this context? */
 export type RegistryQuestion = {
   connectionId: string;
   agentId: string;
@@ -19,17 +19,17 @@ export type RegistryQuestion = {
   now: Date;
 };
 
-/** Where it is looked up; `rated` is a pool for counting. */
+/** Dependencies of a registry answer. `rated` is the pool for counting. */
 export type RegistryDeps = { db: Database; rated: Pool };
 
-/** What the registry says. It proves nothing about who asks. */
+/** The registry's answer. It proves nothing about who asks. */
 export type RegistryAnswer =
   | { decision: "allow"; reason: "authorized"; certId: string }
   | { decision: "deny"; reason: DenyReason };
 
 /**
- * Whether any active certificate of the agent grants the scope under its constraints. Nothing is spent,
- * charged or recorded. When none does: the reason of the newest that has the scope.
+ * Checks whether any active certificate of the agent grants the scope under its constraints. Spends, charges
+ * and records nothing. A denial carries the reason of the newest certificate that has the scope.
  */
 export async function findRegistryAnswer(
   { db, rated }: RegistryDeps,

@@ -5,7 +5,10 @@ import { readMembers } from "../verify/call.ts";
 import { type EvaluateDeps, evaluate, evaluationAnswer, evaluationBody } from "./evaluation.ts";
 import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
 
-/** Where proofs are in a body: `context.proof_bundle`, and that inside `evaluations[]`. */
+/**
+ * JSON levels at which a body may carry a proof: in `context.proof_bundle`, or in that of an item of
+ * `evaluations[]`.
+ */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 
 /** `POST /access/v1/evaluation` (AuthZEN 1.0). */
@@ -31,7 +34,7 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
 
 const answers = z.union([z.object({ evaluations: z.array(evaluationAnswer) }), evaluationAnswer]);
 
-/** `POST /access/v1/evaluations` (AuthZEN 1.0). Without items it is a single question. */
+/** `POST /access/v1/evaluations` (AuthZEN 1.0). A body without items is a single question. */
 export function evaluationsRoute(deps: EvaluateDeps): Route {
   return route({
     id: "access_evaluations",
@@ -62,13 +65,13 @@ const metadata = z.object({
 const WELL_KNOWN = "/.well-known/authzen-configuration";
 
 /**
- * `GET /.well-known/authzen-configuration`: where the others are, from the configured base URL and nothing
- * that a request says. `policy_decision_point` is that URL as it is written: a client must refuse any other
- * (AuthZEN 1.0 §9.2.3).
+ * `GET /.well-known/authzen-configuration`: the URLs of the AuthZEN endpoints. They come from the configured
+ * base URL only, never from the request. `policy_decision_point` is that URL exactly as configured, because a
+ * client must refuse any other (AuthZEN 1.0 §9.2.3).
  *
- * Of a base URL with a path the well-known part is between host and path (§9.2.1), and a proxy passes that on
- * as it is. The document is also served where the path is first, with and without it, for proxies that keep
- * or take away the path they forward.
+ * If the base URL has a path, the well-known part is between host and path (§9.2.1), and a proxy forwards
+ * that unchanged. The route also serves the document without the path, and with the path first, for proxies
+ * that strip or keep the path that they forward.
  */
 export function authzenMetadataRoute(baseUrl: string): Route {
   const base = rootOf(baseUrl);

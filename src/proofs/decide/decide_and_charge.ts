@@ -1,7 +1,7 @@
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
-/** Fresh where no item has an operation. */
+/** Items without a decision, in a batch where no item has an operation. */
 const FRESH_PLAIN = "select * from item";
 
 const FRESH = `
@@ -25,7 +25,7 @@ const JOIN_ACCEPTED = `left join accepted on fresh.root_account_id <> fresh.acco
     and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
     and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)`;
 
-/** Where every root is its verifier's own, or nobody's. */
+/** For a batch in which every root belongs to the verifier's account or to no account. */
 const JOIN_NONE = "cross join (select null::text[] as granted_scope) as accepted";
 
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";
@@ -53,42 +53,41 @@ remembered as (
   order by account_id, connection_id, invocation_id
 ),`;
 
-/** `plain`: no item has an operation, and no root is another account's. */
+/** `plain`: no item has an operation, and no root belongs to another account. `whole`: any batch. */
 type Form = "plain" | "whole";
 
 /**
- * Reads the certificates' states and whose authority the connections accept, charges the accounts, spends the
- * challenges and appends audit rows and ledger postings for a whole batch, in one statement and one commit.
- * Each item touches rows of one account, besides those of its root's: certificates, and the history of a
- * decision made elsewhere, which keeps the verifier's names as they are at that moment. They are read for
- * such rows only.
+ * Returns the statement that decides a whole batch in one commit. It reads the certificates' states and which
+ * principals the connections accept. It charges the accounts, spends the challenges, and appends audit rows
+ * and ledger postings. Each item touches rows of one account, and two kinds of rows of its root's account:
+ * certificates, and the history of a decision made elsewhere. Such a history row keeps the verifier's names
+ * as they are at that moment, and the statement reads the names for such rows only.
  *
- * An operation that has its decision is left alone, before its challenge is touched. It has none yet when it
- * was indeterminate, nor when the root was nobody's or not accepted: a stranger must not use up the ids of a
- * verifier's operations. So of one batch an operation is decided once for each account whose root asks for
- * it. Two decisions of one operation that are kept break the primary key of `invocations`, in one statement
- * or in two at the same moment: nothing of the later one, or of the batch with both, is done, and it is to be
- * sent again.
+ * An operation that has a decision is skipped before its challenge is touched. An indeterminate decision does
+ * not count, nor does one about a root that was unknown or not accepted. Otherwise a stranger could use up
+ * the ids of a verifier's operations. So one batch decides an operation once for each account whose root asks
+ * for it. Two recorded decisions on one operation violate the primary key of `invocations`, whether they are
+ * in one statement or in two concurrent ones. Then nothing of the later one, or of the batch with both, is
+ * done, and it must be sent again.
  *
- * An item without credit is not decided and its challenge not spent, so that its proof is good after a
- * top-up. Where credit is short, challenges that are spent already take no place in the queue for it.
+ * An item without credit is not decided and its challenge is not spent, so its proof is still good after a
+ * top-up. When credit is short, items with spent challenges do not compete for it.
  *
- * Order matters. Certificates are first, then balances, then challenges, each in key order, because two
- * batches that took them in their own order would deadlock; `group by` and `order by` see to it that each
- * step is complete before the next begins. `distinct on` keeps a challenge that is in one batch twice from
- * being joined to both items: the later one is answered as spent. `for share` makes a revocation, and the end
- * of an acceptance, wait for the decisions that have read the row, and makes later ones read the new state:
- * see decision record 0005.
+ * Order matters. The statement locks certificates first, then balances, then challenges, each in key order,
+ * because two batches with different orders would deadlock. `group by` and `order by` complete each step
+ * before the next begins. If one batch contains a challenge twice, `distinct on` joins it to the first item
+ * only, and the later item is answered as spent. `for share` makes a revocation, or the end of an acceptance,
+ * wait for the decisions that have read the row. Later decisions read the new state: see decision record
+ * 0005.
  *
- * A charge that leaves little credit is announced in the same commit: see `low_credit_events.ts`. Where
- * events go to Kafka, so are the rows of the history themselves.
+ * The same commit announces a charge that leaves little credit: see `low_credit_events.ts`. Where events go
+ * to Kafka, the commit also queues the rows of the history.
  *
- * Scopes are handed over in canonical JSON and narrowed as `json`, which keeps each element's text as it
- * came. An `offset 0` keeps Postgres from preparing or doing the part before it once for each place that
- * reads it.
+ * Scopes are passed in canonical JSON and narrowed as `json`, which keeps each element's text unchanged.
+ * `offset 0` keeps Postgres from planning or running the part before it once for each place that reads it.
  *
- * A plain batch, which most are, is sent without the parts that would find nothing to do: Postgres takes a
- * tenth less time for it.
+ * Most batches are plain. Their statement omits the parts that would find nothing to do, which takes Postgres
+ * a tenth less time.
  */
 const statementFor = (form: Form): string => `
 with item as (
@@ -241,7 +240,7 @@ left join decided on decided.n = item.n`;
 
 const STATEMENTS = { plain: statementFor("plain"), whole: statementFor("whole") };
 
-/** The statement that decides these items, with the name under which it is prepared. */
+/** Returns the statement that decides these items, and the name under which it is prepared. */
 export function decisionStatement(items: readonly DecisionItem[]): { name: string; text: string } {
   const form = items.every(isPlain) ? "plain" : "whole";
   return { name: `decide ${form}`, text: STATEMENTS[form] };

@@ -6,13 +6,16 @@ import { type DecisionItem, parametersOf } from "./decision_item.ts";
 import type { Receipt } from "./decision_receipt.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
-/** What became of an item: decided and recorded, or refused with nothing recorded, charged or spent by it. */
+/**
+ * The outcome of an item: it was decided and recorded, or it was refused and recorded, charged and spent
+ * nothing.
+ */
 export type DecisionOutcome =
   | {
       kind: "decided";
       decision: Decision;
       reason: Reason;
-      /** The whole receipt in canonical JSON, as its hash was taken. */
+      /** The whole receipt in canonical JSON, which is the text that was hashed. */
       receipt: string;
       receiptHash: Buffer;
     }
@@ -20,15 +23,15 @@ export type DecisionOutcome =
   | { kind: "invocation_taken" }
   | { kind: "credits_exhausted" };
 
-/** A decision that is recorded, charged and final, as it is answered. */
+/** A decision as the API returns it: recorded, charged and final. */
 export type Decided = {
   decision: Decision;
   reason: Reason;
-  /** Why not, in the protocol's words when its rules decided; null when allowed. */
+  /** Reason of a refusal, in the protocol's words if its rules decided. Null for an allow. */
   errorReason: string | null;
   receipt: Receipt;
   receiptHash: Buffer;
-  /** Whether this is the decision of an earlier call. */
+  /** True if an earlier call made this decision. */
   replayed: boolean;
 };
 
@@ -43,8 +46,8 @@ type AnswerRow = {
 };
 
 /**
- * Decides a batch, in a commit of its own or within the client's transaction. Rejects when nothing can be
- * known to be recorded; the callers then answer that no decision exists.
+ * Decides a batch, in a commit of its own or within the client's transaction. Rejects if it cannot confirm
+ * that anything was recorded. The callers then answer that no decision exists.
  */
 export async function decideBatch(
   database: Pool | PoolClient,
@@ -62,8 +65,8 @@ export async function decideBatch(
 }
 
 /**
- * An item behind another one with the same invocation or challenge that found no credit would find none
- * either, because nothing of the first was done.
+ * Extends `credits_exhausted` to items with the same invocation or challenge as an item that found no credit.
+ * They would find no credit either, because nothing of the first item was done.
  */
 function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
   if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
@@ -93,8 +96,8 @@ function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
 }
 
 /**
- * The decision, once it is committed; nothing when the operation has one already. Throws the error that says
- * why there is none.
+ * Returns the committed decision, or `undefined` if the operation already had one. Throws the `ApiError` that
+ * explains why there is no decision.
  */
 export function decidedOf(item: DecisionItem, outcome: DecisionOutcome): Decided | undefined {
   if (outcome.kind === "invocation_taken") return undefined;

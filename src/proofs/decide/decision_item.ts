@@ -1,9 +1,9 @@
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { Reason } from "./reasons.ts";
 
-/** One genuine proof, judged by the pure rules, waiting to be decided. */
+/** A genuine proof that the pure rules have judged and that waits for its decision. */
 export type DecisionItem = {
-  /** Who pays and keeps the record: the account of the connection that verifies. */
+  /** The account of the verifying connection. It pays and keeps the record. */
   accountId: string;
   connectionId: string;
   challenge: Uint8Array;
@@ -11,23 +11,23 @@ export type DecisionItem = {
   /** The verdict of the pure rules. */
   decision: "allow" | "deny";
   reason: Reason;
-  /** Certificates whose state the rules consult before their verdict; one that is revoked wins over it. */
+  /** Certificates whose state the rules consult before their verdict. A revoked one overrides the verdict. */
   certificates: { accountId: string; certId: string }[];
   eventId: string;
   decidedAt: Date;
   agentId: string;
   humanId: string;
-  /** The account whose root signed the chain; null when no account's did, which is a denial already. */
+  /** The account whose root signed the chain. Null if no account's root did, which is already a denial. */
   rootAccountId: string | null;
   certId: string;
   requiredScope: string;
-  /** The verdict in the protocol's words, when it is a refusal. */
+  /** The verdict in the protocol's words, if it is a refusal. */
   errorReason: string | null;
-  /** The operation that the proof is bound to, decided once. */
+  /** The operation that the proof is bound to. It is decided once. */
   invocation: { id: string; operationHash: Buffer } | null;
   /**
-   * What the chain grants, sorted; a ceiling that shrank since, or what is accepted from another account,
-   * narrows it further.
+   * The sorted scopes that the chain grants. A ceiling that shrank since, or the scopes accepted from another
+   * account, may narrow them further.
    */
   grantedScope: string[];
   /** The receipt's canonical JSON before its decision and after its granted scopes. */
@@ -37,7 +37,7 @@ export type DecisionItem = {
   traceparent: string | null;
 };
 
-/** Columns that are handed over as arrays, one element a row: the type of each, and what it holds. */
+/** Columns that are passed as arrays with one element per row: the type and the value of each. */
 type Columns<Row> = Record<string, readonly [type: string, value: (row: Row, n: number) => unknown]>;
 
 const ITEM: Columns<DecisionItem> = {
@@ -64,7 +64,7 @@ const ITEM: Columns<DecisionItem> = {
   traceparent: ["text", (item) => item.traceparent],
 };
 
-/** A certificate of an item whose state is read. */
+/** A certificate whose state the statement reads for an item. */
 type Link = { n: number; accountId: string; certId: string; requiredScope: string };
 
 const LINK: Columns<Link> = {
@@ -75,7 +75,8 @@ const LINK: Columns<Link> = {
 };
 
 /**
- * The statement's parameters: the price of a decision, then the columns of items and of their certificates.
+ * Returns the statement's parameters: the price of a decision, then the columns of items and of their
+ * certificates.
  */
 export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number): unknown[] {
   const links = items.flatMap(({ certificates, requiredScope }, n) =>
@@ -88,17 +89,17 @@ function arraysOf<Row>(columns: Columns<Row>, rows: readonly Row[]): unknown[][]
   return Object.values(columns).map(([, value]) => rows.map(value));
 }
 
-/** The parameter with the price of a decision. */
+/** SQL parameter with the price of a decision. */
 export const PRICE = "$1::bigint";
 const FIRST_ITEM = 2;
 const FIRST_LINK = FIRST_ITEM + Object.keys(ITEM).length;
 
-/** The items of a batch, as rows. */
+/** SQL that yields the items of a batch as rows. */
 export const ITEMS = rowsOf(ITEM, "item", FIRST_ITEM);
-/** Their certificates, as rows. */
+/** SQL that yields the certificates of these items as rows. */
 export const LINKS = rowsOf(LINK, "link", FIRST_LINK);
 
-/** The rows of such columns, whose first parameter has the number `first`. */
+/** Returns SQL that yields rows of such columns. `first` is the number of the first parameter. */
 function rowsOf<Row>(columns: Columns<Row>, name: string, first: number): string {
   const arrays = Object.values(columns).map(([type], at) => `$${first + at}::${type}[]`);
   return `unnest(${arrays.join(", ")}) as ${name} (${Object.keys(columns).join(", ")})`;

@@ -1,7 +1,7 @@
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
-/** What a verification receipt says besides the decision itself. */
+/** Fields of a verification receipt, except the decision. */
 export type ReceiptFields = {
   receiptId: string;
   connectionId: string;
@@ -10,16 +10,16 @@ export type ReceiptFields = {
   humanId: string;
   certId: string;
   requiredScope: string;
-  /** The operation that the proof is bound to, if it is. */
+  /** The operation that the proof is bound to, if any. */
   operation?:
     | { invocation_id: string; request_hash: string; action_profile?: string | undefined }
     | undefined;
-  /** SHA-256 of the canonical bundle in its fixed shape, hex. */
+  /** SHA-256 of the canonical bundle, in hex, as `bundleHash` computes it. */
   bundleHash: string;
   verifiedAt: Date;
 };
 
-/** A receipt as it is kept and answered: who asked what about whom, and what was decided. */
+/** A receipt as stored and returned: who asked what about whom, and the decision. */
 export type Receipt = {
   action_profile?: string;
   agent_id: string;
@@ -43,10 +43,10 @@ export type Receipt = {
 export type ReceiptParts = { head: string; tail: string };
 
 /**
- * The receipt's canonical JSON, cut where the decision goes: RFC 8785 but for U+2028 and U+2029, which are
- * escaped (wire format §3). The statement that decides fills it in, `head ‖
- * "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys before the cut sort before
- * `decision`, all after it sort after `granted_scope`.
+ * Returns the receipt's canonical JSON, split where the decision belongs. The encoding is RFC 8785, except
+ * that U+2028 and U+2029 are escaped (wire format §3). The deciding statement joins the parts: `head ‖
+ * "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys of the head sort before
+ * `decision`, and all keys of the tail sort after `granted_scope`.
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {
   const head = canonicalJson({

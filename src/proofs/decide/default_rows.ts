@@ -4,27 +4,29 @@ import { type Month, type Monthly, monthly, parseMonth, partitionName } from "..
 import type { Logger } from "../../log.ts";
 
 type MendDeps = {
-  /** One connection whose statements may take long. */
+  /** Pool of one connection, whose statements may run for long. */
   pool: Pool;
   now: Date;
   log: Pick<Logger, "info" | "warn">;
-  /** Milliseconds for which decisions may be kept waiting while a month is moved. Default: 1,500. */
+  /** Milliseconds for which moving a month may block decisions. Default: 1,500. */
   budgetMs?: number;
 };
 
-/** Decisions give up after 2 s. */
+/** Shorter than the 2 s after which decisions give up. */
 const BUDGET_MS = 1_500;
 const LOCK_MS = 500;
-/** Rows of moments so long ago are written no more. */
+/** No row is written for a moment longer ago than this. */
 const CLOSED_SECONDS = 600;
 
 /**
- * Moves rows of the history and the ledger that came while their month had no partition out of the default
- * one, each month into a partition of its own. They are copied beside those who read and write; then, in one
- * transaction, the rest is copied, all are deleted where they were and the partition takes its place, so that
- * each row is to be seen once at every moment. That transaction waits 500 ms for locks and ends within the
- * budget, or changes nothing: the rows stay where they are, are found there as before, and the next run tries
- * again. Whatever was found is logged. One process does it at a time; others do nothing meanwhile.
+ * Moves rows of the history and the ledger out of the default partition. They landed there because their
+ * month had no partition. Each month gets a partition of its own.
+ *
+ * Most rows are copied while others read and write. Then one transaction copies the rest, deletes the
+ * originals and attaches the new partition, so readers see each row exactly once at every moment. That
+ * transaction waits 500 ms for locks and ends within the budget. Otherwise it changes nothing: the rows stay
+ * readable where they are, and the next run tries again. Every month found is logged. Only one process does
+ * this at a time, and others return immediately.
  */
 export async function mendDefaultPartitions(deps: MendDeps): Promise<void> {
   const client = await deps.pool.connect();
@@ -74,20 +76,26 @@ async function mendMonth(client: PoolClient, one: Monthly, { month, rows }: Foun
   }
 }
 
-/** Of the history, what is forgotten after minutes is not copied ahead. */
+/**
+ * Selects rows that no longer change. Presented proofs in the history are deleted after minutes, so they are
+ * not copied in advance.
+ */
 const isClosed = ({ table, column }: Monthly) =>
   `${column} < $3${table === monthly.audit_events.table ? " and decision is not null" : ""}`;
 
 const inMonth = ({ column }: Monthly) => `${column} >= $1 and ${column} < $2`;
 
-/** A table that nobody reads, with the rows that change no more. One that a killed run left is made anew. */
+/**
+ * Creates a table that nobody reads yet, with the rows that no longer change. Replaces a table that a killed
+ * run left.
+ */
 async function copyClosed(client: PoolClient, one: Monthly, month: Month, closed: Date): Promise<void> {
   const moving = movingName(one, month);
   const { table, column } = one;
   await client.query("begin");
   await client.query(`drop table if exists ${moving}`);
   await client.query(`create table ${moving} (like ${table} including all)`);
-  // So that nothing has to be read when it becomes a partition.
+  // With this check, Postgres need not read the rows when the table becomes a partition.
   await client.query(
     `alter table ${moving} add constraint ${moving} check
        (${column} >= '${month.from.toISOString()}' and ${column} < '${month.to.toISOString()}')`,
@@ -107,7 +115,8 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
   const values = [month.from, month.to];
   await client.query("begin");
   await client.query(`set local lock_timeout = ${LOCK_MS}`);
-  // Of the whole table: a row that waited for the default partition alone would be refused by it afterwards.
+  // Locks the whole table. A row that waited for the default partition alone would be refused by it
+  // afterwards.
   const isLedger = table === monthly.ledger_postings.table;
   await client.query(`lock table ${isLedger ? "credit_grants, " : ""}${table} in access exclusive mode`);
   const end = performance.now() + budgetMs;
@@ -116,7 +125,7 @@ async function takePlace(client: PoolClient, one: Monthly, month: Month, { close
     await client.query(`set local statement_timeout = ${left}`);
     return client.query(sql, bindings);
   };
-  // Each deleted posting would be looked for among the grants, one by one.
+  // With the key in place, Postgres would look up each deleted posting among the grants, one by one.
   if (isLedger) await inTime(`alter table credit_grants drop constraint ${GRANT_KEY}`);
   await inTime(
     `insert into ${moving} select * from ${table}_other where ${inMonth(one)} and not (${isClosed(one)})`,

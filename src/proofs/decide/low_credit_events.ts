@@ -1,20 +1,21 @@
 import { OUTBOX_SHARDS, SCHEMA_VERSION } from "../../events/outbox.ts";
 
 /**
- * Whether a charge brought a balance from above its mark to it, or from the price of a decision to less: a
- * condition over `before`, `after` and `low_at`. `price` is the parameter with the price.
+ * Returns an SQL condition over `before`, `after` and `low_at`. It is true if a charge reduced the balance to
+ * the account's low-credit mark, or below the price of one decision. `price` is the SQL parameter with the
+ * price.
  */
 export const crossesMark = (price: string): string =>
   `(before >= ${price} and after < ${price} or before > low_at and after <= low_at)`;
 
 /**
- * Part of the deciding statement: an event `credits.low` for each account whose charge crossed a mark. It is
- * in the commit of the charge, and numbered under the lock of the balance, so that it is neither lost nor
- * said twice; a charge that crosses both marks says the graver one. Mostly there is none, and nothing is read
- * for it.
+ * Returns the part of the deciding statement that appends an event `credits.low` for each account whose
+ * charge crossed a mark. The event is in the commit of the charge and is numbered under the lock of the
+ * balance, so it is neither lost nor sent twice. A charge that crosses both marks reports the more serious
+ * one. Most charges cross no mark, and then this part reads nothing.
  *
- * Reads `charge (account_id, after, low_at, event_seq)`, one row an account, where `event_seq` is null unless
- * a mark was crossed, and `decided`. `price` is the parameter with the price.
+ * Reads `decided` and `charge (account_id, after, low_at, event_seq)`, which has one row per account.
+ * `event_seq` is null unless the charge crossed a mark. `price` is the SQL parameter with the price.
  */
 export const lowCreditEvents = (price: string): string => `
 announced as (

@@ -4,15 +4,15 @@ import { CHECK_VIOLATION, sqlState } from "../../db/errors.ts";
 import { monthly, monthOf, partitionName, readPartitions } from "../../db/months.ts";
 
 const HOUR = 3_600;
-/** Partitions of spent challenges made ahead of time. */
+/** Hours for which partitions of spent challenges are created in advance. */
 const HOURS_AHEAD = 3;
-/** A challenge is refused by its own expiry long before its row goes. */
+/** Hours for which spent challenges are kept. A challenge expires long before its row is dropped. */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
 
 /**
- * Makes the partitions that the hot path will write to, and drops spent challenges whose hour is long over.
- * Safe to run from several processes; rows that arrive while a partition is missing go to the default
+ * Creates the partitions that the hot path will write to, and drops spent challenges whose hour is long over.
+ * Several processes may run it concurrently. Rows that arrive while a partition is missing go to the default
  * partition.
  */
 export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
@@ -28,7 +28,7 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
           `create table if not exists ${name} partition of ${parent} for values from ('${from}') to ('${to}')`,
         );
       } catch (error) {
-        // Rows of this range are already in the default partition: they keep being written there.
+        // The default partition already contains rows of this range, so new ones continue to go there.
         if (sqlState(error) !== CHECK_VIOLATION) throw error;
         await client.query("rollback to savepoint one");
       }
@@ -61,7 +61,7 @@ function challengeHours(now: Date): Partition[] {
   });
 }
 
-/** This month and those ahead, of each table, where no partition holds them yet. */
+/** Returns the missing partitions of each monthly table, for this month and the months ahead. */
 async function missingMonths(client: Pick<PoolClient, "query">, now: Date): Promise<Partition[]> {
   const missing: Partition[] = [];
   for (const { table } of Object.values(monthly)) {

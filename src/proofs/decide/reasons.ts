@@ -10,20 +10,18 @@ type Meaning = {
   decision: Decision;
   /** The protocol's word for the state of the proof (wire format §8). */
   status: IdentityStatus;
-  /** The rule that did not hold, by its name in `checks`; none for an allow. */
+  /** The rule that failed, by its name in `checks`. Absent for an allow. */
   rule?: PermissionRule;
-  /** The protocol's violation that gives this reason; none where the service alone decides. */
+  /** The protocol's violation that leads to this reason. Absent if only the service can decide so. */
   violation?: PermissionCode;
   /**
-   * The protocol's sentence, where only the deciding statement can say it, because it reads the stored state;
-   * none where the rules have said it already, or the protocol has no words (wire format §8).
+   * The protocol's sentence, where only the deciding statement can know it, because it reads the stored
+   * state. Absent if the rules already report it, or if the protocol has no words for it (wire format §8).
    */
   words?: string;
 };
 
-/**
- * The protocol's permission rules, and this service's own around them, in the order in which they are judged.
- */
+/** The permission rules of the protocol and of this service, in the order of evaluation. */
 const PERMISSIONS = [
   "root_trusted",
   "principal_accepted",
@@ -39,9 +37,9 @@ const PERMISSIONS = [
 export type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**
- * Every reason of a decision, of the pure rules and of stored state. Closed. Whoever adds a reason adds its
- * row here. The compiler then asks for its two texts in `console/texts/decisions.ts` and for the values that
- * `console/elements/decisions.ts` shows with it, and a test for its place in `docs/api.md`.
+ * Every reason of a decision, from the pure rules and from stored state. The set is closed. To add a reason,
+ * add its row here. The compiler then asks for its two texts in `console/texts/decisions.ts` and for the
+ * values that `console/elements/decisions.ts` shows with it. A test asks for its place in `docs/api.md`.
  */
 export const REASONS = {
   authorized: { decision: "allow", status: "authorized_agent" },
@@ -110,31 +108,39 @@ const ALL_REASONS = Object.keys(REASONS) as Reason[];
 const reasonsOf = <D extends Decision>(decision: D) =>
   ALL_REASONS.filter((reason): reason is ReasonOf<D> => REASONS[reason].decision === decision);
 
-/** The reasons by their decision, each in the order of the table. */
+/** The reasons of each decision, in the order of the table. */
 export const decisionReasons = {
   allow: reasonsOf("allow"),
   deny: reasonsOf("deny"),
   indeterminate: reasonsOf("indeterminate"),
 } as const satisfies Record<Decision, readonly Reason[]>;
 
-/** Why a proof was not allowed, in the protocol's words where it has some; else the reason itself. */
+/**
+ * Returns why a proof was not allowed, in the protocol's words if it has any, otherwise as the reason itself.
+ */
 export function protocolWords(errorReason: string): string {
   return meaningOf(errorReason)?.words ?? errorReason;
 }
 
-/** The protocol's word for the state of a decided proof. */
+/** Returns the protocol's word for the state of a decided proof. */
 export function identityStatusOf(reason: Reason): IdentityStatus {
   return meaningOf(reason)?.status ?? "invalid";
 }
 
-/** Nothing for a text that is no reason of this release: the database may keep one of another release. */
+/**
+ * Returns `undefined` for a text that is no reason of this release. The database may contain one of another
+ * release.
+ */
 function meaningOf(reason: string): Meaning | undefined {
   return Object.hasOwn(REASONS, reason) ? REASONS[reason as Reason] : undefined;
 }
 
 type DeniedCode = Exclude<PermissionCode, "revoked" | "revocation_error">;
 
-/** What the protocol's violations are called here. Revocation is for the deciding statement to say. */
+/**
+ * The reason for each of the protocol's violations. Revocation is missing, because the deciding statement
+ * determines it.
+ */
 export const DENIALS = {
   expired: "delegation_expired",
   not_yet_valid: "not_yet_valid",
@@ -148,12 +154,12 @@ type ReasonFor<C> = {
   [R in DenyReason]: (typeof REASONS)[R] extends { violation: C } ? R : never;
 }[DenyReason];
 
-/** A rule of a decision, and the reasons of the decisions in which it did not hold. */
+/** A rule of a decision, and the reasons that mean it failed. */
 export type DecisionRule = { name: string; kind: RuleKind; reasons: readonly Reason[] };
 
 /**
- * Every rule of a decision in the order in which they are judged. The evidence comes first: a proof that is
- * not genuine gets no decision. The first permission that does not hold is the decision's reason.
+ * Every rule of a decision, in the order of evaluation. The evidence comes first, because a proof that is not
+ * genuine gets no decision. The first permission rule that fails determines the reason.
  */
 export const decisionRules: readonly DecisionRule[] = [
   ...EVIDENCE_RULES.map((name): DecisionRule => ({ name, kind: "evidence", reasons: [] })),
@@ -167,8 +173,9 @@ export const decisionRules: readonly DecisionRule[] = [
 ];
 
 /**
- * Each rule as passed, failed or not reached, by a decision's reason. `undefined` means that there is no
- * decision: nothing was reached. All rules have passed for a reason that no rule gives, such as `authorized`.
+ * Returns whether each rule passed, failed or was not reached, derived from a decision's reason. `undefined`
+ * means that there is no decision, so no rule was reached. A reason that belongs to no rule, such as
+ * `authorized`, means that all rules passed.
  */
 export function explainDecision(reason: string | undefined): Check[] {
   const failed = decisionRules.findIndex(({ reasons }) => reasons.some((each) => each === reason));

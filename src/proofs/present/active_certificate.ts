@@ -1,7 +1,7 @@
 import { type Database, notExpired } from "../../db/database.ts";
 import { scopesGranting } from "../../protocol/documents/scopes.ts";
 
-/** A certificate of an agent that may be presented now. */
+/** An agent's certificate that may be presented now. */
 export type ActiveCertificate = {
   cert_id: string;
   approved_scope: string[];
@@ -9,15 +9,15 @@ export type ActiveCertificate = {
   expires_at: Date | null;
 };
 
-/** Which certificate to present: the one named, or the newest that grants a scope, or the newest. */
+/** Selects the certificate to present: the named one, or the newest that grants a scope, or the newest. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
 
-/** Certificates of one agent that are given at most. */
+/** Most certificates that are returned for one agent. */
 const MOST = 100;
 
 /**
- * The agent's active certificates that fit the choice, the newest 100, newest first. A certificate grants
- * what its scopes and its platform's ceiling, as it is now, both do.
+ * Returns the agent's active certificates that fit the choice, newest first, at most 100. A certificate
+ * grants a scope only if its own scopes and its platform's current ceiling both do.
  */
 export async function findActiveCertificates(
   db: Database,
@@ -40,7 +40,9 @@ export async function findActiveCertificates(
   return query;
 }
 
-/** A certificate as its issuer's key signed it. */
+/**
+ * Returns the text of a certificate, exactly as its issuer's key signed it. Throws if it no longer exists.
+ */
 export async function readCertificate(db: Database, { cert_id }: ActiveCertificate): Promise<string> {
   const row = await db("certificates").where({ cert_id }).first("cert_json");
   if (row === undefined) throw new Error(`${cert_id} is gone`);

@@ -10,29 +10,29 @@ import { isSignedByItsAgent } from "../../protocol/verification/verify_bundle.ts
 import type { SecretBox } from "../../secret_box.ts";
 
 /**
- * A challenge is 32 bytes and needs no row when it is issued:
- * `version (1) ‖ expiry, u32be Unix seconds (4) ‖ random (11) ‖ truncated HMAC-SHA256 (16)`,
- * the MAC over the first 16 bytes and the connection that asked for it.
+ * The format of a challenge, which is 32 bytes and needs no row when it is issued:
+ * `version (1) ‖ expiry, u32be Unix seconds (4) ‖ random (11) ‖ truncated HMAC-SHA256 (16)`.
+ * The MAC covers the first 16 bytes and the connection that asked for the challenge.
  */
 const VERSION = 1;
 const SIGNED_BYTES = 16;
 const CHALLENGE_BYTES = 32;
 const SECONDS_A_DAY = 86_400;
 
-/** The key of a day, numbered from the Unix epoch. */
+/** The key of one day. Days are numbered from the Unix epoch. */
 export type ChallengeKey = { day: number; secret: Uint8Array };
 
-/** What a well-formed challenge says of itself; `isIssuedBy` says whether it is true. */
+/** Unverified claims of a well-formed challenge. `isIssuedBy` verifies them. */
 export type ChallengeClaims = { expiresAt: Date; day: number };
 
-/** The number of the day whose key signs challenges issued at `now`. */
+/** Returns the number of the day whose key signs challenges issued at `now`. */
 export function challengeDay(now: Date): number {
   return Math.floor(unixSeconds(now) / SECONDS_A_DAY);
 }
 
 /**
- * A fresh challenge for a connection, good for `CHALLENGE_WINDOW_SECONDS` from `now`. `key` is that of
- * `challengeDay(now)`.
+ * Creates a challenge for a connection, valid for `CHALLENGE_WINDOW_SECONDS` from `now`. `key` must be the
+ * key of `challengeDay(now)`.
  */
 export function issueChallenge(key: ChallengeKey, connectionId: string, now: Date): Buffer {
   const signed = Buffer.alloc(SIGNED_BYTES);
@@ -42,7 +42,7 @@ export function issueChallenge(key: ChallengeKey, connectionId: string, now: Dat
   return Buffer.concat([signed, macOf(key, signed, connectionId)]);
 }
 
-/** Reads the claims of a challenge, or nothing when its length or version is not ours. */
+/** Reads the claims of a challenge. Returns `undefined` if its length or version is not ours. */
 export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefined {
   const bytes = Buffer.from(challenge.buffer, challenge.byteOffset, challenge.byteLength);
   if (bytes.length !== CHALLENGE_BYTES || bytes[0] !== VERSION) return undefined;
@@ -51,7 +51,7 @@ export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefine
   return { expiresAt: new Date(expiry * 1000), day: challengeDay(issuedAt) };
 }
 
-/** Whether a challenge was issued with this key to this connection. Constant time. */
+/** Checks whether a challenge was issued with this key to this connection, in constant time. */
 export function isIssuedBy(key: ChallengeKey, challenge: Uint8Array, connectionId: string): boolean {
   if (challenge.length !== CHALLENGE_BYTES) return false;
   const expected = macOf(key, challenge.subarray(0, SIGNED_BYTES), connectionId);
@@ -63,11 +63,11 @@ function macOf(key: ChallengeKey, signed: Uint8Array, connectionId: string): Buf
   return mac.subarray(0, CHALLENGE_BYTES - SIGNED_BYTES);
 }
 
-/** The daily keys that all replicas share. */
+/** The daily challenge keys, which all replicas share. */
 export type ChallengeKeys = {
-  /** The key to issue with on a day; made by the first replica that needs it. */
+  /** Returns the key to issue with on a day. The first replica that needs the key creates it. */
   forIssuing(day: number, now: Date): Promise<ChallengeKey>;
-  /** The key of a day, if one was ever made. */
+  /** Returns the key of a day, or `undefined` if none was ever created. */
   find(day: number): Promise<ChallengeKey | undefined>;
 };
 
@@ -75,8 +75,8 @@ export type ChallengeKeys = {
 const REMEMBERED_DAYS = 3;
 
 /**
- * Keys kept sealed in Postgres and remembered here; a key never changes once made, so remembering is safe.
- * Concurrent questions about one day ask the database once.
+ * Stores keys sealed in Postgres and caches them in memory. Caching is safe, because a key never changes.
+ * Concurrent lookups of one day query the database once.
  */
 export function createChallengeKeys({
   db,
@@ -117,16 +117,17 @@ function contextOf(day: number): string {
 }
 
 /**
- * Challenges from clocks that run ahead of this one are still good when they end this many seconds too late.
+ * Seconds by which another replica's clock may run ahead. Challenges that end this much too late are still
+ * valid.
  */
 const CLOCK_SKEW_SECONDS = 30;
 
-/** A challenge of this service that is not over. */
+/** A challenge of this service that has not expired. */
 export type OpenChallenge = { bytes: Uint8Array; expiresAt: Date };
 
 /**
- * Reads a bundle's challenge. Throws `invalid_challenge`, alike for unknown, foreign and expired ones.
- * Whether it is spent is for the deciding statement to say.
+ * Reads a bundle's challenge. Throws `invalid_challenge` alike for unknown, foreign and expired ones. The
+ * deciding statement determines whether it is spent.
  */
 export async function checkChallenge(
   keys: ChallengeKeys,
@@ -147,8 +148,8 @@ export async function checkChallenge(
 }
 
 /**
- * Whether a proof's agent signed a challenge that is still good here: a proof that was seen elsewhere, or
- * long ago, proves nothing.
+ * Checks whether a proof's agent signed a challenge that is still valid here. A proof that was seen
+ * elsewhere, or long ago, proves nothing.
  */
 export async function isSignedHere(
   { keys, clock }: { keys: ChallengeKeys; clock: Clock },

@@ -8,14 +8,16 @@ import { type ChallengeKeys, challengeDay, issueChallenge, readChallenge } from 
 const answer = z.object({
   challenge: z.string().describe("32 bytes in base64, single use"),
   expires_at: z.iso.datetime(),
-  expires_at_unix: z.int().describe("The same moment in Unix seconds, as the protocol's libraries name it"),
+  expires_at_unix: z
+    .int()
+    .describe("The same moment in Unix seconds, under the name that the protocol's libraries use"),
   ttl_seconds: z.literal(CHALLENGE_WINDOW_SECONDS),
 });
 
-/** What challenges are made with. */
+/** Dependencies of `createChallenge`. */
 export type ChallengeDeps = { keys: ChallengeKeys; clock: Clock };
 
-/** A single-use challenge for the caller's connection. Nothing is stored. */
+/** Creates a single-use challenge for the caller's connection. Stores nothing. */
 export async function createChallenge(
   { keys, clock }: ChallengeDeps,
   { connectionId }: Pick<ApiKeyCaller, "connectionId">,

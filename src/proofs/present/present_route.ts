@@ -63,12 +63,12 @@ const answer = z.object({
     ),
 });
 
-/** What proofs are built with. */
+/** Dependencies of `buildProof`. */
 export type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
 
 /**
- * `POST …/agents/{agent_id}/present`: a proof bundle over a challenge, signed in the vault with the agent's
- * key.
+ * `POST …/agents/{agent_id}/present`: builds a proof bundle over a challenge, signed in the vault with the
+ * agent's key.
  */
 export function presentRoute(deps: PresentDeps): Route {
   return route({
@@ -95,10 +95,13 @@ export function presentRoute(deps: PresentDeps): Route {
   });
 }
 
-/** Which proof is asked for: of which agent, over which challenge, by which certificate, bound to what. */
+/** The proof to build: the agent, the challenge, the choice of certificate, and the binding. */
 export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<typeof body>;
 
-/** A proof over a challenge, by one of the agent's active certificates, signed in the vault. */
+/**
+ * Builds a proof over a challenge from one of the agent's active certificates. The vault signs it. Throws
+ * `ApiError` with one of the route's codes if the proof cannot be built.
+ */
 export async function buildProof(
   { db, vault, clock }: PresentDeps,
   caller: ApiKeyCaller,
@@ -144,7 +147,7 @@ function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertific
   return { cert_id, approved_scope, expires_at: expires_at === null ? null : expires_at.toISOString() };
 }
 
-/** Signs with the agent's key. Throws `rate_limited` when that key was asked for too many signatures. */
+/** Signs with the agent's key. Throws `rate_limited` if too many signatures were requested with that key. */
 async function sign(
   vault: PresentDeps["vault"],
   agent: PresentingAgent,
@@ -161,8 +164,9 @@ async function sign(
 }
 
 /**
- * When a challenge ends. Any connection's challenge may be presented for, so its MAC is left to verify; a
- * shape that is not ours, or an expired one, is refused before the vault is asked.
+ * Returns when a challenge ends. Throws `invalid_challenge` for a foreign format or an expired challenge,
+ * before the vault is called. Does not check the MAC: the challenge may come from any connection, and verify
+ * checks the MAC.
  */
 function readPresentable(challenge: string, now: Date): Date {
   const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
@@ -176,7 +180,7 @@ type Bound = {
   required_scope?: string | undefined;
 };
 
-/** What the proof is to be bound to: the operation's context, or one that the caller worked out. */
+/** Returns the context that the proof must be bound to: the operation's, or one that the caller computed. */
 function readContext(agentId: string, asked: Bound): string | undefined {
   const { session_context: context, operation, required_scope: requiredScope } = asked;
   if (operation !== undefined) {

@@ -16,19 +16,19 @@ const ED25519_BYTES = 64;
 const ML_DSA_BYTES = 3309;
 const CERT_ID_PREFIX = "cert-";
 /**
- * `version ‖ flags ‖ depth ‖ challenge ‖ u64be(challenge_at) ‖ Ed25519 ‖ ML-DSA-65`, before the optional
- * context and the ids.
+ * Byte offsets of `version ‖ flags ‖ depth ‖ challenge ‖ u64be(challenge_at) ‖ Ed25519 ‖ ML-DSA-65`. The
+ * optional context and the ids follow.
  */
 const AT = { flags: 1, depth: 2, challenge: 3, signedAt: 35, ed25519: 43, mlDsa: 107, rest: 3416 } as const;
 const HAS_CONTEXT = 1;
 
-/** Longest text of a proof reference: eight certificates and a session context. */
+/** Length of the longest proof reference: eight certificates and a session context. */
 export const MAX_PROOF_REF_LENGTH = 4_768;
 
 /**
- * A proof with its certificates named by id and its keys left out, as base64url without padding: at most
- * 4,768 characters, so that it passes the default header limits of gateways. Only a service that keeps the
- * certificates can resolve it.
+ * Encodes a proof as base64url without padding. The reference names the certificates by id and omits their
+ * keys. It has at most 4,768 characters, so it passes the default header limits of gateways. Only a service
+ * that stores the certificates can resolve it.
  */
 export function encodeProofRef(bundle: ProofBundle): string {
   const { session_context: context, delegations } = bundle;
@@ -51,14 +51,16 @@ export function encodeProofRef(bundle: ProofBundle): string {
   ]).toString("base64url");
 }
 
-/** A proof reference, strictly read: what it names instead of carrying. */
+/** A strictly decoded proof reference. It names its certificates instead of carrying them. */
 export type ProofRef = {
   /** Leaf first, root last. */
   certIds: string[];
   signed: Pick<ProofBundle, "challenge" | "challenge_at" | "challenge_sig" | "session_context">;
 };
 
-/** Reads a reference; nothing unless every byte of it is as {@link encodeProofRef} writes it. */
+/**
+ * Decodes a reference. Returns `undefined` unless every byte of it is as {@link encodeProofRef} writes it.
+ */
 export function decodeProofRef(text: string): ProofRef | undefined {
   if (text.length > MAX_PROOF_REF_LENGTH) return undefined;
   const bytes = Buffer.from(text, "base64url");
@@ -92,16 +94,20 @@ function certIdOf(bytes: Uint8Array): string {
 }
 
 /**
- * The whole bundle behind a reference; nothing when it names a certificate that this service never issued.
+ * Returns the whole bundle behind a reference, or `undefined` if it names a certificate that this service
+ * never issued.
  */
 export type ResolveProofRef = (ref: ProofRef) => Promise<ProofBundle | undefined>;
 
-/** Usually of 1,600 certificates, together with what is remembered of them elsewhere. */
+/** Enough for about 1,600 certificates, including the parsed parts that other caches keep of them. */
 const REMEMBERED_BYTES = 50_000_000;
-/** A certificate's texts are in memory as they were decoded, as canonical JSON, and as bytes of that. */
+/** Copies of a certificate's text in memory: as decoded, as canonical JSON, and as bytes of that. */
 const TEXTS = 3;
 
-/** Remembers certificates, which never change once issued; whether one is revoked is not read here. */
+/**
+ * Creates a resolver that caches certificates, which never change once issued. It does not read whether a
+ * certificate is revoked.
+ */
 export function createProofRefResolver(db: Database): ResolveProofRef {
   const certificates = new LRUCache<string, DelegationCert>({
     maxSize: REMEMBERED_BYTES,

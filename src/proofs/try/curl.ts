@@ -1,22 +1,22 @@
 import { createNames } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
 
-/** Challenge, present and verify as a shell makes them. */
+/** Input for the shell lines that call challenge, present and verify. */
 type CurlCalls = {
   baseUrl: string;
   /** The service's word, in paths and headers. */
   word: string;
-  /** The API key as a shell reads it: a text in quotes, or a variable. */
+  /** The API key as a shell reads it: a quoted text, or a variable. */
   apiKey: string;
   connectionId: string;
   agentId: string;
-  /** What present takes besides the challenge. */
+  /** The body of present, without the challenge. */
   present: Record<string, unknown>;
-  /** What verify takes besides the proof. */
+  /** The body of verify, without the proof. */
   verify: Record<string, unknown>;
 };
 
-/** Three lines for a shell, which work when they are pasted unchanged; the last one shows the decision. */
+/** Returns three shell lines that work when pasted unchanged. The last one prints the decision. */
 export function curlLines({ baseUrl, word, apiKey, ...calls }: CurlCalls): string[] {
   const names = createNames(word);
   const header = names.header("X-Service-API-Key");
@@ -30,12 +30,12 @@ export function curlLines({ baseUrl, word, apiKey, ...calls }: CurlCalls): strin
   ];
 }
 
-/** A text member of a JSON object on one line. */
+/** Returns a shell command that extracts a text member from a JSON object on one line. */
 function picked(name: string): string {
   return `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
 }
 
-/** A JSON body with a variable of the shell in its last member. */
+/** Returns a JSON body whose last member is a shell variable. */
 function body(fields: Record<string, unknown>, name: string, variable: string): string {
   const start = JSON.stringify({ ...fields, [name]: "" }).slice(0, -2);
   return `${quoted(start)}"$${variable}"'"}'`;
@@ -44,15 +44,15 @@ function body(fields: Record<string, unknown>, name: string, variable: string): 
 /** A call with an API key. */
 type CurlCall = {
   url: string;
-  /** The name of the header that carries the key. */
+  /** Name of the header with the key. */
   header: string;
-  /** As a shell reads it: a key, or a variable such as `$API_KEY`. */
+  /** The key as a shell reads it: a text, or a variable such as `$API_KEY`. */
   apiKey: string;
-  /** What is posted, as a shell reads it; empty for a call without a body. Absent, it is a GET. */
+  /** The posted body, as a shell reads it. Empty for a POST without a body. Absent for a GET. */
   posted?: string;
 };
 
-/** A call as a line for a shell, which works when it is pasted unchanged. */
+/** Returns a call as one shell line that works when pasted unchanged. */
 export function curlLine({ url, header, apiKey, posted }: CurlCall): string {
   const key = `${header}: ${apiKey}`;
   const line = [
@@ -66,12 +66,12 @@ export function curlLine({ url, header, apiKey, posted }: CurlCall): string {
   return line.filter(Boolean).join(" ");
 }
 
-/** A text that a shell takes as it is. */
+/** Quotes a text for a shell. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A word that a shell takes as it is, in quotes where it needs them. */
+/** Returns a text as one shell word, quoted if necessary. */
 function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : quoted(text);
 }

@@ -6,15 +6,15 @@ import { buildProof, type PresentDeps } from "../present/present_route.ts";
 import { readVerifyCall, type verifyContext } from "../verify/call.ts";
 import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 
-/** What trying takes: what the three calls take, and the rate of proofs that they share. */
+/** Dependencies of `tryProof`: those of the three calls, and the rate of proofs that they share. */
 export type TryDeps = ChallengeDeps &
   PresentDeps & {
     verify: VerifyDeps;
-    /** Counts a proof as present does. Throws `rate_limited` once a connection has had its proofs. */
+    /** Counts a proof as present does. Throws `rate_limited` if the connection has used up its proofs. */
     takePresent(caller: Pick<ApiKeyCaller, "accountId" | "connectionId">): Promise<unknown>;
   };
 
-/** What is tried. */
+/** The agent, certificate, scope and context to try. */
 export type Tried = {
   agentId: string;
   certId: string | undefined;
@@ -22,25 +22,25 @@ export type Tried = {
   context: z.infer<typeof verifyContext> | undefined;
 };
 
-/** One of the three calls, as an application makes it and as it is answered. */
+/** One of the three calls: the request of an application, and its answer. */
 export type TriedCall = {
   operation: "create_challenge" | "present_proof" | "verify_proof";
-  /** Below the service's own segment. */
+  /** The path below the service's own segment. */
   path: string;
   body: Record<string, unknown> | null;
   status: number;
   answer: Record<string, unknown>;
 };
 
-/** What verify answered, if it was reached and decided. */
+/** The answer of verify, if the trial reached it and got a decision. */
 export type TriedDecision = ReturnType<typeof showDecision>;
 
-/** Refusals that are what somebody tries to see. Any other is no answer to the question. */
+/** Refusals that a trial shows as its result. Any other error fails the trial. */
 const SHOWN: readonly ErrorCode[] = ["no_active_delegation", "credits_exhausted"];
 
 /**
- * Challenge, present and verify, one after the other, for the caller of an API key, by the functions that
- * these calls run: up to the decision, or to the refusal of one of them.
+ * Runs challenge, present and verify for the caller of an API key, with the functions behind these calls.
+ * Stops at the decision, or at the first refusal that a trial shows. Throws every other error.
  */
 export async function tryProof(
   deps: TryDeps,

@@ -39,18 +39,18 @@ const answer = z.object({
   calls: z.array(call).describe("The calls that were made, up to the decision or to a refusal"),
   curl: z
     .array(z.string())
-    .describe("Lines for a shell that make the same calls; the first one is to be given an API key"),
+    .describe("Shell lines that make the same calls; put an API key into the first one"),
 });
-/** What it answers. */
+/** The answer of a trial. */
 export type TryAnswer = z.infer<typeof answer>;
 
-/** What the operation is made with. */
+/** Dependencies of the trial's route. */
 export type TryRouteDeps = TryDeps & { baseUrl: string; word: string };
 
 /**
- * `POST …/agents/{agent_id}/try`: what an application with an API key of the connection would be answered,
- * for a person who may have such a key. Challenge and proof are made here and spent here, so that nobody gets
- * a proof by it that could be shown elsewhere; the decision is one like any other.
+ * `POST …/agents/{agent_id}/try`: shows a person what an application with an API key of the connection would
+ * receive. The person must be allowed to have such a key. The route creates and spends challenge and proof
+ * itself, so nobody can use it to get a proof for another place. The decision is like any other.
  */
 export function tryRoute(deps: TryRouteDeps): Route {
   const { db, word } = deps;
@@ -117,8 +117,9 @@ export function tryRoute(deps: TryRouteDeps): Route {
 }
 
 /**
- * Throws `not_found` unless this is an agent of the connection and a certificate of the agent, in force or
- * not, and `not_available` where only the holder of the agent's key can prove anything.
+ * Throws `not_found` unless the connection has the agent and the agent has the certificate, active or not.
+ * Throws `not_available` if the agent's key is not in the vault, because then only its holder can prove
+ * anything.
  */
 async function requirePresentable(
   db: Database,

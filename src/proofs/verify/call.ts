@@ -19,8 +19,8 @@ import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 const number = z.number();
 
 /**
- * What the verifying application knows of the action; constraints are evaluated against it (api reference,
- * verify).
+ * Facts that the verifying application knows about the action. Constraints are evaluated against them (API
+ * reference, verify).
  */
 export const verifyContext = z.object({
   latitude: number.min(-90).max(90).optional(),
@@ -33,7 +33,7 @@ export const verifyContext = z.object({
   path: z.string().max(4096).optional(),
 });
 
-/** The members of a verify call besides the proof itself. */
+/** The members of a verify call, except the proof. */
 export const verifyOptions = z.object({
   required_scope: z.string().min(1).max(256),
   operation: operationSchema.optional().describe("The one action that the proof must be bound to"),
@@ -41,7 +41,7 @@ export const verifyOptions = z.object({
   explain: z.boolean().optional().describe("Answer with checks[]: each rule passed, failed or not reached"),
 });
 
-/** The whole body as documented; reading it is stricter than this schema. */
+/** The whole body, as documented. The code that reads it is stricter than this schema. */
 export const verifyBody = verifyOptions.extend({
   proof_bundle: z
     .union([z.record(z.string(), z.unknown()), z.string()])
@@ -50,33 +50,33 @@ export const verifyBody = verifyOptions.extend({
   proof_ref: z.string().optional().describe("Instead of the bundle: the reference that present gave"),
 });
 
-/** A proof as it arrived: whole, or by reference to certificates that this service keeps. */
+/** A proof as received: whole, or as a reference to certificates that this service stores. */
 export type Proof = { bundle: ProofBundle } | { ref: ProofRef };
 
-/** A verify call, strictly read but for its proof. */
+/** A verify call. Everything but its proof was read strictly. */
 export type VerifyCall = {
   caller: ApiKeyCaller;
   /**
-   * Reads the proof. Throws `invalid_request` when there is none or one too many, `invalid_proof` for
+   * Reads the proof. Throws `invalid_request` if there is no proof or more than one, and `invalid_proof` for
    * anything that is not a proof.
    */
   readProof: () => Proof;
   options: z.infer<typeof verifyOptions>;
-  /** Whose proof it must be, where the caller says so besides the proof. */
+  /** The agent whose proof it must be, if the caller names one outside the proof. */
   agentId?: string;
-  /** Gives the call's place up, where it has one, before it waits for what others hold. */
+  /** Gives up the call's place in the queue, if it has one, before it waits for what others hold. */
   stepAside?: StepAside;
 };
 
 /**
- * Header that may carry the proof instead of the body: a bundle's JSON, that in base64 or base64url, or a
- * reference.
+ * Header that may carry the proof instead of the body: the bundle's JSON, that JSON in base64 or base64url,
+ * or a reference.
  */
 export const PROOF_HEADER = "x-service-proof";
 
 /**
- * Reads a verify call from the raw body, in one pass with the strict parser, so that duplicate keys and
- * number forms are seen. Throws `invalid_request` for what is wrong besides the proof.
+ * Reads a verify call from the raw body in one pass. The strict parser sees duplicate keys and number forms.
+ * Throws `invalid_request` for any error outside the proof.
  */
 export function readVerifyCall(
   caller: ApiKeyCaller,
@@ -91,8 +91,8 @@ export function readVerifyCall(
 }
 
 /**
- * The members of a raw body that may carry proofs `levels` below its own, 1 if left out. Throws
- * `invalid_request` unless it is one JSON object, strictly read.
+ * Reads the members of a raw body that may carry proofs `levels` below its own (default 1). Throws
+ * `invalid_request` unless the body is one JSON object that the strict parser accepts.
  */
 export function readMembers(
   rawBody: Uint8Array,
@@ -109,12 +109,12 @@ export function readMembers(
   return value;
 }
 
-/** Whether a strictly parsed value is an object. */
+/** Checks whether a strictly parsed value is an object. */
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && isPlainObject(value);
 }
 
-/** Where a call may carry its proof. */
+/** The places where a call may carry its proof. */
 export type Presented = {
   bundle?: JsonValue | undefined;
   ref?: JsonValue | undefined;
@@ -122,8 +122,8 @@ export type Presented = {
 };
 
 /**
- * The proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` when there is none or one
- * too many, `invalid_proof` for anything that is not a proof.
+ * Reads the proof of a call whose body has `bodyBytes` bytes. Throws `invalid_request` if there is no proof
+ * or more than one, and `invalid_proof` for anything that is not a proof.
  */
 export function readProof({ bundle, ref, header }: Presented, bodyBytes: number, memo?: JsonMemo): Proof {
   if (bundle !== undefined && ref !== undefined) {
@@ -141,7 +141,7 @@ export function readProof({ bundle, ref, header }: Presented, bodyBytes: number,
   }
 }
 
-/** A proof in a header; what does not begin like a reference is a bundle. */
+/** Reads a proof from a header. Text that is not a valid reference is read as a bundle. */
 function readText(text: string, memo: JsonMemo | undefined): Proof {
   const ref = decodeProofRef(text);
   return ref === undefined ? { bundle: storable(decodeText(text, memo)) } : { ref };
@@ -161,12 +161,12 @@ function readBundle(proof: JsonValue, bodyBytes: number, memo: JsonMemo | undefi
   return proofBundle(proof);
 }
 
-/** UTF-8 bytes of a bundle as JSON without white space. */
+/** Counts the UTF-8 bytes of a bundle as JSON without white space. */
 function bytesOf(proof: JsonValue): number {
   return Buffer.byteLength(JSON.stringify(plainJson(proof)), "utf8");
 }
 
-/** Refuses ids with U+0000, which no issuer of ours makes and the database cannot keep. */
+/** Throws for ids with U+0000, which no issuer of ours creates and the database cannot store. */
 function storable(bundle: ProofBundle): ProofBundle {
   const ids = bundle.delegations.flatMap(({ cert_id, issuer_id, subject_id }) => [
     cert_id,
@@ -179,7 +179,7 @@ function storable(bundle: ProofBundle): ProofBundle {
   return bundle;
 }
 
-/** A bundle as text: its JSON, or that in base64 or base64url. */
+/** Decodes a bundle from text: its JSON, or that JSON in base64 or base64url. */
 function decodeText(text: string, memo: JsonMemo | undefined): ProofBundle {
   if (text.startsWith("{")) return decodeProofBundle(Buffer.from(text, "utf8"), memo);
   if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) throw new ProtocolError("invalid_base64", "not base64");

@@ -24,17 +24,17 @@ const answer = z.object({
   recorded_at: isoTime,
 });
 
-/** `POST /v1/service/invocations/{invocation_id}/outcome`: the outcome of an operation, reported once. */
+/** `POST /v1/service/invocations/{invocation_id}/outcome`: records the outcome of an operation, once. */
 export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "report_outcome",
     method: "POST",
     path: "/v1/service/invocations/{invocation_id}/outcome",
     summary:
-      "Report what came of an operation; a repeat with the same outcome, receipt and detail is answered alike",
+      "Report the outcome of an operation; a repeat with the same outcome, receipt and detail gets the same answer",
     access: "api_key",
     idempotent: true,
-    // A sender that repeats a report stamps its time anew.
+    // A sender that repeats a report may give it a new time.
     sameCall: ({ occurred_at: _, ...report }) => report,
     params: z.object({ invocation_id: invocationIdText }),
     body,
@@ -72,8 +72,8 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
 }
 
 /**
- * The decision on this connection's invocation that the receipt is of, in the history: it outlives the
- * invocation.
+ * Finds the decision on this connection's invocation that the receipt belongs to. Reads the history, because
+ * that is kept longer than the invocation.
  */
 async function findDecision(
   db: Database,

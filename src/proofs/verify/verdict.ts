@@ -18,16 +18,19 @@ import type { VerifyCall } from "./call.ts";
 /** A root identity that this service trusts: the root key of one of its accounts. */
 type Root = { accountId: string; publicKey: HybridPublicKey };
 
-/** Finds the root whose very key begins the chain of a bundle; nothing when no account has that key. */
+/**
+ * Finds the root whose exact key begins the chain of a bundle. Returns `undefined` if no account has that
+ * key.
+ */
 export type FindRoot = (bundle: ProofBundle) => Promise<Root | undefined>;
 
-/** What every key id looks like; other text is nobody's, and is not asked for. */
+/** The format of every key id. Other text belongs to no account and is not looked up. */
 const KEY_ID = /^[0-9a-f]{32}$/;
 const REMEMBERED_ROOTS = 10_000;
 
 /**
- * Remembers found roots only: a root key never changes, while an unknown one may be made at any moment.
- * Concurrent questions about one root ask the database once.
+ * Creates a finder that caches found roots only. A root key never changes, but an unknown one may be created
+ * at any moment. Concurrent lookups of one root query the database once.
  */
 export function createRootFinder(db: Database): FindRoot {
   const roots = new LRUCache<string, Root>({
@@ -47,7 +50,7 @@ export function createRootFinder(db: Database): FindRoot {
   };
 }
 
-/** What was found of a proof. */
+/** Everything that was found out about a proof. */
 type Examined = {
   bundle: ProofBundle;
   challenge: OpenChallenge;
@@ -58,8 +61,8 @@ type Examined = {
 };
 
 /**
- * Judges what was found of a proof: the item that the statement is to decide about. Throws for a proof that
- * is not genuine.
+ * Judges a proof, and returns the item that the statement then decides. Throws `ApiError` for a proof that is
+ * not genuine.
  */
 export function judge(
   { caller, options }: VerifyCall,
@@ -115,9 +118,9 @@ export function judge(
 type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
 
 /**
- * A genuine proof that violates a rule is a denial, and spends its challenge. A root that nobody here vouches
- * for, or that is not accepted, is the answer before all else; then the state of no certificate is read.
- * Throws for a forged, malformed or stale proof, which spends nothing.
+ * Returns the verdict on a proof. A genuine proof that violates a rule is a denial, and spends its challenge.
+ * A root that is unknown here, or not accepted, is denied before all else, and then no certificate's state is
+ * read. Throws `ApiError` for a forged, malformed or stale proof, which spends nothing.
  */
 function verdictOf({ root, verification, isAccepted }: Examined): Verdict {
   const { violation, genuine, error_reason: errorReason = null, consulted } = verification;
@@ -145,7 +148,7 @@ const CONTEXT_FAULTS: readonly ViolationCode[] = [
   "session_context_unverifiable",
 ];
 
-/** The code of a call whose proof is not genuine. */
+/** Returns the error code for a proof that is not genuine. */
 function refusalOf(code: ViolationCode): ErrorCode {
   if (code === "unknown_challenge") return "invalid_challenge";
   return CONTEXT_FAULTS.includes(code) ? "session_context_mismatch" : "invalid_proof";

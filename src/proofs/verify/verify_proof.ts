@@ -21,7 +21,7 @@ import type { ResolveProofRef } from "../present/proof_ref.ts";
 import { PROOF_HEADER, readVerifyCall, type VerifyCall, verifyBody } from "./call.ts";
 import { type FindRoot, judge } from "./verdict.ts";
 
-/** What verifying needs. */
+/** Dependencies of verifying. */
 export type VerifyDeps = Guards & {
   keys: ChallengeKeys;
   findRoot: FindRoot;
@@ -32,13 +32,13 @@ export type VerifyDeps = Guards & {
   clock: Clock;
 };
 
-/** A rule and what became of it. */
+/** A rule and its outcome. */
 export const checkAnswer = z.object({
   name: z.string(),
   outcome: z.enum(["passed", "failed", "not_reached"]),
 });
 
-/** A decision as verify answers it. */
+/** A decision, as verify returns it. */
 export const verifyAnswer = z.object({
   decision: z.enum(["allow", "deny", "indeterminate"]),
   decision_reason: z.enum(Object.keys(REASONS) as Reason[]).describe("Stable reason"),
@@ -58,7 +58,7 @@ export const verifyAnswer = z.object({
   checks: z.array(checkAnswer).optional().describe("With explain: every rule, in order"),
 });
 
-/** `POST /v1/service/verify`: the decision. Only an explicit `allow` permits the action. */
+/** `POST /v1/service/verify`: decides on a proof. Only an explicit `allow` permits the action. */
 export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
   return route({
     id: "verify_proof",
@@ -92,8 +92,8 @@ export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
 
 /**
  * Decides on a proof. This file is the whole path, from top to bottom: admit, read, check the challenge, find
- * the root, verify the bundle, decide. An operation that has its decision gets it again. Throws `ApiError`
- * when there is no decision. A proof that is merely not allowed is a `deny`, not an error.
+ * the root, verify the bundle, decide. An operation that already has a decision gets it again. Throws
+ * `ApiError` if there is no decision. A genuine proof that is not allowed is a `deny`, not an error.
  */
 export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<Decided> {
   const { operation, required_scope: requiredScope } = call.options;
@@ -112,8 +112,8 @@ export async function verifyProof(deps: VerifyDeps, call: VerifyCall): Promise<D
 }
 
 /**
- * The bundle of a call's proof. Throws `invalid_proof` also when the proof belongs to another agent than the
- * call names.
+ * Returns the bundle of a call's proof. Throws `invalid_proof` also if the proof belongs to another agent
+ * than the call names.
  */
 async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Promise<ProofBundle> {
   const proof = call.readProof();
@@ -126,9 +126,9 @@ async function readBundle({ resolveProofRef }: VerifyDeps, call: VerifyCall): Pr
 }
 
 /**
- * Decides on a proof, unless too many were refused here before. With a `sessionContext`, base64 of 32 bytes,
- * the proof must be bound to it. Returns nothing when the operation already has its decision. Throws when
- * there is no decision.
+ * Decides on a proof, unless too many were refused here before. If `sessionContext` (32 bytes in base64) is
+ * present, the proof must be bound to it. Returns `undefined` if the operation already has a decision. Throws
+ * `ApiError` if there is no decision.
  */
 function decideProof(
   deps: VerifyDeps,
@@ -177,7 +177,7 @@ async function decideUnguarded(
   }
 }
 
-/** Shows a decision, explained rule by rule if that is asked for. */
+/** Converts a decision into verify's answer. With `explain`, the answer shows the outcome of every rule. */
 export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
   const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
   return {
@@ -199,21 +199,20 @@ export function showDecision(decided: Decided, explain: boolean): z.infer<typeof
 }
 
 /**
- * Codes of a proof that can no longer be decided on. Its operation may have been decided with this very
+ * Codes of a proof that can no longer be decided on. Its operation may have been decided with this same
  * proof.
  */
 const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
 /** Codes of a proof that shows no authority for the operation. */
 const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 
-/** Attempts at one operation that others decide on at the same moment. */
+/** Most attempts at one operation that other calls decide on at the same moment. */
 const MOST_ATTEMPTS = 3;
 
 /**
- * Decides on an operation once. An operation that has its decision gets it again, with any genuine proof of
- * it. When a proof is refused, only the very proof that was decided on gets the decision again. Throws
- * `invocation_conflict` when the invocation was used for another operation, whatever proof is sent with the
- * call.
+ * Decides on an operation once. If it already has a decision, any genuine proof for it gets that decision
+ * again. A refused proof gets it only if it is the proof that was decided on. Throws `invocation_conflict` if
+ * the invocation was used for another operation, whatever proof the call contains.
  */
 async function decideOnce(
   deps: VerifyDeps,
@@ -238,7 +237,10 @@ async function decideOnce(
   return decideOnce(deps, call, operation, attempt + 1);
 }
 
-/** What the proof must be bound to, in base64. Throws `session_context_mismatch` when it cannot be. */
+/**
+ * Returns the context that the proof must be bound to, in base64. Throws `session_context_mismatch` if the
+ * operation does not fit the proof or the scope.
+ */
 function boundContext({ options }: VerifyCall, operation: Operation, bundle: ProofBundle): string {
   if (operation.agent_id !== bundle.agent_id) {
     throw new ApiError("session_context_mismatch", "operation.agent_id: names another agent");
@@ -247,7 +249,8 @@ function boundContext({ options }: VerifyCall, operation: Operation, bundle: Pro
 }
 
 /**
- * The recorded decision, where the refused proof is the one that was decided on. Throws `refusal` otherwise.
+ * Returns the recorded decision if the refused proof is the one that was decided on. Throws `refusal`
+ * otherwise.
  */
 async function answerRefused(
   { findRecorded }: VerifyDeps,
