@@ -27,10 +27,10 @@ const shown = z.object({
   created_at: isoTime,
 });
 
-/** An acceptance as answers show it. */
+/** An acceptance, as the API returns it. */
 export type AcceptedPrincipalAnswer = z.infer<typeof shown>;
 
-/** Whose authority a platform accepts besides its own account's. */
+/** Returns the routes about root identities of other accounts whose authority a platform accepts. */
 export function acceptedPrincipalRoutes(deps: Deps): Route[] {
   return [listRoute(deps), replaceRoute(deps), acceptRoute(deps), endRoute(deps)];
 }
@@ -75,7 +75,7 @@ function replaceRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ platform_id: z.string(), accepted: z.int() }),
-      description: "How many are accepted now; one whose end has passed is not",
+      description: "Number of principals that are accepted now; one whose end has passed does not count",
     },
     errors: ["not_found", "invalid_scopes", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {
@@ -112,7 +112,7 @@ function endRoute(deps: Deps): Route {
     id: "end_accepted_principal",
     method: "DELETE",
     path: `${path}/{human_id}`,
-    summary: "Accept a root identity of another account no longer",
+    summary: "Stop accepting a root identity of another account",
     access: "session",
     roles: ["approver"],
     idempotent: true,
@@ -120,7 +120,7 @@ function endRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ human_id: z.string(), accepted: z.literal(false) }),
-      description: "No decision from now on allows on its authority",
+      description: "From now on, no decision allows on its authority",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
@@ -131,7 +131,7 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-/** An acceptance as a call carries it. */
+/** Converts an acceptance from the form in which calls carry it. */
 export function readAcceptance({
   human_id,
   scopes,

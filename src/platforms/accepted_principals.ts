@@ -8,8 +8,8 @@ import { expandScopes } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection } from "./platform_record.ts";
 
 /**
- * A root identity of another account, the scopes that are accepted from it, and before which moment; `null`
- * sets no end.
+ * A root identity of another account, the scopes that are accepted from it, and when the acceptance ends.
+ * `null` sets no end.
  */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
@@ -19,9 +19,9 @@ type Deps = { db: Database; clock: Clock };
 export type PlatformPlace = { accountId: string; platformId: string };
 
 /**
- * Accepts one principal at a platform, or changes what is accepted from it; decisions hold it from the commit
- * on. Throws `not_found`, also for a root that the registry does not have, `invalid_scopes`,
- * `invalid_expiry`, `invalid_principal`, `principal_limit`.
+ * Accepts one principal at a platform, or changes what is accepted from it. Decisions use it from the commit
+ * on. Throws `not_found` (also for a root that the registry does not have), `invalid_scopes`,
+ * `invalid_expiry`, `invalid_principal` and `principal_limit`.
  */
 export async function acceptPrincipal(
   deps: Deps,
@@ -50,9 +50,10 @@ export async function acceptPrincipal(
 }
 
 /**
- * Makes these the only principals accepted at a platform, all or none of them; one whose end has passed may
- * be among them and is not accepted. Unchanged rows are not written again, so the call may be repeated at any
- * time. Gives how many are accepted now. Throws `not_found` and what {@link checkAcceptances} throws.
+ * Makes these the only principals accepted at a platform, all or none of them. The list may contain a
+ * principal whose end has passed, who is not accepted. Unchanged rows are not written again, so the call may
+ * be repeated at any time. Returns how many are accepted now. Throws `not_found` and what {@link
+ * checkAcceptances} throws.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
@@ -91,8 +92,9 @@ function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefin
 }
 
 /**
- * Throws unless an account may accept these principals: `invalid_scopes`, `principal_limit` for too many,
- * `invalid_principal` for one that is listed twice, has no root in the registry, or is the account itself.
+ * Checks that an account may accept these principals. Throws `invalid_scopes`, or `principal_limit` for too
+ * many. Throws `invalid_principal` for one that is listed twice, has no root in the registry, or is the
+ * account itself.
  */
 export async function checkAcceptances(
   db: Database | Transaction,
@@ -109,7 +111,7 @@ export async function checkAcceptances(
 }
 
 /**
- * Accepts a principal no longer: no decision that is made after the commit allows on its authority. Throws
+ * Ends the acceptance of a principal: no decision after the commit allows on its authority. Throws
  * `not_found`.
  */
 export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: string): Promise<void> {
@@ -153,8 +155,9 @@ function rowsOf(
 }
 
 /**
- * The scopes, each once. A custom scope means what the account says that made it up, so that a wildcard over
- * another's would accept what nobody here has read: each is named. Throws `invalid_scopes`.
+ * Returns the scopes without duplicates. Throws `invalid_scopes`, also for a wildcard over custom scopes. The
+ * account that invents a custom scope decides what it means. So a wildcard would accept scopes that nobody
+ * here has read, and each must be named.
  */
 function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);
@@ -166,7 +169,7 @@ function checkAcceptedScopes(scopes: readonly string[]): string[] {
   );
 }
 
-/** Throws `invalid_principal` unless each is the root identity of another account, named once. */
+/** Throws `invalid_principal` unless each id is the root identity of another account and is listed once. */
 async function checkPrincipals(
   db: Database | Transaction,
   accountId: string,

@@ -2,21 +2,21 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { AccountRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 
-/** An account whose onboarding is complete: it may own platforms and lend authority with its root key. */
+/** An account that completed its onboarding. It may own platforms and lend authority with its root key. */
 export type Owner = {
   accountId: string;
   email: string;
   accountType: "individual" | "organization";
-  /** `org_name` of events: the organization's name, else the person's. */
+  /** `org_name` of events: the organization's name, or the person's if there is none. */
   orgName: string;
   humanId: string;
   rootKeyId: string;
   rootPublicKey: { ed25519: string; ml_dsa_65: string };
-  /** What the root key is bounded to in the vault; null sets no bound. */
+  /** The ceiling of the root key in the vault. Null sets no ceiling. */
   rootCeiling: string[] | null;
 };
 
-/** The account as an owner. Throws `not_found`, or `onboarding_incomplete`. */
+/** Returns the account as an owner. Throws `not_found` or `onboarding_incomplete`. */
 export async function findOwner(db: Database | Transaction, accountId: string): Promise<Owner> {
   const row = await db("accounts").where({ account_id: accountId }).first();
   if (row === undefined) throw new ApiError("not_found");

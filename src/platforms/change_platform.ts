@@ -9,7 +9,7 @@ import { changeCertificates } from "./end_authority.ts";
 import { findConnection, findPlatform, type LivePlatform, lockConnection } from "./platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
-/** What may change of a platform; members left out stay as they are. */
+/** A change of a platform. Omitted members stay unchanged. */
 type PlatformChange = {
   name?: string | undefined;
   description?: string | undefined;
@@ -17,10 +17,10 @@ type PlatformChange = {
 };
 
 /**
- * Changes a platform's name, description or ceiling, and gives it as it is then. The ceiling only shrinks;
- * certificates approved under the wider one keep their text and lose what is above, from the commit on. The
- * vault is updated afterwards; the change is valid even while the vault is away. Throws `not_found`,
- * `invalid_scopes`, `ceiling_widened`.
+ * Changes a platform's name, description or ceiling, and returns the changed platform. The ceiling can only
+ * shrink. Certificates approved under the wider ceiling keep their text, but lose the scopes above the new
+ * ceiling from the commit on. The vault is updated afterwards, and the change is valid even while the vault
+ * is unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -47,7 +47,7 @@ export async function changePlatform(
   return changed;
 }
 
-/** The certificates are last: decisions on them wait from there to the commit. */
+/** Changes the certificates last, because decisions on them wait from then until the commit. */
 async function narrowAuthority(
   tx: Transaction,
   record: LivePlatform,
@@ -62,9 +62,10 @@ async function narrowAuthority(
 }
 
 /**
- * Refuses with `invalid_callback_url` what a callback URL's text alone shows to be wrong: outside development
- * anything but https; a user or password; this machine or a literal address, unless the policy opens it;
- * characters that a URL parser drops without a word. What its name resolves to is checked at every delivery.
+ * Throws `invalid_callback_url` for a callback URL whose text alone is wrong. Outside development it must be
+ * https. It must not contain a user or password, or characters that a URL parser silently drops. It must not
+ * name this machine or a literal address, unless the policy allows that. The addresses behind its name are
+ * checked at every delivery.
  */
 export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
   const form = callbackUrlForm(text, policy);
@@ -78,10 +79,9 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
 }
 
 /**
- * Sets or, with `null`, clears where a connection's events are delivered. Events from now on go there, and so
- * do those that are still to be delivered; an endpoint that was suspended is resumed, one that its owner has
- * paused stays paused.
- * Throws `invalid_callback_url`, `not_found`.
+ * Sets the URL that a connection's events are delivered to, or clears it with `null`. New events and
+ * undelivered ones go to the new URL. A suspended endpoint is resumed, but one that its owner paused stays
+ * paused. Throws `invalid_callback_url`, `not_found`.
  */
 export async function setCallback(
   { db, callbacks, clock }: { db: Database; callbacks: AddressPolicy; clock: Clock },

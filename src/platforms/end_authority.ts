@@ -2,11 +2,11 @@ import { notExpired, type Transaction } from "../db/database.ts";
 import type { CertificateRow } from "../db/tables.ts";
 import type { LifecycleEvent } from "../events/outbox.ts";
 
-/** Whose authority: all of a connection's, or one of its agents'. */
+/** The authority of a whole connection, or of one of its agents. */
 export type AuthorityOf = { connection_id: string; agent_id?: string };
 
 /**
- * Withdraws the pending requests of a connection or an agent, for one reason, under the connection's lock.
+ * Withdraws the pending requests of a connection or an agent, with one reason. Needs the connection's lock.
  */
 export async function withdrawRequests(
   tx: Transaction,
@@ -20,9 +20,9 @@ export async function withdrawRequests(
 }
 
 /**
- * The events of revoking the active certificates of a connection or an agent, one for each that has not
- * expired, in the order of their ids. Reads without holding them: decisions go on. Under the connection's
- * lock they stay the same until the transaction itself revokes them.
+ * Returns the events for revoking the active certificates of a connection or an agent: one for each that has
+ * not expired, in the order of their ids. Reads the rows without locking them, so decisions continue. Under
+ * the connection's lock, the rows cannot change until this transaction revokes them.
  */
 export async function revocationEvents(
   tx: Transaction,
@@ -42,8 +42,8 @@ export async function revocationEvents(
 }
 
 /**
- * Revokes the active certificates of a connection or an agent, for one reason, under the connection's lock;
- * see {@link changeCertificates}.
+ * Revokes the active certificates of a connection or an agent, with one reason. Needs the connection's lock.
+ * See {@link changeCertificates}.
  */
 export async function revokeCertificates(
   tx: Transaction,
@@ -55,10 +55,9 @@ export async function revokeCertificates(
 }
 
 /**
- * Changes the active certificates of a connection or an agent. Belongs last in its transaction: every
- * decision on one of them, and with it the decisions of its batch, waits from here to the commit. They are
- * held in the order in which decisions hold those of a batch: a change of many rows in any other order could
- * deadlock with a batch of decisions.
+ * Changes the active certificates of a connection or an agent. Call it last in a transaction: from here to
+ * the commit, every decision on these certificates waits, and with it the other decisions of its batch. Locks
+ * the rows in the same order as a batch of decisions does. Any other order could deadlock with a batch.
  */
 export async function changeCertificates(
   tx: Transaction,

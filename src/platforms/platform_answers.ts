@@ -6,14 +6,14 @@ import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
 
 /**
- * The name by which operations are bound to a connection: visible, and at most 512 bytes as the wire format
- * has it.
+ * The name by which operations are bound to a connection: visible text of at most 512 bytes, as the wire
+ * format requires.
  */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "must have at most 512 bytes",
 );
-/** What people's ways of registering a platform take. */
+/** Body of the calls with which people register a platform. */
 export const registrationBody = z.object({
   ...registrationFields,
   surface_type: registrationFields.surface_type.describe(
@@ -21,12 +21,14 @@ export const registrationBody = z.object({
   ),
 });
 
-/** Whether a connection's callback URL gets requests. */
+/** Whether a connection's callback URL receives requests. */
 export const callbackState = z
   .enum(["active", "paused", "suspended"])
-  .describe("paused by the account's owner, suspended because the receiver takes nothing: events are held");
+  .describe(
+    "paused by the account's owner, or suspended because the receiver fails; events are kept meanwhile",
+  );
 
-/** What a registration shows of a platform besides its secrets. */
+/** The fields of a registered platform, except its secrets. */
 const registeredFields = z.object({
   platform_id: z.string(),
   connection_id: z.string(),
@@ -49,13 +51,13 @@ const registeredFields = z.object({
 export const declaredBy = z
   .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
   .nullable()
-  .describe("The object that declares it in Kubernetes, which is where it is changed; null for others");
+  .describe("The Kubernetes object that declares it, in which it is changed; null if there is none");
 
-/** A platform as answers show it, without secrets. */
+/** A platform, as the API returns it, without secrets. */
 export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
 
-/** The platform object of a registration: with its three secrets, shown once (specification §2). */
+/** The platform object of a registration, with its three secrets, which are shown once (specification §2). */
 export const registeredAnswer = registeredFields.extend({
   api_key: z.string().describe("Shown once"),
   signing_secret: z.string().describe("Shown once"),
@@ -64,7 +66,7 @@ export const registeredAnswer = registeredFields.extend({
 
 export type RegisteredAnswer = z.infer<typeof registeredAnswer>;
 
-/** An agent as answers show it (specification §2). */
+/** An agent, as the API returns it (specification §2). */
 export const agentAnswer = z.object({
   agent_id: z.string(),
   name: z.string(),
@@ -73,17 +75,17 @@ export const agentAnswer = z.object({
   public_key_json: z.object({ ed25519: z.string(), ml_dsa_65: z.string() }),
   connection_id: z.string(),
   created_at: isoTime,
-  disabled_at: isoTime.nullable().describe("Since when the agent is deleted"),
+  disabled_at: isoTime.nullable().describe("When the agent was deleted"),
 });
 
 export type AgentAnswer = z.infer<typeof agentAnswer>;
 
-/** Shows a platform. */
+/** Converts a platform into its answer. */
 export function showPlatform(record: LivePlatform): PlatformAnswer {
   return { ...showRegistered(record), declared_by: showDeclaredBy(record) };
 }
 
-/** Shows the object that declares a platform, or an agent of a platform in the same namespace. */
+/** Returns the object that declares a platform, or an agent of a platform in the same namespace. */
 export function showDeclaredBy(
   record: Pick<LivePlatform, "external_id" | "object_namespace" | "object_name">,
 ): z.infer<typeof declaredBy> {
@@ -92,7 +94,7 @@ export function showDeclaredBy(
   return { cluster_id: clusterOf(external_id), namespace: object_namespace, name: object_name };
 }
 
-/** Shows a platform as its registration does. */
+/** Converts a platform into the answer of its registration, without secrets. */
 export function showRegistered(record: LivePlatform): z.infer<typeof registeredFields> {
   return {
     platform_id: record.platform_id,
@@ -113,7 +115,7 @@ export function showRegistered(record: LivePlatform): z.infer<typeof registeredF
   };
 }
 
-/** Shows an agent. */
+/** Converts an agent into its answer. */
 export function showAgent(row: AgentRow): AgentAnswer {
   return {
     agent_id: row.agent_id,

@@ -3,7 +3,7 @@ import type { PlatformRow, WebhookEndpointRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 
-/** A platform with its connection and the prefix of its current API key; without secrets. */
+/** A platform with its connection and the prefix of its current API key, without secrets. */
 export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   connection_id: string;
   callback_url: string | null;
@@ -14,10 +14,12 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   api_key_prefix: string | null;
 };
 
-/** A platform that is not removed, with a current API key. */
+/** A platform that is not removed and has a current API key. */
 export type LivePlatform = PlatformRecord & { api_key_prefix: string };
 
-/** All platforms with their connections; narrow it by `p.` (platforms) and `c.` (connections). */
+/**
+ * Selects all platforms with their connections. Narrow the query by `p.` (platforms) and `c.` (connections).
+ */
 export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")
     .join("connections as c", "c.platform_id", "p.platform_id")
@@ -47,7 +49,10 @@ export function selectPlatforms(db: Database | Transaction) {
     );
 }
 
-/** The account's platform with this id. Throws `not_found` when it is another's, removed or nobody's. */
+/**
+ * Returns the account's platform with this id. Throws `not_found` if it is removed, belongs to another
+ * account or does not exist.
+ */
 export async function findPlatform(
   db: Database | Transaction,
   accountId: string,
@@ -57,7 +62,8 @@ export async function findPlatform(
 }
 
 /**
- * The account's platform with this connection. Throws `not_found` when it is another's, removed or nobody's.
+ * Returns the account's platform with this connection. Throws `not_found` if it is removed, belongs to
+ * another account or does not exist.
  */
 export async function findConnection(
   db: Database | Transaction,
@@ -78,23 +84,23 @@ async function liveRecord(
   return record;
 }
 
-/** Whether a platform is not removed. */
+/** Checks whether a platform is not removed. */
 export function isLive(record: PlatformRecord): record is LivePlatform {
   return record.removed_at === null && record.api_key_prefix !== null;
 }
 
 /**
- * Makes the transaction the only one that changes a connection and what hangs on it: its platform's ceiling,
- * its keys, agents, requests and certificates. Every such change takes this lock first and reads afterwards,
- * so none can decide on what another is about to change, and none can deadlock with another. Rows that merely
- * refer to the connection can still be inserted by others meanwhile.
+ * Locks a connection and everything that belongs to it: its platform's ceiling, its keys, agents, requests
+ * and certificates. Every change of these takes this lock first and reads afterwards. So no change relies on
+ * rows that another is about to change, and two changes cannot deadlock. Rows that merely refer to the
+ * connection can still be inserted by others meanwhile.
  */
 export async function lockConnection(tx: Transaction, connectionId: string): Promise<void> {
   await tx("connections").select("connection_id").where({ connection_id: connectionId }).forNoKeyUpdate();
 }
 
 /**
- * The surface types of platforms: what each is called and whether its managed service is open (specification
+ * The surface types of platforms: the title of each, and whether its managed service is open (specification
  * §1).
  */
 export const surfaceTypes = {

@@ -21,12 +21,12 @@ import { checkSurface, findPlatform, type LivePlatform } from "./platform_record
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;
 
-/** What the registration of platforms works with. */
+/** Dependencies of registering platforms. */
 export type RegisterDeps = { db: Database; secretBox: SecretBox; clock: Clock; callbacks: AddressPolicy };
 
 /**
- * A platform as it is asked for. `externalId` and `object` name the Kubernetes object that declares it, and
- * `check` throws when that may no longer do so.
+ * Input for registering a platform. `externalId` and `object` name the Kubernetes object that declares it.
+ * `check` throws if the object may no longer declare it.
  */
 export type PlatformWish = {
   name: string;
@@ -39,7 +39,7 @@ export type PlatformWish = {
   check?(tx: Transaction): Promise<void>;
 };
 
-/** The three secrets that are shown once. */
+/** The three secrets, which are shown once. */
 export type Credentials = { api_key: string; signing_secret: string; webhook_signing_secret: string };
 
 /** A registered platform and its credentials. */
@@ -56,11 +56,11 @@ type Draft = {
 
 /**
  * Registers a platform with its connection, its first API key and two secrets, and emits
- * `connection.created`: all or nothing. Nothing that can fail follows the commit, since its secrets could not
- * be shown again. A personal account has one platform at most, however many calls race for it.
+ * `connection.created`, in one transaction. Nothing that can fail follows the commit, because the secrets
+ * cannot be shown again. A personal account has at most one platform, however many calls race for it.
  *
- * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`;
- * `external_conflict` when the external id is taken.
+ * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`, and
+ * `external_conflict` if the external id is taken.
  */
 export async function registerPlatform(
   deps: RegisterDeps,
@@ -97,7 +97,10 @@ function draftOf(owner: Owner, wish: PlatformWish): Draft {
   };
 }
 
-/** Registrations of one account happen one after another, so that each counts what the one before it made. */
+/**
+ * Makes registrations of one account wait for each other, so that each counts the platforms of the previous
+ * ones.
+ */
 async function checkLimits(tx: Transaction, { owner, wish }: Draft): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();
   if (wish.externalId !== null) {

@@ -20,10 +20,12 @@ import {
   registrationRoutes,
 } from "./platform_routes.ts";
 
-/** What the calls about platforms, connections and agents work with. */
+/** Dependencies of the routes about platforms, connections and agents. */
 export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
 
-/** The calls of specification §4 "Platform and agents" and those that keep them. */
+/**
+ * Returns the routes of specification §4 "Platform and agents", and those that manage platforms and agents.
+ */
 export function platformRoutes(deps: PlatformDeps): Route[] {
   return [
     ...registrationRoutes(deps),

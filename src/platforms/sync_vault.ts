@@ -6,7 +6,7 @@ import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/clien
 
 const EVERY_MS = 30_000;
 
-/** What telling the vault works with. */
+/** Dependencies of syncing the vault. */
 export type VaultSyncDeps = {
   db: Database;
   vault: Pick<VaultClient, "disableKey" | "shrinkCeiling">;
@@ -21,10 +21,10 @@ type DueAgent = Pick<
 > & { ceiling: string[] };
 
 /**
- * Tells the vault which agents ended and whose ceiling shrank, of one connection or, without one, of all. The
- * database has it since the change was committed; this only brings the vault's second line of defence in
- * step, so it can be repeated at any time, runs again after a crash, and never fails: what the vault did not
- * take stays due. Gives how many agents were synced.
+ * Reports deleted agents and reduced ceilings to the vault, for one connection or for all. The database has
+ * enforced these changes since their commit, and the vault is the second line of defense. So the call can be
+ * repeated at any time, and runs again after a crash. It never fails: what the vault did not accept stays
+ * due. Returns how many agents were synced.
  */
 export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Promise<number> {
   let synced = 0;
@@ -41,8 +41,8 @@ export async function syncVault(deps: VaultSyncDeps, connectionId?: string): Pro
 }
 
 /**
- * Whether the vault needs to hear no more of an agent. A refusal is its last word on a key (gone, disabled
- * already, narrower already): asking again changes nothing.
+ * Returns whether the vault is up to date about an agent. A refusal is final too (the key is gone, already
+ * disabled, or its ceiling already narrower), because asking again changes nothing.
  */
 async function tell({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boolean | "unreachable"> {
   if (agent.vault_key_id === null) return true;
@@ -64,7 +64,7 @@ async function tell({ vault, log }: VaultSyncDeps, agent: DueAgent): Promise<boo
   }
 }
 
-/** A change made meanwhile has a later time and stays due. */
+/** A change made in the meantime has a later time and stays due. */
 async function noteSynced(db: Database, agent: DueAgent): Promise<number> {
   return db("agents")
     .where({ agent_id: agent.agent_id, vault_due_at: agent.vault_due_at })
@@ -94,8 +94,8 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
 }
 
 /**
- * Tells the vault, now and every 30 seconds, what it could not be sent when it happened: after a crash, or
- * while it was away. Several processes may do so concurrently.
+ * Syncs the vault now and every 30 seconds, for changes that could not be sent when they happened: after a
+ * crash, or while the vault was unavailable. Several processes may do so concurrently.
  */
 export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   const stopping = new AbortController();

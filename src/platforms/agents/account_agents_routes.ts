@@ -14,10 +14,10 @@ const accountAgent = agentAnswer.extend({
   key_fingerprint: z.string().describe("sha256 and the hash of the public key's canonical JSON"),
   platform: z.object({ platform_id: z.string(), name: z.string() }),
   declared_by: declaredBy,
-  active_delegations: z.int().describe("Its certificates that are active now"),
+  active_delegations: z.int().describe("Number of its certificates that are active now"),
 });
 
-/** An agent with what it belongs to. */
+/** An agent, with its platform and the object that declares it. */
 export type AccountAgentAnswer = z.infer<typeof accountAgent>;
 
 type AgentRecord = AgentRow & {
@@ -38,7 +38,7 @@ const query = pageQuery.extend({
   state: z.enum(["live", "deleted"]).default("live"),
 });
 
-/** `GET /v1/service/agents`: the agents of all of the account's connections, newest first. */
+/** `GET /v1/service/agents`: lists the agents of all of the account's connections, newest first. */
 export function listAccountAgentsRoute({ db, clock }: Deps): Route {
   return route({
     id: "list_account_agents",
@@ -66,7 +66,9 @@ export function listAccountAgentsRoute({ db, clock }: Deps): Route {
   });
 }
 
-/** `GET /v1/service/agents/{agent_id}`; a deleted one says since when. */
+/**
+ * `GET /v1/service/agents/{agent_id}`: returns an agent. `disabled_at` shows when a deleted one was deleted.
+ */
 export function getAccountAgentRoute({ db, clock }: Deps): Route {
   return route({
     id: "get_account_agent",

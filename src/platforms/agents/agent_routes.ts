@@ -26,7 +26,7 @@ export function createAgentRoute(deps: Deps): Route {
     id: "create_agent",
     method: "POST",
     path: "/v1/service/connections/{connection_id}/agents",
-    summary: "Create an agent whose key the service holds",
+    summary: "Create an agent whose key the service keeps",
     access: "api_key",
     rate: "agents",
     idempotent: true,
@@ -51,7 +51,9 @@ export function createAgentRoute(deps: Deps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/agents`: those that are not deleted, newest first. */
+/**
+ * `GET /v1/service/connections/{connection_id}/agents`: lists the agents that are not deleted, newest first.
+ */
 export function listAgentsRoute({ db }: Deps): Route {
   return route({
     id: "list_agents",
@@ -73,7 +75,10 @@ export function listAgentsRoute({ db }: Deps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/agents/{agent_id}`; a deleted one says since when. */
+/**
+ * `GET /v1/service/connections/{connection_id}/agents/{agent_id}`: returns an agent. `disabled_at` shows when
+ * a deleted one was deleted.
+ */
 export function getAgentRoute({ db }: Deps): Route {
   return route({
     id: "get_agent",
@@ -98,7 +103,7 @@ export function deleteAgentRoute(deps: Deps): Route {
     id: "delete_agent",
     method: "DELETE",
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}",
-    summary: "Disable an agent's key for ever and revoke its certificates",
+    summary: "Disable an agent's key permanently and revoke its certificates",
     access: "account",
     roles: ["developer"],
     idempotent: true,
@@ -106,7 +111,7 @@ export function deleteAgentRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ agent_id: z.string(), disabled_at: isoTime }),
-      description: "When it was disabled; the same when repeated",
+      description: "When the agent was disabled; a repeated call returns the same time",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
@@ -118,7 +123,8 @@ export function deleteAgentRoute(deps: Deps): Route {
 }
 
 /**
- * An API key opens its own connection only, a person any live one of their account; others are `not_found`.
+ * Returns the id of a connection that the caller may use. An API key may use only its own connection, and a
+ * person any live connection of their account. Throws `not_found` for all others.
  */
 async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
   if (caller.connectionId === null) {

@@ -15,7 +15,8 @@ import { findConnection, type LivePlatform, lockConnection } from "../platform_r
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /**
- * The connection's agent with this id, disabled or not. Throws `not_found` when it is another's or nobody's.
+ * Returns the connection's agent with this id, disabled or not. Throws `not_found` if the agent belongs to
+ * another connection or does not exist.
  */
 export async function findAgent(
   db: Database | Transaction,
@@ -29,9 +30,9 @@ export async function findAgent(
 }
 
 /**
- * An agent as it is asked for. `attemptKey` names the attempt: the same one again, after a crash or a lost
- * answer, finds the key that the vault made at first. `externalId` names the Kubernetes object that declares
- * the agent, which has the name `objectName`, and `check` throws when that may no longer do so.
+ * Input for creating an agent. `attemptKey` names the attempt: a repeat after a crash or a lost answer finds
+ * the key that the vault created the first time. `externalId` names the Kubernetes object that declares the
+ * agent, and `objectName` is the name of that object. `check` throws if the object may no longer declare it.
  */
 export type AgentWish = {
   accountId: string;
@@ -44,7 +45,7 @@ export type AgentWish = {
   check?(tx: Transaction): Promise<void>;
 };
 
-/** What making agents works with. */
+/** Dependencies of creating agents. */
 export type CreateAgentDeps = {
   db: Database;
   vault: Pick<VaultClient, "createKey" | "disableKey" | "shrinkCeiling">;
@@ -55,9 +56,9 @@ export type CreateAgentDeps = {
 type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * Makes a custodial agent: its hybrid key is made and kept in the vault, with the platform's ceiling recorded
- * there, and its id is that key's. A key without a row is useless. Throws `not_found`, `external_conflict`,
- * `VaultUnavailable`, `VaultRefused`.
+ * Creates a custodial agent. The vault creates and keeps its hybrid key with the platform's ceiling, and the
+ * id of that key becomes the agent's id. A key without a row is useless. Throws `not_found`,
+ * `external_conflict`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promise<AgentRow> {
   const platform = await findConnection(deps.db, wish.accountId, wish.connectionId);
@@ -72,7 +73,7 @@ export async function createAgent(deps: CreateAgentDeps, wish: AgentWish): Promi
   return agent;
 }
 
-/** Whatever the vault compares between two attempts with one key is part of the key. */
+/** The attempt's key covers every value that the vault compares between two attempts with one key. */
 async function createVaultKey(
   { vault }: CreateAgentDeps,
   wish: AgentWish,
@@ -129,9 +130,10 @@ async function insertAgent(
 const REASON = "agent deleted";
 
 /**
- * Ends an agent for ever: its certificates are revoked, each reported by one `delegation.revoked`, its
- * pending requests withdrawn. The vault disables its key afterwards; while it is away the deletion holds all
- * the same. Returns when it was disabled; a repeated call returns the same. Throws `not_found`.
+ * Deletes an agent permanently. Revokes its certificates, reports each with one `delegation.revoked`, and
+ * withdraws its pending requests. The vault disables its key afterwards. If the vault is unavailable, the
+ * deletion is still valid. Returns when the agent was disabled, and the same time for a repeated call. Throws
+ * `not_found`.
  */
 export async function deleteAgent(
   deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },
@@ -151,7 +153,7 @@ export async function deleteAgent(
   return disabledAt;
 }
 
-/** The certificates are last: decisions on them wait from there to the commit. */
+/** Revokes the certificates last, because decisions on them wait from then until the commit. */
 async function endDelegations(
   tx: Transaction,
   secretBox: SecretBox,

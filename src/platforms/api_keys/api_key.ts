@@ -9,13 +9,13 @@ const form = new RegExp(
   `^(dpz_[0-9A-Za-z]{${PREFIX_LENGTH}})_[0-9A-Za-z]{${SECRET_LENGTH}}_([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
 );
 
-/** An API key at the moment it is made: the whole text to show once, its public prefix and what is stored. */
+/** A new API key: the whole text, which is shown once, its public prefix, and the hash that is stored. */
 export type NewApiKey = { apiKey: string; prefix: string; hash: Buffer };
 
 /**
- * Makes `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is the
- * CRC-32 of all before its `_`, so that a scanner or the server can tell a typo or a stranger's text from a
- * key without a look-up.
+ * Creates `dpz_<8 prefix>_<43 secret>_<6 checksum>` in base62. The secret carries 256 bits. The checksum is
+ * the CRC-32 of everything before its `_`. A scanner or the server can thus tell a typo or other text from a
+ * key without a lookup.
  */
 export function newApiKey(): NewApiKey {
   const prefix = `dpz_${randomText(PREFIX_LENGTH)}`;
@@ -24,7 +24,7 @@ export function newApiKey(): NewApiKey {
   return { apiKey, prefix, hash: hashApiKey(apiKey) };
 }
 
-/** The prefix of a well-formed key whose checksum holds; `undefined` for any other text. */
+/** Returns the prefix of a well-formed key with a valid checksum, or `undefined` for any other text. */
 export function apiKeyPrefix(presented: string): string | undefined {
   const match = form.exec(presented);
   if (match === null) return undefined;
@@ -32,7 +32,7 @@ export function apiKeyPrefix(presented: string): string | undefined {
   return checksumOf(body) === match[2] ? match[1] : undefined;
 }
 
-/** SHA-256 of a key: the only form in which it is stored. */
+/** Returns the SHA-256 of a key, which is the only form in which a key is stored. */
 export function hashApiKey(apiKey: string): Buffer {
   return createHash("sha256").update(apiKey).digest();
 }
@@ -52,7 +52,8 @@ function checksumOf(text: string): string {
 }
 
 /**
- * The box's context of `connections.undelivered_sealed`: the API key that the operator has not stored yet.
+ * Returns the encryption context of `connections.undelivered_sealed`: an API key that the operator has not
+ * stored yet.
  */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;

@@ -3,14 +3,14 @@ import { Client } from "pg";
 import { backoff } from "../../concurrency/backoff.ts";
 
 const CHANNEL = "api_keys";
-/** Milliseconds. */
+/** Delays before a reconnect, in milliseconds. */
 const DELAY = { base: 100, cap: 5_000, jitter: [0.75, 1.25] } as const;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
 /**
- * What a listener hears: that it may be trusted from now on, that a key changed, that it heard nothing for a
- * while.
+ * Callbacks of a listener. `onListening`: from now on, changes are reported. `onChange`: a key changed.
+ * `onDeaf`: the listener may have missed changes.
  */
 export type ApiKeyHearer = {
   onListening(): void;
@@ -22,9 +22,9 @@ export type ApiKeyHearer = {
 export type ApiKeyChanges = { close(): Promise<void> };
 
 /**
- * Listens for committed changes of API keys on a connection of its own, and connects again, with growing
- * delays, for as long as it is not closed. A connection that no longer answers counts as lost. Faults are
- * reported, never thrown.
+ * Listens for committed changes of API keys on a connection of its own. Connects again, with growing delays,
+ * until it is closed. A connection that no longer answers counts as lost. Faults are reported to `onError`,
+ * never thrown.
  */
 export function listenForApiKeyChanges(
   { url, onError }: { url: string; onError: (error: Error) => void },
@@ -63,8 +63,7 @@ async function listenForEver(
 }
 
 /**
- * Listens until `closing` is signalled. Rejects when the connection cannot be made, is lost or no longer
- * answers.
+ * Listens until `closing` aborts. Rejects if the connection cannot be opened, is lost or no longer answers.
  */
 async function listenOnce(
   url: string,
@@ -96,7 +95,7 @@ async function listenOnce(
   if (!closing.aborted) lost.signal.throwIfAborted();
 }
 
-/** Whether the time passed before `over` was signalled. */
+/** Resolves to whether the time passed before `over` aborted. */
 function passed(ms: number, over: AbortSignal): Promise<boolean> {
   return sleep(ms, true, { signal: over }).catch(() => false);
 }

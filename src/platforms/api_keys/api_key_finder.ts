@@ -7,17 +7,19 @@ import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { listenForApiKeyChanges } from "./api_key_changes.ts";
 
 const REMEMBERED_SECONDS = 5;
-/** A key in use is read again this long before it is forgotten, so that no call has to wait for that. */
+/**
+ * A key in use is read again this long before its cache entry expires, so that no call waits for the read.
+ */
 const RENEWED_BEFORE_SECONDS = 2;
 const REMEMBERED_KEYS = 10_000;
-/** For how long after its beginning calls join a look-up: one that hangs is not everybody's. */
+/** Seconds for which other calls join a lookup. A lookup that hangs then does not delay everyone. */
 const JOINED_SECONDS = 0.25;
 
 type KnownKey = { hash: Uint8Array; retiresAt: Date | null; caller: ApiKeyCaller };
-/** From when on it is read again, and when it is forgotten. */
+/** When a key should be read again, and when its cache entry expires. */
 type Times = { renewAt: Date; until: Date };
 type Remembered = Times & { key: KnownKey };
-/** One that is under way, and what was heard when it began; nothing when nobody listened then. */
+/** A running lookup. `heard` is the count of changes at its start, or `undefined` if nobody listened then. */
 type LookUp = Times & {
   joinedUntil: Date;
   heard: number | undefined;
@@ -27,22 +29,21 @@ type LookUp = Times & {
 /** Finds the caller behind an API key. */
 export type ApiKeyFinder = {
   /**
-   * The connection that a presented key belongs to; `undefined` for text that is not a key, an unknown key, a
-   * wrong secret, a retired key or a removed connection. Rejects when the database is away and the key is not
-   * remembered.
+   * Returns the connection that a presented key belongs to. Returns `undefined` for text that is not a key,
+   * an unknown key, a wrong secret, a retired key or a removed connection. Rejects if the database is
+   * unavailable and the key is not cached.
    */
   find(presented: string): Promise<ApiKeyCaller | undefined>;
-  /** Drops keys that this process has just changed and committed, without waiting to hear of it. */
+  /** Drops keys that this process has just changed and committed, without waiting for the notification. */
   forget(keyPrefixes: readonly string[]): void;
   close(): Promise<void>;
 };
 
 /**
- * Keys are looked up by prefix, compared as SHA-256 in constant time, and remembered for up to 5 seconds,
- * only while changes are listened for; a change drops the key as soon as it is heard of. Calls with one key
- * at the same time share a look-up. When that fails, or a change is heard before it ends, who joined looks
- * the key up once more.
- * `url` opens the connection that listens.
+ * Creates a finder that looks keys up by prefix and compares their SHA-256 in constant time. It caches a key
+ * for up to 5 seconds, but only while it receives change notifications. A notified change drops the key
+ * immediately. Concurrent calls with one key share a lookup. If that lookup fails, or a change arrives before
+ * it ends, each call that joined looks the key up once more. `url` opens the connection that listens.
  */
 export function createApiKeyFinder(deps: {
   db: Database;
@@ -54,7 +55,7 @@ export function createApiKeyFinder(deps: {
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
   const lookUps = new Map<string, LookUp>();
   let listening = false;
-  /** Grows with every change, so that a look-up which began before a change is not remembered after it. */
+  /** Grows with every change, so that a lookup which began before a change is not cached after it. */
   let heard = 0;
 
   function forget(keyPrefixes: readonly string[]): void {
@@ -80,7 +81,7 @@ export function createApiKeyFinder(deps: {
     const now = clock.now();
     const known = remembered.get(prefix);
     if (known === undefined || now >= known.until) return lookUp(prefix, now);
-    // What it finds is remembered; when it fails, the key is forgotten in its time.
+    // The result is cached. If the lookup fails, the key simply expires at its time.
     if (now >= known.renewAt && !lookUps.has(prefix)) begin(prefix, now).key.catch(() => {});
     return known.key;
   }
@@ -161,7 +162,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     );
   return (
     row && {
-      // The driver's bytes are a piece of what it read from the socket, and would keep all of that.
+      // The driver's bytes are a slice of what it read from the socket, and would keep all of that in memory.
       hash: new Uint8Array(row.key_hash),
       retiresAt: row.retires_at,
       caller: {

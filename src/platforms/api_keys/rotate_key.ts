@@ -7,12 +7,12 @@ import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
 /**
- * A connection whose key is rotated; every earlier key is valid for `graceSeconds` more, 0–86400, and no
- * longer.
+ * The rotation of a connection's key. Every earlier key stays valid for at most `graceSeconds` more
+ * (0–86400).
  */
 export type Rotation = { accountId: string; connectionId: string; graceSeconds: number };
 
-/** What ending API keys works with: this process stops accepting them before it answers. */
+/** Dependencies of ending API keys. This process stops accepting the keys before it answers. */
 export type RetireDeps = {
   db: Database;
   secretBox: SecretBox;
@@ -20,12 +20,12 @@ export type RetireDeps = {
   apiKeys: Pick<ApiKeyFinder, "forget">;
 };
 
-/** The answer of a rotation: the new key, shown once. */
+/** The answer to a rotation. It shows the new key once. */
 export type RotatedKey = { api_key: string; api_key_prefix: string; previous_prefix: string };
 
 /**
  * Replaces a connection's API key and emits `connection.key_rotated`. For a platform that the operator
- * declared the new key is kept boxed until the operator has stored it. Throws `not_found`.
+ * declared, the new key is kept encrypted until the operator has stored it. Throws `not_found`.
  */
 export async function rotateKey(
   { db, secretBox, clock, apiKeys }: RetireDeps,
@@ -42,8 +42,8 @@ export async function rotateKey(
 }
 
 /**
- * Ends the keys that were replaced and are still good; the current one stays. Gives their prefixes. Throws
- * `not_found`.
+ * Ends the replaced keys that are still valid. The current key remains. Returns the prefixes of the ended
+ * keys. Throws `not_found`.
  */
 export async function endFormerKeys(
   { db, clock, apiKeys }: Omit<RetireDeps, "secretBox">,
@@ -66,8 +66,9 @@ export async function endFormerKeys(
 }
 
 /**
- * The change of {@link rotateKey}, in a transaction that holds the connection's lock. Gives the new key, and
- * the prefixes of those whose end was changed, which are to be forgotten after the commit.
+ * Makes the change of {@link rotateKey} in a transaction that holds the connection's lock. Returns the new
+ * key and the prefixes of the keys whose end changed. The caller drops those from the finder's cache after
+ * the commit.
  */
 export async function replaceKey(
   tx: Transaction,
@@ -101,8 +102,8 @@ export async function replaceKey(
 }
 
 /**
- * Lets no key of a connection be good at `end` or later; keys that end earlier keep their end. Gives the
- * prefixes of those changed, which are to be forgotten after the commit.
+ * Ends every key of a connection at `end` at the latest. Keys that end earlier keep their end. Returns the
+ * prefixes of the changed keys, which the caller drops from the finder's cache after the commit.
  */
 export async function retireKeys(tx: Transaction, connectionId: string, end: Date): Promise<string[]> {
   const retired = await tx("api_keys")

@@ -8,7 +8,7 @@ import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_a
 import { findConnection, lockConnection, type PlatformRecord, selectPlatforms } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
-/** What may change of a connection; members left out stay as they are. */
+/** A change of a connection. Omitted members stay unchanged. */
 type ConnectionChange = { verifier_id?: string | undefined; registry_answers?: boolean | undefined };
 
 /** A connection's settings. */
@@ -16,8 +16,9 @@ type ConnectionSettings = { connection_id: string; verifier_id: string; registry
 
 /**
  * Changes the name that operations are bound to, or whether AuthZEN questions without a proof are answered.
- * Proofs that are bound to the former name are refused from then on. This process drops what it remembers of
- * the connection's keys before it answers, every other as it hears of the commit. Throws `not_found`.
+ * Proofs that are bound to the former name are refused from then on. This process drops the connection's keys
+ * from its cache before it answers, and every other process when it is notified of the commit. Throws
+ * `not_found`.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
@@ -44,11 +45,11 @@ export async function changeConnection(
 const REMOVAL_REASON = "connection removed";
 
 /**
- * Removes a connection with its platform for ever: its API keys die, its certificates are revoked, its
- * pending requests withdrawn, its agents disabled. Each certificate is reported by one `delegation.revoked`,
- * followed by one `connection.removed`. The vault disables the agents' keys afterwards; while it is away the
- * removal holds all the same. Returns when it was removed; a repeated call returns the same. Throws
- * `not_found`.
+ * Removes a connection and its platform permanently. Ends its API keys, revokes its certificates, withdraws
+ * its pending requests and disables its agents. Reports each certificate with one `delegation.revoked`,
+ * followed by one `connection.removed`. The vault disables the agents' keys afterwards. If the vault is
+ * unavailable, the removal is still valid. Returns when the connection was removed, and the same time for a
+ * repeated call. Throws `not_found`.
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,
@@ -82,8 +83,8 @@ export async function removeConnection(
 }
 
 /**
- * All but the certificates, which are last: decisions on them wait from there to the commit. Gives the keys
- * ended.
+ * Ends everything but the certificates. Those follow last, because decisions on them wait from then until the
+ * commit. Returns the prefixes of the ended keys.
  */
 async function endConnection(
   tx: Transaction,

@@ -7,7 +7,7 @@ import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
 import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
-/** For so long a key that has ended is shown. */
+/** How long a key that has ended is still shown. */
 const SHOWN_SECONDS = 7 * 24 * 3600;
 const MAX_KEYS = 100;
 
@@ -33,14 +33,14 @@ const answer = platformAnswer
           created_at: isoTime,
           valid_until: isoTime
             .nullable()
-            .describe("The moment from which it is refused; null for the current one"),
+            .describe("When the key stops being valid; null for the current one"),
         }),
       )
       .describe(
-        "The current one, then newest first: those that are good, and those that ended within the last 7 days",
+        "The current key, then the others, newest first: valid ones, and those that ended within the last 7 days",
       ),
   });
-/** A connection as it is shown. */
+/** A connection, as the API returns it. */
 export type ConnectionAnswer = z.infer<typeof answer>;
 
 /** `GET /v1/service/connections/{connection_id}`. */
@@ -49,7 +49,7 @@ export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }
     id: "get_connection",
     method: "GET",
     path,
-    summary: "Read a connection, and until when its API keys are good",
+    summary: "Read a connection, and until when its API keys are valid",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params,
@@ -99,7 +99,7 @@ export function endFormerKeysRoute(deps: Omit<RetireDeps, "secretBox">): Route {
     answer: {
       status: 200,
       schema: z.object({ connection_id: z.string(), ended: z.array(z.string()) }),
-      description: "Prefixes of the keys that were good until now; the current one stays",
+      description: "Prefixes of the keys that were valid until now; the current one remains",
     },
     errors: ["not_found"],
     async handle({ caller, params: { connection_id } }) {

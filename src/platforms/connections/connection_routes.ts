@@ -106,7 +106,7 @@ export function removeConnectionRoute(deps: Deps): Route {
     id: "remove_connection",
     method: "DELETE",
     path: "/v1/service/connections/{connection_id}",
-    summary: "Remove a connection with its platform, keys, agents and certificates, for ever",
+    summary: "Remove a connection with its platform, keys, agents and certificates, permanently",
     access: "session",
     roles: ["developer"],
     idempotent: true,
@@ -114,7 +114,7 @@ export function removeConnectionRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
-      description: "When it was removed; the same when repeated",
+      description: "When it was removed; a repeated call returns the same time",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {

@@ -10,7 +10,7 @@ import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from
 
 type Deps = { db: Database; clock: Clock };
 
-/** What an object that is not registered yet declares. */
+/** The declaration of an object that is not registered yet. */
 type Newcomer = {
   binding: NamespaceBindingRow;
   externalId: string;
@@ -19,15 +19,19 @@ type Newcomer = {
   surfaceType: string;
   allowedScopes: readonly string[];
   adopt?: string | undefined;
-  /** Throws when the account no longer accepts the namespace; until the transaction ends it stays so. */
+  /**
+   * Throws if the account no longer accepts the namespace. Otherwise the acceptance cannot end before the
+   * transaction does.
+   */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Gives an object that is not registered yet the platform that it names in `adopt`, as its owner has
- * confirmed, or the one that an object of its name left behind when it was deleted; without either it is to
- * be registered anew. All or nothing. Throws what `check` throws, `adoption_not_confirmed`,
- * `external_conflict`, `invalid_scopes`, `ceiling_widened`.
+ * Assigns a platform to an object that is not registered yet, in one transaction or not at all. The platform
+ * is the one that the object names in `adopt`, if its owner has confirmed that. Without `adopt`, it is the
+ * one that a deleted object of the same name left behind. If there is none, the caller registers a new
+ * platform. Throws what `check` throws, `adoption_not_confirmed`, `external_conflict`, `invalid_scopes`,
+ * `ceiling_widened`.
  */
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
@@ -36,7 +40,7 @@ export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<voi
   await deps.db.transaction((tx) => takeLeftBehind(tx, newcomer));
 }
 
-/** Names are used once at a time, so nobody else declares it. */
+/** A name is used by one object at a time, so no other object declares the platform. */
 async function takeLeftBehind(
   tx: Transaction,
   { binding: { account_id }, externalId, clusterId, object, surfaceType, check }: Newcomer,
@@ -77,7 +81,10 @@ async function takeOver({ db, clock }: Deps, newcomer: Newcomer, platformId: str
   });
 }
 
-/** Whether an object of the same name in the same place had it: nothing is to be confirmed. */
+/**
+ * Checks whether an object with the same name and place declared the platform before. Then the owner need not
+ * confirm.
+ */
 function isLeftBehind(platform: PlatformRow, { clusterId, object }: Newcomer): boolean {
   return (
     platform.external_id?.startsWith(`${clusterId}.`) === true &&
@@ -101,9 +108,9 @@ const keyOf = ({ binding: { account_id, cluster_id }, object }: Declared) => ({
 const KEY = ["account_id", "cluster_id", "namespace", "name"];
 
 /**
- * Notes the ceiling of an object's platform, before it is registered: the ceiling may only shrink, and
- * deleting the object and creating it again makes no difference, nor who narrowed it. It is forgotten
- * together with the acceptance of the namespace. Throws `invalid_scopes`, `ceiling_widened`.
+ * Records the ceiling of an object's platform before the platform is registered. The ceiling may only shrink,
+ * even if the object is deleted and created again, and whoever narrowed it. The record is deleted together
+ * with the acceptance of the namespace. Throws `invalid_scopes`, `ceiling_widened`.
  */
 async function noteCeiling(db: Database, declared: Declared, scopes: readonly string[]): Promise<void> {
   const ceiling = checkScopes(scopes);
@@ -120,7 +127,7 @@ async function noteCeiling(db: Database, declared: Declared, scopes: readonly st
   });
 }
 
-/** Notes the ceiling that an object's platform has, whatever was noted before. */
+/** Records the ceiling that an object's platform has, whatever was recorded before. */
 async function keepCeiling(
   db: Database | Transaction,
   declared: Declared,
@@ -133,8 +140,8 @@ async function keepCeiling(
 }
 
 /**
- * The ceiling of the object's platform that was removed last, which its owner may have narrowed in the
- * account. One that was removed before the namespace was accepted is forgotten.
+ * Returns the ceiling of the object's platform that was removed last. Its owner may have narrowed it in the
+ * account. Ignores platforms that were removed before the namespace was accepted.
  */
 async function lastCeiling(
   tx: Transaction,

@@ -7,7 +7,7 @@ import type { ObjectPlace } from "../../input/cluster_fields.ts";
 /** A platform or an agent of an account. */
 export type Adopted = { accountId: string; kind: AdoptionRow["kind"]; id: string };
 
-/** The object that takes it over: where it is, in which cluster. */
+/** The object that takes it over, with its place and cluster. */
 export type Adopter = { clusterId: string; object: ObjectPlace };
 
 type Deps = { db: Database; clock: Clock };
@@ -16,8 +16,8 @@ const keyOf = ({ accountId, kind, id }: Adopted) => ({ account_id: accountId, ki
 const placeOf = ({ clusterId, object }: Adopter) => ({ cluster_id: clusterId, ...object });
 
 /**
- * Notes that the owner lets an object take over a platform or an agent, once. A later confirmation replaces
- * an earlier one. Whether the account has such a platform or agent is the caller's to check.
+ * Records that the owner lets an object take over a platform or an agent, once. A later confirmation replaces
+ * an earlier one. The caller must check that the account has such a platform or agent.
  */
 export async function confirmAdoption(
   { db, clock }: Deps,
@@ -29,17 +29,17 @@ export async function confirmAdoption(
   return row;
 }
 
-/** The confirmation that was not used yet. */
+/** Returns the confirmation that has not been used yet. */
 export async function findConfirmation(db: Database, adopted: Adopted): Promise<AdoptionRow | undefined> {
   return db("adoptions").where(keyOf(adopted)).first();
 }
 
-/** Takes a confirmation back, if there is one that was not used. */
+/** Withdraws a confirmation, if there is an unused one. */
 export async function withdrawAdoption(db: Database, adopted: Adopted): Promise<void> {
   await db("adoptions").where(keyOf(adopted)).delete();
 }
 
-/** Uses the owner's confirmation. Throws `adoption_not_confirmed`. */
+/** Uses the owner's confirmation. Throws `adoption_not_confirmed` if there is none. */
 export async function useConfirmation(tx: Transaction, adopted: Adopted, adopter: Adopter): Promise<void> {
   const used = await tx("adoptions")
     .where({ ...keyOf(adopted), ...placeOf(adopter) })
@@ -47,7 +47,7 @@ export async function useConfirmation(tx: Transaction, adopted: Adopted, adopter
   if (used === 0) throw notConfirmed(adopted, adopter);
 }
 
-/** The error for what the object may not take over; alike whether or not it exists. */
+/** Returns the error for an object that may not take something over, the same whether or not that exists. */
 export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter: Adopter): ApiError {
   const { clusterId, object } = adopter;
   return new ApiError(
@@ -56,7 +56,7 @@ export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter
   );
 }
 
-/** Notes that the object which had it, if one had, has nothing any more. */
+/** Records that the former object, if any, no longer declares anything. */
 export async function noteTakenOver(tx: Transaction, former: string | null, now: Date): Promise<void> {
   if (former === null) return;
   await tx("released_objects")
@@ -66,8 +66,8 @@ export async function noteTakenOver(tx: Transaction, former: string | null, now:
 }
 
 /**
- * Throws `external_conflict` for an object that something was taken over from: it does not register another
- * one in its place.
+ * Throws `external_conflict` for an object whose platform or agent was taken over. It must not register
+ * another one instead.
  */
 export async function requireNotReleased(db: Database | Transaction, externalId: string): Promise<void> {
   const released = await db("released_objects").where({ external_id: externalId }).first("external_id");

@@ -20,11 +20,11 @@ const confirmed = z.object({
   confirmed_at: isoTime,
 });
 const waiting = z.object({ adoption: confirmed.nullable() });
-/** The object that may take something over. */
+/** The object that may take over a platform or an agent. */
 export type AdoptionAnswer = z.infer<typeof waiting>;
 const withdrawn = z.object({ confirmed: z.literal(false) });
 
-/** What objects of clusters may take over, as the account's owner says. */
+/** Returns the routes with which an account's owner decides what objects of clusters may take over. */
 export function adoptionRoutes(deps: Deps): Route[] {
   return [
     getRoute(deps, PLATFORM),
@@ -36,7 +36,10 @@ export function adoptionRoutes(deps: Deps): Route[] {
   ];
 }
 
-/** What an object of a cluster may take over, found among an account's own by the parameters of a path. */
+/**
+ * A kind of thing that an object of a cluster may take over. `own` finds it in the account by path
+ * parameters.
+ */
 type Target<P> = {
   noun: Adopted["kind"];
   path: string;
@@ -54,7 +57,11 @@ function getRoute<P>({ db }: Deps, { noun, path, params, own }: Target<P>): Rout
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params,
-    answer: { status: 200, schema: waiting, description: "The object that may, once; null when none may" },
+    answer: {
+      status: 200,
+      schema: waiting,
+      description: "The object that may take it over, once; null if none may",
+    },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const row = await findConfirmation(db, await own(db, caller.accountId, params));
@@ -73,7 +80,7 @@ function confirmRoute<P>(deps: Deps, { noun, path, params, confirms, own }: Targ
     idempotent: true,
     params,
     body: confirmation,
-    answer: { status: 200, schema: confirmed, description: "The object that may, once" },
+    answer: { status: 200, schema: confirmed, description: "The object that may take it over, once" },
     errors: ["not_found"],
     async handle({ caller, params, body: { cluster, ...object } }) {
       const adopted = await own(deps.db, caller.accountId, params);
@@ -91,7 +98,7 @@ function withdrawRoute<P>({ db }: Deps, { noun, path, params, own }: Target<P>):
     access: "session",
     idempotent: true,
     params,
-    answer: { status: 200, schema: withdrawn, description: "No object may" },
+    answer: { status: 200, schema: withdrawn, description: "No object may take it over" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       await withdrawAdoption(db, await own(db, caller.accountId, params));
@@ -105,7 +112,7 @@ const PLATFORM: Target<{ platform_id: string }> = {
   path: "/v1/service/platforms/{platform_id}/adoption",
   params: z.object({ platform_id: idText }),
   confirms: "Let a Platform of a cluster take over this platform, with its secrets",
-  /** Throws `not_found` for a platform that is removed, another's or nobody's. */
+  /** Throws `not_found` if the platform is removed, belongs to another account or does not exist. */
   async own(db, accountId, params) {
     const { platform_id } = await findPlatform(db, accountId, params.platform_id);
     return { accountId, kind: "platform", id: platform_id };
@@ -117,7 +124,7 @@ const AGENT: Target<{ connection_id: string; agent_id: string }> = {
   path: "/v1/service/connections/{connection_id}/agents/{agent_id}/adoption",
   params: z.object({ connection_id: idText, agent_id: idText }),
   confirms: "Let an Agent of a cluster take over this agent",
-  /** Throws `not_found` for an agent that is deleted, another's or nobody's. */
+  /** Throws `not_found` if the agent is deleted, belongs to another account or does not exist. */
   async own(db, accountId, { connection_id, agent_id }) {
     await findConnection(db, accountId, connection_id);
     const agent = await findAgent(db, connection_id, agent_id);

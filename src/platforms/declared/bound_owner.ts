@@ -8,12 +8,12 @@ import { named } from "../../input/ceiling.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findOwner, type Owner } from "../account_owner.ts";
 
-/** An account that a namespace acts for, and within which bounds. */
+/** An account that a namespace acts for, and the bounds of that. */
 export type BoundOwner = { owner: Owner; binding: NamespaceBindingRow };
 
 /**
- * The account with this address, if its owner has accepted the namespace; if not, the owner is asked. Throws
- * `namespace_not_bound` alike for an address that has no account.
+ * Returns the account with this address, if its owner has accepted the namespace. If not, asks the owner and
+ * throws `namespace_not_bound`. Throws the same if no account has the address.
  */
 export async function findBoundOwner(
   deps: { db: Database; clock: Clock },
@@ -33,8 +33,8 @@ export async function findBoundOwner(
 }
 
 /**
- * The bounds of a namespace that acts for an account. With `lock` they stay so until the transaction ends.
- * Throws `namespace_not_bound`.
+ * Returns the bounds of a namespace that acts for an account. With `lock`, the bounds cannot change before
+ * the transaction ends. Throws `namespace_not_bound`.
  */
 export async function requireBinding(
   db: Database | Transaction,
@@ -48,9 +48,9 @@ export async function requireBinding(
 }
 
 /**
- * That the account which a connection is of still accepts the namespace that its platform is declared in: one
- * whose acceptance has ended gets no key and no agent, and removes nothing that was registered. With
- * `lock` that stays so until the transaction ends. Throws `namespace_not_bound`.
+ * Checks that the connection's account still accepts the namespace in which its platform is declared. A
+ * namespace whose acceptance has ended gets no key and no agent, and removes nothing that was registered.
+ * With `lock`, the acceptance cannot end before the transaction does. Throws `namespace_not_bound`.
  */
 export async function requireBoundConnection(
   db: Database | Transaction,
@@ -66,7 +66,10 @@ export async function requireBoundConnection(
   await requireBinding(db, platform?.account_id ?? "", { clusterId, namespace }, options);
 }
 
-/** Throws `ceiling_exceeded`, naming what the account's owner has not accepted of the namespace. */
+/**
+ * Throws `ceiling_exceeded`, with the names of the scopes that the account's owner has not accepted of the
+ * namespace.
+ */
 export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : coversScopes(ceiling, scopes);
   if (over.length > 0) {

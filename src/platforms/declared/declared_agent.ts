@@ -17,16 +17,18 @@ type DeclaredAgent = {
   platformExternalId: string;
   name: string;
   agentType: AgentWish["agentType"];
-  /** The agent that it takes over instead of creating one. */
+  /** The agent that the object takes over instead of creating one. */
   adopt?: string | undefined;
 };
 
 /**
- * Makes a declared agent true: creates it at first, renames it later. A deleted one stays deleted. It may be
- * repeated at any time. Throws `not_found` when its platform is not registered, `namespace_not_bound` for a
- * new one, or a new name, when the account no longer accepts the namespace, `external_conflict` when the
- * object was registered for another platform or as another type or agent, or lies in another namespace than
- * its platform; `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
+ * Applies a declared agent: creates it the first time, and renames it later. A deleted agent stays deleted.
+ * The call may be repeated at any time.
+ *
+ * Throws `not_found` if its platform is not registered. Throws `namespace_not_bound` for a new agent or a new
+ * name if the account no longer accepts the namespace. Throws `external_conflict` if the object was
+ * registered for another platform, as another type or agent, or if it is in another namespace than its
+ * platform. Throws also `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
  */
 export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
@@ -63,7 +65,8 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", `Registered as agent ${known.agent_id} already`);
   }
   const { clusterId, object, name } = declared;
-  // One that was registered before names were noted has the one that it is declared under next.
+  // An agent that was registered before object names were stored gets the name of the next object that
+  // declares it.
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
   if (known.name === name && known.object_name === next.object_name) return known;
@@ -72,28 +75,32 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
   return { ...known, ...next };
 }
 
-/** The agent that an object declares, deleted or not. */
+/** Returns the agent that an object declares, deleted or not. */
 export async function findDeclaredAgent(db: Database, externalId: string): Promise<AgentRow | undefined> {
   return db("agents").where({ external_id: externalId }).first();
 }
 
 type AdoptDeps = { db: Database; clock: Clock };
 
-/** What an object that is not registered yet declares. */
+/** The declaration of an object that is not registered yet. */
 type Newcomer = {
   externalId: string;
   clusterId: string;
   object: ObjectPlace;
   agentType: string;
   adopt?: string | undefined;
-  /** Throws when the account no longer accepts the namespace; until the transaction ends it stays so. */
+  /**
+   * Throws if the account no longer accepts the namespace. Otherwise the acceptance cannot end before the
+   * transaction does.
+   */
   check(tx: Transaction): Promise<void>;
 };
 
 /**
- * Gives an object that is not registered yet the agent that it names in `adopt`, as the owner has confirmed,
- * or the one of its platform that an object of its name had before; `undefined` without either. Throws what
- * `check` throws, `adoption_not_confirmed`, `external_conflict`.
+ * Assigns an agent to an object that is not registered yet. The agent is the one that the object names in
+ * `adopt`, if its owner has confirmed that. Without `adopt`, it is the platform's agent that an object of the
+ * same name declared before. Returns `undefined` if there is none. Throws what `check` throws,
+ * `adoption_not_confirmed`, `external_conflict`.
  */
 async function adoptAgent(
   deps: AdoptDeps,
@@ -116,7 +123,10 @@ async function adoptAgent(
   });
 }
 
-/** Also in the cluster that the platform was in before: with it came its agents. */
+/**
+ * Finds also an agent that was declared in the platform's former cluster, because a platform brings its
+ * agents along.
+ */
 async function leftBehind(
   tx: Transaction,
   { connection_id }: LivePlatform,

@@ -22,8 +22,8 @@ import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, checkWithinBinding, findBoundOwner, requireBinding } from "./bound_owner.ts";
 
 /**
- * A platform as a Kubernetes object declares it. A callback left out stays as it is; so do accepted
- * principals. `adopt` is the platform that it takes over instead of registering one.
+ * A platform as a Kubernetes object declares it. An omitted callback, or omitted accepted principals, stay
+ * unchanged. `adopt` is the platform that the object takes over instead of registering one.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -39,15 +39,16 @@ export type DeclaredPlatform = {
   acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
 
-/** What making declared platforms true works with. */
+/** Dependencies of applying declared platforms. */
 export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
 
 /**
- * Makes a declared platform true: registers it at first, changes it later by the rules that people's changes
- * keep. It may be repeated at any time. Throws what {@link registerPlatform}, {@link changePlatform} and
- * {@link checkAcceptances} throw, besides `namespace_not_bound`, `ceiling_exceeded`,
- * `adoption_not_confirmed`, and `external_conflict` when the object was registered for another account or
- * surface or elsewhere or as another platform, or is removed.
+ * Applies a declared platform: registers it the first time, and changes it later under the same rules as
+ * changes that people make. The call may be repeated at any time.
+ *
+ * Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances} throw, and
+ * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`. Throws `external_conflict` if the
+ * platform was removed, or if the object was registered for another account, surface, place or platform.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const { clusterId, object, acceptedPrincipals = [] } = declared;
@@ -135,7 +136,10 @@ function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlat
   if (callbackUrl != null) checkCallbackUrl(callbackUrl, callbacks);
 }
 
-/** An object stays where it is. One that was registered before places were noted is there from now on. */
+/**
+ * Throws `external_conflict` if the object was registered in another place. A platform that was registered
+ * before places were stored gets the place of this object.
+ */
 async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace): Promise<void> {
   const place = { object_namespace: object.namespace, object_name: object.name };
   const noted = { object_namespace: known.object_namespace, object_name: known.object_name };
@@ -154,7 +158,7 @@ function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
   );
 }
 
-/** The platform that an object declares, removed or not. */
+/** Returns the platform that an object declares, removed or not. */
 export async function findDeclaredPlatform(
   db: Database | Transaction,
   externalId: string,
@@ -163,7 +167,7 @@ export async function findDeclaredPlatform(
   return record;
 }
 
-/** The platform that an object declares. Throws `not_found` when there is none or it is removed. */
+/** Returns the platform that an object declares. Throws `not_found` if there is none or it is removed. */
 export async function requireDeclaredPlatform(
   db: Database | Transaction,
   externalId: string,
@@ -180,8 +184,8 @@ export function requireSamePlace({ object_namespace }: LivePlatform, { namespace
 }
 
 /**
- * The three secrets of a connection until the operator has acknowledged that it stored them; `null` from then
- * on.
+ * Returns the three secrets of a connection until the operator has confirmed that it stored them, and `null`
+ * from then on.
  */
 export async function undeliveredCredentials(
   { db, secretBox }: { db: Database; secretBox: SecretBox },
@@ -200,8 +204,8 @@ export async function undeliveredCredentials(
 }
 
 /**
- * Notes that the operator has stored the credentials with this key. From then on they are shown to nobody.
- * Throws `not_found`, or `external_conflict` when another key is current.
+ * Records that the operator has stored the credentials with this key. From then on, nobody can read them.
+ * Throws `not_found`, or `external_conflict` if another key is current.
  */
 export async function acknowledgeCredentials(
   db: Database,

@@ -25,8 +25,8 @@ import {
 } from "./declared_platform.ts";
 
 /**
- * The operator's calls about its leadership, platforms and agents. They keep the rules of the calls that
- * people make.
+ * Returns the routes for the operator's leadership, platforms and agents. They follow the same rules as the
+ * calls that people make.
  */
 export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
   return [
@@ -47,7 +47,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_put_platform",
     ...operatorCalls.putPlatform,
-    summary: "Make a declared platform true",
+    summary: "Create or update a declared platform",
     access: "operator",
     errors: [
       "namespace_not_bound",
@@ -87,7 +87,7 @@ function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_acknowledge_credentials",
     ...operatorCalls.acknowledgeCredentials,
-    summary: "Say that a platform's credentials are stored",
+    summary: "Confirm that a platform's credentials are stored",
     access: "operator",
     errors: ["not_found", "external_conflict"],
     async handle({ caller, params, body }) {
@@ -99,7 +99,8 @@ function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
 }
 
 /**
- * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: for when the stored ones are gone or due.
+ * `POST /internal/v1/platforms/{external_id}/credentials/rotate`: replaces the API key when the stored one is
+ * lost or due.
  */
 function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   return route({
@@ -121,12 +122,12 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/** `DELETE /internal/v1/platforms/{external_id}`; of what was never registered, nothing is left to remove. */
+/** `DELETE /internal/v1/platforms/{external_id}`. Succeeds also for a platform that was never registered. */
 function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_remove_platform",
     ...operatorCalls.removePlatform,
-    summary: "Remove a declared platform, for ever",
+    summary: "Remove a declared platform permanently",
     access: "operator",
     errors: ["namespace_not_bound"],
     async handle({ caller, params }) {
@@ -154,7 +155,7 @@ function putAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_put_agent",
     ...operatorCalls.putAgent,
-    summary: "Make a declared agent true",
+    summary: "Create or update a declared agent",
     access: "operator",
     errors: [
       "not_found",
@@ -181,12 +182,12 @@ function putAgentRoute(deps: AgentDeps): Route {
   });
 }
 
-/** `DELETE /internal/v1/agents/{external_id}`; of what was never created, nothing is left to remove. */
+/** `DELETE /internal/v1/agents/{external_id}`. Succeeds also for an agent that was never created. */
 function removeAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_remove_agent",
     ...operatorCalls.removeAgent,
-    summary: "Delete a declared agent, for ever",
+    summary: "Delete a declared agent permanently",
     access: "operator",
     errors: ["namespace_not_bound"],
     async handle({ caller, params }) {
