@@ -19,9 +19,9 @@ const declaredBy = z
     ...declaredAnswer,
   })
   .nullable()
-  .describe("The Kubernetes object that declares it; null when a person asked with a session");
+  .describe("The Kubernetes object that declares it; null if a person requested it with a session");
 
-/** A delegation request as answers show it. */
+/** A delegation request, as the API returns it. */
 export const requestAnswer = z.object({
   request_id: z.string(),
   connection_id: z.string(),
@@ -30,33 +30,39 @@ export const requestAnswer = z.object({
   status: z.enum(["pending", "approved", "denied", "expired", "withdrawn"]),
   requested_scope: z.array(z.string()),
   constraints: z.array(constraint),
-  requested_expires_at: isoTime.nullable().describe("When the certificate is asked to end"),
-  requested_expires_in: z.int().nullable().describe("Seconds after approval at which it is asked to end"),
+  requested_expires_at: isoTime.nullable().describe("Requested end of the certificate"),
+  requested_expires_in: z
+    .int()
+    .nullable()
+    .describe("Requested end of the certificate, in seconds after approval"),
   reason: z.string().nullable(),
   created_at: isoTime,
   expires_at: isoTime.describe("When a pending request expires"),
-  requested_by: z.string().nullable().describe("E-mail of the person who asked; null when an object did"),
+  requested_by: z.string().nullable().describe("E-mail of the person who asked; null if an object did"),
   declared_by: declaredBy,
-  four_eyes: z.boolean().describe("Whether another person must approve than the one who asked"),
+  four_eyes: z.boolean().describe("Whether the approver must be somebody else than the person who asked"),
   decided_at: isoTime.nullable(),
   decided_by: z
     .string()
     .nullable()
-    .describe("E-mail of who decided, or the user's name in the cluster where that was"),
-  decided_in_cluster: z.string().nullable().describe("Id of that cluster; null when it was decided here"),
+    .describe("E-mail of the person who decided, or the user's name in the cluster where that was"),
+  decided_in_cluster: z
+    .string()
+    .nullable()
+    .describe("Id of that cluster; null if it was not decided in a cluster"),
   approved_scope: z.array(z.string()).nullable(),
   cert_id: z.string().nullable(),
   platform: z.object({ platform_id: z.string(), name: z.string() }),
   publisher: z
     .object({ name: z.string(), domain: z.string() })
     .nullable()
-    .describe("Who published the platform, and the domain that they verified; null when it is not published"),
+    .describe("Publisher of the platform, with its verified domain; null if the platform is not published"),
 });
 
 /** A delegation request in an answer. */
 export type RequestAnswer = z.infer<typeof requestAnswer>;
 
-/** A certificate as answers show it. */
+/** A certificate, as the API returns it. */
 export const certificateAnswer = z.object({
   cert_id: z.string(),
   request_id: z.string(),
@@ -65,8 +71,8 @@ export const certificateAnswer = z.object({
   approved_scope: z.array(z.string()),
   status: z.enum(["approved", "revoked"]),
   issued_at: isoTime,
-  expires_at: isoTime.nullable().describe("null when it does not expire"),
-  approved_by: z.string().describe("E-mail of who approved"),
+  expires_at: isoTime.nullable().describe("null if it does not expire"),
+  approved_by: z.string().describe("E-mail of the person who approved"),
   approval_channel: z.string(),
   revoked_at: isoTime.nullable(),
   revoke_reason: z.string().nullable(),
@@ -80,7 +86,7 @@ export const certificateAnswer = z.object({
 /** A certificate in an answer. */
 export type CertificateAnswer = z.infer<typeof certificateAnswer>;
 
-/** Shows a request. */
+/** Converts a request into its answer. */
 export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {
   return {
     request_id: record.request_id,
@@ -108,7 +114,10 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
   };
 }
 
-/** The object behind a request or a certificate; its id begins with its cluster's, which has no dot. */
+/**
+ * Returns the object behind a request or a certificate. The object's id begins with the id of its cluster,
+ * which contains no dot.
+ */
 function showObject(record: RequestRecord | CertificateRecord) {
   const { external_id, object_namespace, object_name } = record;
   if (external_id === null) return null;
@@ -129,7 +138,7 @@ function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
   return { name: publisher_name, domain: publisher_domain };
 }
 
-/** Shows a certificate. */
+/** Converts a certificate into its answer. */
 export function showCertificate(record: CertificateRecord): z.infer<typeof certificateAnswer> {
   return {
     cert_id: record.cert_id,
@@ -152,7 +161,7 @@ export function showCertificate(record: CertificateRecord): z.infer<typeof certi
   };
 }
 
-/** A moment as answers carry it; `null` stays `null`. */
+/** Formats a time for an answer. `null` stays `null`. */
 export function showTime(time: Date | null): string | null {
   return time === null ? null : time.toISOString();
 }

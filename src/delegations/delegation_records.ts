@@ -5,7 +5,10 @@ import { isCertificateId, isRequestId } from "../ids.ts";
 import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.ts";
 import type { AccountCaller } from "../route.ts";
 
-/** A delegation request with who asked and who decided, by e-mail, and the certificate that resulted. */
+/**
+ * A delegation request, with the e-mails of the person who asked and the person who decided, and the
+ * resulting certificate.
+ */
 export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
   requested_by: string | null;
   decided_by: string | null;
@@ -13,9 +16,9 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   agent_name: string;
   agent_key: AgentRow["public_key"];
   custody_mode: AgentRow["custody_mode"];
-  /** Of the object that declares it, and of its platform's: the two are in one namespace. */
+  /** Namespace of the object that declares it and of its platform's object, which share one. */
   object_namespace: string | null;
-  /** Whether the account wants another person to approve than the one who asked. */
+  /** Whether the account requires that somebody else than the person who asked approves. */
   four_eyes: boolean;
   approved_scope: string[] | null;
   platform_id: string;
@@ -25,7 +28,7 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   publisher_domain: string | null;
 };
 
-/** All requests; narrow it by `r.` (delegation_requests). */
+/** Selects all requests. Narrow the query by `r.` (delegation_requests). */
 export function selectRequests(db: Database | Transaction) {
   return db("delegation_requests as r")
     .join("accounts as h", "h.account_id", "r.account_id")
@@ -56,7 +59,7 @@ export function selectRequests(db: Database | Transaction) {
     );
 }
 
-/** The caller's request with this id, in its state at `now`. Throws `not_found`. */
+/** Returns the caller's request with this id, in its state at `now`. Throws `not_found`. */
 export async function findRequest(
   db: Database | Transaction,
   caller: AccountCaller,
@@ -72,21 +75,21 @@ export async function findRequest(
 }
 
 /**
- * A request in its state at `now`: a pending one has expired when its time is up, whether that is stored yet
- * or not.
+ * Returns a request in its state at `now`. A pending request has expired once its time is over, whether or
+ * not that is stored yet.
  */
 export function standingAt(record: RequestRecord, now: Date): RequestRecord {
   return isPending(record, now) || record.status !== "pending" ? record : { ...record, status: "expired" };
 }
 
-/** Whether a request may still be decided at `now`. */
+/** Checks whether a request may still be decided at `now`. */
 export function isPending(row: Pick<DelegationRequestRow, "status" | "expires_at">, now: Date): boolean {
   return row.status === "pending" && now < row.expires_at;
 }
 
 /**
- * Stores that an account's pending requests have expired whose time is up. Rows that a decision holds at the
- * moment are left to it: it finds by itself that they have expired.
+ * Stores the expiry of an account's pending requests whose time is over. Skips rows that a decision has
+ * locked, because the decision itself notices that they have expired.
  */
 export async function expireRequests(db: Database, accountId: string, now: Date): Promise<void> {
   const due = db("delegation_requests")
@@ -99,8 +102,8 @@ export async function expireRequests(db: Database, accountId: string, now: Date)
 }
 
 /**
- * What a caller may see of a table called `alias`: the account's rows, and an application only its
- * connection's.
+ * Returns the condition for the rows of a table that a caller may see. A person sees the account's rows, and
+ * an application only those of its connection. `alias` is the table's alias.
  */
 export function callerRows(
   { accountId, connectionId }: AccountCaller,
@@ -111,8 +114,8 @@ export function callerRows(
 }
 
 /**
- * A certificate with who approved and who revoked it, by e-mail, whom it is about, and the object that
- * declares it.
+ * A certificate, with the e-mails of the persons who approved and revoked it, its agent and platform, and the
+ * object that declares it.
  */
 export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by"> &
   DeclaredColumns & {
@@ -129,8 +132,8 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
   };
 
 /**
- * All certificates; narrow it by `t.` (certificates), `g.` (agents), `p.` (platforms). An object that
- * declares a delegation lies in the namespace of its platform's.
+ * Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). The
+ * object that declares a delegation is in the namespace of its platform's object.
  */
 export function selectCertificates(db: Database | Transaction) {
   return db("certificates as t")
@@ -156,7 +159,7 @@ export function selectCertificates(db: Database | Transaction) {
     );
 }
 
-/** The caller's certificate with this id. Throws `not_found`. */
+/** Returns the caller's certificate with this id. Throws `not_found`. */
 export async function findCertificate(
   db: Database | Transaction,
   caller: AccountCaller,

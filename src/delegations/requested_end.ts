@@ -3,14 +3,14 @@ import { ApiError } from "../errors.ts";
 import { NO_EXPIRY_SENTINEL } from "../protocol/encoding/constants.ts";
 
 /**
- * When a certificate is asked to end: a moment (Unix seconds), or seconds after approval; both `null`: until
- * revoked.
+ * The requested end of a certificate: a moment in Unix seconds, or seconds after approval. If both are
+ * `null`, the certificate is valid until revoked.
  */
 export type ExpiryWish = { at: number | null; inSeconds: number | null };
 
 /**
- * Reads a call's expiry. Throws `invalid_expiry` when it is given twice. {@link endOf} says whether it can
- * still be met.
+ * Reads a call's expiry. Throws `invalid_expiry` if the call has both forms. {@link endOf} checks whether the
+ * end is still possible.
  */
 export function readExpiry(fields: {
   expires_at?: string | null | undefined;
@@ -25,8 +25,8 @@ export function readExpiry(fields: {
 }
 
 /**
- * The last second (Unix) of a certificate approved at `now`; `null` for none. Throws `invalid_expiry` when
- * that is not after `now`, or so late that it would mean "until revoked" on the wire.
+ * Returns the last second (Unix) of a certificate approved at `now`, or `null` for one without an end. Throws
+ * `invalid_expiry` if the end is not after `now`, or so late that it would mean "until revoked" on the wire.
  */
 export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
   const end = at ?? (inSeconds === null ? null : unixSeconds(now) + inSeconds);
@@ -39,8 +39,9 @@ export function endOf({ at, inSeconds }: ExpiryWish, now: Date): number | null {
 }
 
 /**
- * The end of a certificate approved at `now`: what the approver says, else what was requested. An approver
- * may shorten what was requested, never lengthen it. Throws `invalid_expiry`.
+ * Returns the end of a certificate approved at `now`: the approver's end, or the requested one if the
+ * approver gives none. An approver may shorten the requested time but not lengthen it. Throws
+ * `invalid_expiry`.
  */
 export function approvedEnd(requested: ExpiryWish, approver: ExpiryWish, now: Date): number | null {
   const limit = endOf(requested, now);

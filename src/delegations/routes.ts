@@ -16,13 +16,13 @@ import { getRequestRoute, listRequestsRoute, selfRequestRoute } from "./requests
 import { type RevocationListDeps, revocationsRoute } from "./revocation_lists/revocation_list.ts";
 import { scopesRoute } from "./scopes_route.ts";
 
-/** What the calls about delegations work with. */
+/** Dependencies of the routes about delegations. */
 export type DelegationDeps = SignDeps &
   RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
- * The calls of specification §4 "Delegation". Requests are listed before certificates, so that `requests` is
- * not taken for a certificate's id.
+ * Returns the routes of specification §4 "Delegation". The routes of requests precede those of certificates,
+ * so that `requests` is not read as a certificate's id.
  */
 export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [

@@ -3,7 +3,7 @@ import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "../protocol/docum
 import { PROTOCOL_VERSION } from "../protocol/encoding/constants.ts";
 import { type Route, route } from "../route.ts";
 
-/** What an agent may do by each scope, group by group; a wildcard is `*`. */
+/** Describes what each scope lets an agent do, group by group. A wildcard is `*`. */
 const GROUPS: Record<string, Record<string, string>> = {
   meeting: {
     attend: "Be in a meeting and listen",
@@ -87,7 +87,7 @@ const GROUPS: Record<string, Record<string, string>> = {
   actuate: { valve: "Open and close valves", motor: "Run motors", switch: "Turn switches" },
 };
 
-/** What an agent may do by each scope and wildcard of the vocabulary, in plain words. */
+/** Describes what each scope and wildcard of the vocabulary lets an agent do, in plain words. */
 const SCOPE_WORDS: Readonly<Record<string, string>> = Object.fromEntries(
   [...CANONICAL_SCOPES, ...WILDCARDS.keys()].map((scope) => [scope, wordsOf(scope)]),
 );
@@ -104,17 +104,17 @@ export type ScopesAnswer = z.infer<typeof answer>;
 
 const answer = z.object({
   scopes: z.array(z.string()),
-  sensitive: z.array(z.string()).describe("Those that are granted by name only, never by a wildcard"),
+  sensitive: z.array(z.string()).describe("Scopes that are granted by name only, never by a wildcard"),
   wildcards: z.record(z.string(), z.array(z.string())).describe("The scopes that each wildcard grants"),
   words: z
     .record(z.string(), z.string())
-    .describe("What an agent may do by each scope and wildcard, in plain English"),
+    .describe("What an agent may do with each scope and wildcard, in plain English"),
   version: z.int().describe("Version of the protocol whose vocabulary this is"),
 });
 
 /**
- * `GET /v1/service/scopes`: the canonical vocabulary (wire format §6). Scopes that begin with `custom:` are
- * not listed.
+ * `GET /v1/service/scopes`: returns the canonical vocabulary (wire format §6), without scopes that begin with
+ * `custom:`.
  */
 export function scopesRoute(): Route {
   return route({

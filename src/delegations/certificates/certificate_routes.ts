@@ -21,26 +21,26 @@ const query = pageQuery.extend({
   state: z
     .enum(["active", "expired", "revoked"])
     .optional()
-    .describe("What it is now: active and expired ones both have the status approved"),
+    .describe("The state now: active and expired certificates both have the status approved"),
   connection_id: z.guid().optional(),
   platform_id: z.guid().optional(),
   agent_id: idText.optional(),
-  expires_before: isoTimeInput.optional().describe("Only those that end, and before this moment"),
+  expires_before: isoTimeInput.optional().describe("Only certificates that end before this moment"),
   q: searchText
     .optional()
     .describe("Part of the agent's or the platform's name or of a scope, or a whole cert_id or agent_id"),
   order: z
     .enum(["newest", "ending"])
     .default("newest")
-    .describe("newest issued first, or the next to end first and those without an end last"),
+    .describe("newest: last issued first; ending: next to end first, and those without an end last"),
 });
 
 type Query = z.infer<typeof query>;
 
-/** The end by which certificates are ordered: of those that have none, long after all others. */
+/** SQL for the end of a certificate, for ordering. A certificate without an end comes after all others. */
 const ENDING = "coalesce(t.expires_at, '9999-12-31T00:00:00Z'::timestamptz)";
 
-/** `GET /v1/service/delegations`: the account's certificates. */
+/** `GET /v1/service/delegations`: lists the account's certificates. */
 export function listCertificatesRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "list_delegations",
@@ -89,8 +89,8 @@ function narrow(found: Found, query: Query, now: Date): void {
 }
 
 /**
- * Narrows certificates to those with a text in them, or in the names of their agents and platforms. Names
- * are looked up first, so that no certificate is joined to them only to be left out.
+ * Narrows certificates to those that contain a text, also in the names of their agents and platforms. Looks
+ * the names up first, so that certificates are not joined to them only to be filtered out.
  */
 function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
   const pattern = containing(text);
@@ -133,7 +133,7 @@ export function getCertificateRoute({ db }: Deps): Route {
 }
 
 /**
- * `POST /v1/service/delegations/{cert_id}/revoke`: no decision that starts after the answer allows by this
+ * `POST /v1/service/delegations/{cert_id}/revoke`: no decision that starts after the answer allows with this
  * certificate.
  */
 export function revokeRoute(deps: Deps): Route {

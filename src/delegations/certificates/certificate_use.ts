@@ -6,33 +6,36 @@ import { type Route, route } from "../../route.ts";
 import { type CertificateRecord, findCertificate } from "../delegation_records.ts";
 
 const DAYS = 7;
-/** Decisions that are counted at most: a busier certificate is used a lot, and its page stays quick. */
+/** Most decisions that are counted. Counting more would slow the page of a busy certificate. */
 const MOST_COUNTED = 10_000;
 
 const count = z.int().min(0);
 const answer = z.object({
   cert_id: z.string(),
-  days: z.int().describe("How far back it was counted"),
+  days: z.int().describe("Number of days that were counted"),
   allowed: count,
   denied: count,
-  more: z.boolean().describe(`Whether there are more than ${MOST_COUNTED}, which are not counted`),
-  last_allowed_at: isoTime.nullable().describe("null when it allowed nothing in these days"),
+  more: z.boolean().describe(`Allowed decisions by scope, most first`),
+  last_allowed_at: isoTime.nullable().describe("null if it allowed nothing in these days"),
   by_scope: z.array(z.object({ scope: z.string(), allowed: count })).describe("What it allowed, most first"),
   other_active: count.describe("Other certificates of the agent that are active now"),
 });
 
-/** What it answers. */
+/** The answer about a certificate's use. */
 export type UseAnswer = z.infer<typeof answer>;
 
 type ScopeRow = { scope: string; allowed: number; denied: number; last_allowed_at: Date | null };
 
-/** `GET /v1/service/delegations/{cert_id}/use`: what it is used for, so what its revocation would stop. */
+/**
+ * `GET /v1/service/delegations/{cert_id}/use`: shows what a certificate is used for, and so what its
+ * revocation would stop.
+ */
 export function certificateUseRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "get_delegation_use",
     method: "GET",
     path: "/v1/service/delegations/{cert_id}/use",
-    summary: "See what a certificate was used for lately",
+    summary: "See what a certificate was used for recently",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params: z.object({ cert_id: idText }),

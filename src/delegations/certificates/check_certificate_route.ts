@@ -22,45 +22,49 @@ const answer = z.object({
     human_id: z.string(),
     key_fingerprint: fingerprint,
     is_id_of_key: z.boolean(),
-    is_root_of_account: z.boolean().describe("Whether it is the account's root key as it is registered"),
+    is_root_of_account: z.boolean().describe("Whether it is the account's registered root key"),
   }),
   signature: z.object({
-    holds: z.boolean().describe("Whether both halves of it are the issuer's over exactly this certificate"),
-    failed: z.enum(["ed25519", "ml_dsa_65"]).nullable().describe("The half that does not hold"),
+    holds: z
+      .boolean()
+      .describe("Whether both halves are valid signatures of the issuer over exactly this certificate"),
+    failed: z.enum(["ed25519", "ml_dsa_65"]).nullable().describe("The half that is not valid"),
   }),
   agent: z.object({
     agent_id: z.string(),
     key_fingerprint: fingerprint,
     is_id_of_key: z.boolean(),
-    is_key_of_agent: z.boolean().describe("Whether it is the agent's key as it is registered"),
-    disabled_at: isoTime.nullable().describe("Since when the agent is deleted, and its key disabled"),
+    is_key_of_agent: z.boolean().describe("Whether it is the agent's registered key"),
+    disabled_at: isoTime.nullable().describe("When the agent was deleted and its key disabled"),
   }),
   revocation_list: z.object({
-    human_id: z.string().describe("Whose list it is: get_revocation_list"),
+    human_id: z.string().describe("The root identity whose list it is; see get_revocation_list"),
     listed: z
       .boolean()
       .describe(
-        "Whether it names the certificate, as it surely does until a day after the certificate's end",
+        "Whether the list contains the certificate, which it does until a day after the certificate's end",
       ),
   }),
 });
 
-/** What it answers. */
+/** The answer about a certificate's chain. */
 export type ChainAnswer = z.infer<typeof answer>;
 
 type Registered = { root: HybridPublicKey | null; agent: HybridPublicKey; disabledAt: Date | null };
 
-/** `GET /v1/service/delegations/{cert_id}/chain`: from the root key to the agent's, checked anew. */
+/**
+ * `GET /v1/service/delegations/{cert_id}/chain`: checks the chain from the root key to the agent's key again.
+ */
 export function certificateChainRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "check_delegation",
     method: "GET",
     path: "/v1/service/delegations/{cert_id}/chain",
-    summary: "Check a certificate's signature and whose keys it joins",
+    summary: "Check a certificate's signature and the keys that it connects",
     access: "account",
     roles: ["approver", "developer", "auditor"],
     params: z.object({ cert_id: idText }),
-    answer: { status: 200, schema: answer, description: "The chain as it was found" },
+    answer: { status: 200, schema: answer, description: "The chain, with the result of each check" },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const record = await findCertificate(db, caller, params.cert_id);
@@ -107,7 +111,10 @@ async function checkChain(
   };
 }
 
-/** Whether the issuer's signed list is sure to name it: from its revocation until a day after its end. */
+/**
+ * Checks whether the issuer's signed list must contain the certificate: from its revocation until a day after
+ * its end.
+ */
 function isListed({ status, expires_at }: CertificateRecord, now: Date): boolean {
   if (status !== "revoked") return false;
   return expires_at === null || expires_at > addSeconds(now, -LISTED_AFTER_END_SECONDS);

@@ -18,7 +18,7 @@ import { type ClusterDecider, denyRequest } from "../requests/decide_request.ts"
 import { requireDeclaredDelegation } from "./declared_delegation.ts";
 import type { DeclaredDelegation } from "./declared_state.ts";
 
-/** What deciding works with: the clusters whose API servers can be read. */
+/** Dependencies of a decision in a cluster, including the clusters whose API servers can be read. */
 export type DecideDeps = SignDeps & {
   db: Database;
   secretBox: SecretBox;
@@ -30,13 +30,13 @@ type Question = { externalId: string; clusterId: string; object: ObjectPlace };
 type Approval = NonNullable<LiveDelegation["status"]["approval"]>;
 
 /**
- * Decides a declared request as a person did in its cluster. The operator's word counts for nothing: the
- * Delegation, the decision in its status and the policies that guarded it are read from the API server. A
- * request that is decided stays so, and it may be repeated at any time.
+ * Applies a decision that a person made in a cluster to a declared request. It trusts nothing that the
+ * operator reports. It reads the Delegation, the decision in its status and the policies that guarded it from
+ * the API server. A decided request stays as it is, so the call may be repeated at any time.
  *
- * Throws `not_found`, `not_available` for a cluster that cannot be read, `external_conflict` when the object
- * is not what was filed, `approval_policy_missing`, `approver_not_linked`, `four_eyes_required`,
- * `namespace_not_bound`, `unavailable`, and what {@link approveRequest} throws.
+ * Throws `not_found`, `not_available` for a cluster that cannot be read, and `external_conflict` if the
+ * object differs from the filed request. Throws also `approval_policy_missing`, `approver_not_linked`,
+ * `four_eyes_required`, `namespace_not_bound`, `unavailable`, and what {@link approveRequest} throws.
  */
 export async function decideInCluster(deps: DecideDeps, question: Question): Promise<DeclaredDelegation> {
   const { externalId, clusterId, object } = question;
@@ -56,7 +56,7 @@ export async function decideInCluster(deps: DecideDeps, question: Question): Pro
   return requireDeclaredDelegation(deps.db, externalId);
 }
 
-/** What a person judged is what was filed. */
+/** Checks that the person judged exactly what was filed. Throws `external_conflict` otherwise. */
 async function checkUnchanged(
   db: Database,
   filed: DeclaredDelegation,
@@ -96,7 +96,7 @@ type Evidence = {
   approval: Approval;
 };
 
-/** Who decided, if that counts. */
+/** Returns the person who decided. Throws if that person's decision does not count. */
 async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<ClusterDecider> {
   const { cluster, question, live, approval } = evidence;
   const policies = await policiesOf(cluster);
@@ -117,7 +117,9 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
   };
 }
 
-/** That the account's owner lets this user decide so. It stays so until the transaction ends. */
+/**
+ * Checks that the account's owner lets this user decide so. That cannot change before the transaction ends.
+ */
 async function checkOwnersWord(
   tx: Transaction,
   { question, filed, live, approval }: Evidence,
@@ -147,7 +149,7 @@ async function policiesOf({ client, operator }: TrustedCluster): Promise<Policie
   }
 }
 
-/** A request that was decided meanwhile stays decided. */
+/** Leaves a request unchanged that was decided in the meantime. */
 async function decide(
   deps: DecideDeps,
   { filed, approval, decider }: { filed: DeclaredDelegation; approval: Approval; decider: ClusterDecider },
@@ -204,10 +206,13 @@ const delegation = z.object({
     .default({}),
 });
 
-/** A Delegation as its API server has it now, as far as a decision depends on it. */
+/** The parts of a Delegation that a decision depends on, as its API server returns them now. */
 type LiveDelegation = z.infer<typeof delegation>;
 
-/** Reads it. Throws `not_found` when there is none, `unavailable` when the cluster did not say. */
+/**
+ * Reads a Delegation. Throws `not_found` if it does not exist, and `unavailable` if the cluster did not
+ * answer.
+ */
 async function readLiveDelegation(
   client: { custom: Pick<CustomObjectsApi, "getNamespacedCustomObject"> },
   { namespace, name }: ObjectPlace,
@@ -221,7 +226,7 @@ async function readLiveDelegation(
   }
 }
 
-/** The answer while a cluster cannot be asked. */
+/** Returns the error for a cluster that does not answer. */
 function clusterSilent(): ApiError {
   return new ApiError("unavailable", "The cluster could not be asked about the decision", {
     "retry-after": "2",

@@ -32,10 +32,11 @@ export type DelegationDeclaration = {
 type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
- * Files the request that an object declares, by the rules of people's own requests, once; it may be repeated
- * at any time. Throws what {@link requestDelegation} throws, besides `namespace_not_bound` when the account
- * no longer accepts the namespace, `external_conflict` when the object asked for something else before, since
- * nothing about a delegation changes but that it ends, or lies in another namespace than its platform.
+ * Files the request that an object declares, once, under the same rules as requests of people. The call may
+ * be repeated at any time. Throws what {@link requestDelegation} throws, and `namespace_not_bound` if the
+ * account no longer accepts the namespace. Throws `external_conflict` if the object is in another namespace
+ * than its platform, or asked for something else before. A delegation can end, but nothing else about it can
+ * change.
  */
 export async function putDelegation(
   deps: Deps,
@@ -86,8 +87,8 @@ async function isSame(
 }
 
 /**
- * Ends what an object declares: a pending request is withdrawn, a certificate revoked. Whatever has ended
- * stays as it is; it may be repeated at any time. Throws `not_found`.
+ * Ends the delegation that an object declares: withdraws a pending request, or revokes the certificate. A
+ * delegation that has ended stays as it is, so the call may be repeated at any time. Throws `not_found`.
  */
 export async function endDelegation(
   deps: Deps,
@@ -101,7 +102,7 @@ export async function endDelegation(
   return requireDeclaredDelegation(deps.db, externalId);
 }
 
-/** A request that was decided meanwhile stays decided. */
+/** Leaves a request unchanged that was decided in the meantime. */
 async function withdraw(
   { db, clock }: Deps,
   { request_id, connection_id }: DeclaredDelegation,
@@ -126,7 +127,7 @@ async function findDeclaredDelegation(
   return declared;
 }
 
-/** What an object has filed. Throws `not_found`. */
+/** Returns the request that an object has filed. Throws `not_found`. */
 export async function requireDeclaredDelegation(
   db: Database,
   externalId: string,

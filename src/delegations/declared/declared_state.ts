@@ -14,10 +14,7 @@ import { type Route, route } from "../../route.ts";
 import { showTime } from "../delegation_answers.ts";
 import { isPending } from "../delegation_records.ts";
 
-/**
- * `POST /internal/v1/state`: what is registered of up to 500 objects; those that nothing is known of are left
- * out.
- */
+/** `POST /internal/v1/state`: returns the state of up to 500 declared objects. Omits unknown objects. */
 export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "internal_read_state",
@@ -64,7 +61,7 @@ async function delegationStates(db: Database, ids: string[], now: Date): Promise
   return Object.fromEntries(declared.map((each) => [each.external_id, showState(each, now)]));
 }
 
-/** A declared delegation's request, by its object's id, with what is known of its certificate. */
+/** A declared delegation's request, with the id of its object and the facts about its certificate. */
 export type DeclaredDelegation = DelegationRequestRow & {
   external_id: string;
   decider: string | null;
@@ -76,7 +73,7 @@ export type DeclaredDelegation = DelegationRequestRow & {
   revoke_reason: string | null;
 };
 
-/** The delegations that objects declare; objects without one are left out. */
+/** Returns the delegations that these objects declare. Omits objects without one. */
 export async function findDeclaredDelegations(
   db: Database,
   externalIds: readonly string[],
@@ -97,7 +94,7 @@ export async function findDeclaredDelegations(
     );
 }
 
-/** A delegation's state at `now`. */
+/** Returns a delegation's state at `now`. */
 export function showState(declared: DeclaredDelegation, now: Date): DelegationState {
   const status = statusOf(declared, now);
   return {
@@ -127,8 +124,8 @@ type Row = {
 };
 
 /**
- * `POST /internal/v1/delegations`: what a cluster's objects have in force, or waiting for a decision, 500 at
- * a time.
+ * `POST /internal/v1/delegations`: lists the delegations of a cluster's objects that are in force or wait for
+ * a decision, 500 per call.
  */
 export function liveDelegationsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({

@@ -9,7 +9,9 @@ import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_
 
 type Deps = DecideDeps;
 
-/** The operator's calls about delegations. They keep the rules of the calls that people make. */
+/**
+ * Returns the operator's routes about delegations. They follow the same rules as the calls that people make.
+ */
 export function operatorDelegationRoutes(deps: Deps): Route[] {
   return [
     putDelegationRoute(deps),
@@ -60,7 +62,8 @@ function decideDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_decide_delegation",
     ...operatorCalls.decideDelegation,
-    summary: "Decide a declared delegation as a person did in its cluster, which is read there",
+    summary:
+      "Apply the decision on a declared delegation that a person made in its cluster, where it is read",
     access: "operator",
     errors: [
       "not_found",

@@ -13,15 +13,15 @@ import { certificateFields, type Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
 import { type ApprovalWish, judgeApproval } from "./judge_approval.ts";
 
-/** What an approver grants; `channel` is where the approval was given. */
+/** The terms that an approver grants. `channel` is where the approval was given. */
 type Approval = ApprovalWish & { channel: "session" | "kubernetes"; decider: Decider };
 
-/** The certificate of an approval; `expiresAt` is `null` when it does not expire. */
+/** The certificate of an approval. `expiresAt` is `null` if it does not expire. */
 type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
 
 type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
-/** A certificate that is signed and not stored yet. */
+/** A certificate that is signed but not stored yet. */
 type Draft = {
   owner: Owner;
   request: RequestRecord;
@@ -32,12 +32,12 @@ type Draft = {
 };
 
 /**
- * Approves a pending request: the vault signs a certificate with the owner's root key for exactly the
- * approved scope, and the decision, the certificate and `delegation.approved` are stored together. The vault
- * signs before anything is stored, so without it the request stays pending; approvals that race give one
- * certificate.
+ * Approves a pending request. The vault signs a certificate for exactly the approved scope with the owner's
+ * root key. Then one transaction stores the decision, the certificate and `delegation.approved`. The vault
+ * signs before anything is stored, so the request stays pending if the vault is unavailable. Concurrent
+ * approvals result in one certificate.
  *
- * Throws what {@link judgeApproval} throws; `VaultUnavailable`, `VaultRefused`.
+ * Throws what {@link judgeApproval} throws, `VaultUnavailable`, `VaultRefused`.
  */
 export async function approveRequest(
   deps: ApproveDeps,
@@ -59,14 +59,14 @@ export async function approveRequest(
   };
 }
 
-/** The account that approved: a cluster's user does so in the owner's place. */
+/** Returns the account that approved. A cluster's user approves in the owner's place. */
 function approverOf(decider: Decider, owner: Owner): string {
   return "accountId" in decider ? decider.accountId : owner.accountId;
 }
 
 /**
- * Under the connection's lock all is as it was judged, or the approval is refused: the request and the
- * ceiling are read again.
+ * Stores an approval under the connection's lock. Reads the request and the ceiling again, and throws if they
+ * no longer permit the approval.
  */
 async function storeApproval(
   tx: Transaction,
@@ -111,12 +111,12 @@ function timeOf(seconds: number): Date {
   return new Date(seconds * 1000);
 }
 
-/** What signing works with. */
+/** Dependencies of signing. */
 export type SignDeps = { vault: Pick<VaultClient, "signDelegation"> };
 
 /**
- * The certificate of a grant, signed in the vault with the owner's root key. The vault checks the grant
- * against `ceiling`, and against the one recorded with the agent's key. Throws `invalid_constraints`,
+ * Returns the certificate of a grant, signed in the vault with the owner's root key. The vault checks the
+ * grant against `ceiling` and against the ceiling of the agent's key. Throws `invalid_constraints`,
  * `VaultUnavailable`, `VaultRefused`.
  */
 async function signGrant(

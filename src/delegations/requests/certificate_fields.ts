@@ -14,7 +14,8 @@ import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/co
 import { fitsBytes } from "../../protocol/encoding/fields.ts";
 
 /**
- * What a certificate says: who lends what to whom, under which constraints, from when to when (Unix seconds).
+ * The content of a certificate: who lends which scopes to which agent, under which constraints, from when to
+ * when (Unix seconds).
  */
 export type Grant = {
   certId: string;
@@ -23,14 +24,14 @@ export type Grant = {
   scope: readonly string[];
   constraints: readonly unknown[];
   issuedAt: number;
-  /** `null`: until revoked. */
+  /** `null`: valid until revoked. */
   end: number | null;
 };
 
 /**
- * The certificate of a grant before it is signed. Throws `invalid_constraints` for constraints that are
- * malformed, that nothing could ever meet, also together or because no decision can be asked with what they
- * name, or with a text that hides something from who approves.
+ * Returns the certificate of a grant before it is signed. Throws `invalid_constraints` for malformed
+ * constraints, and for constraints that nothing could ever meet, alone or together. That includes values that
+ * no decision can be asked with. Throws it also for a text that hides something from the approver.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -54,16 +55,16 @@ export function certificateFields(grant: Grant): DelegationFields {
   throw new ApiError("invalid_constraints", fault.message);
 }
 
-/** What a well-formed constraint must keep to besides. */
+/** Checks the further rules for a well-formed constraint. Throws `invalid_constraints`. */
 function checkConstraint(constraint: Constraint, index: number): void {
   const fault = textViolation(constraint) ?? limitViolation(constraint);
   if (fault !== undefined) throw new ApiError("invalid_constraints", `constraints.${index}: ${fault}`);
 }
 
 /**
- * Why people would not see what they sign with a well-formed constraint: a text in it, at any depth, or the
- * name of a member of `params`, is not one plain line. Says where and not what. `undefined` when they see all
- * of it.
+ * Returns why people would not see everything that they sign with a well-formed constraint, or `undefined` if
+ * they see all of it. Every text in it, at any depth, and every name of a member of `params` must be one
+ * plain line. The result names the place, not the text.
  */
 function textViolation(constraint: Constraint): string | undefined {
   for (const [name, value] of Object.entries(constraint)) {
@@ -87,13 +88,13 @@ const MAX_CURRENCY_CHARACTERS = 16;
 const MAX_RESOURCE_ID_BYTES = 512;
 /** Longest path that a decision can be asked with, in characters. */
 const MAX_PATH_CHARACTERS = 4096;
-/** Longest time over which uses are counted, in seconds: one year. */
+/** Longest window in which uses are counted, in seconds: one year. */
 const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
 /**
- * Why a well-formed constraint could never hold here: no decision can be asked with the currency, resource or
- * path that it names, or it counts over more time than uses are counted. `undefined` when there is nothing,
- * as for any extension.
+ * Returns why a well-formed constraint could never be met here, or `undefined`. Either no decision can be
+ * asked with its currency, resource or path, or its window is longer than uses are counted. Extensions have
+ * no such limits.
  */
 function limitViolation(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;

@@ -9,8 +9,8 @@ import type { SecretBox } from "../../secret_box.ts";
 import { findRequest } from "../delegation_records.ts";
 
 /**
- * A user of a cluster who decided there, under policies of this hash. `check` throws when that counts no
- * longer, and keeps it so until the transaction ends.
+ * A user of a cluster who decided there, and the hash of the policies in force. `check` throws if the
+ * decision no longer counts. Otherwise that cannot change before the transaction ends.
  */
 export type ClusterDecider = {
   clusterId: string;
@@ -19,16 +19,16 @@ export type ClusterDecider = {
   check(tx: Transaction): Promise<void>;
 };
 
-/** A signed-in person who decides, by their own account; `check` throws when they may not. */
+/** A signed-in person who decides, with their own account. `check` throws if they may not. */
 type MemberDecider = {
   accountId: string;
   check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
 };
 
-/** Who decides: a person with a session, or a user of a cluster in the owner's place. */
+/** The person who decides: one with a session, or a user of a cluster in the owner's place. */
 export type Decider = MemberDecider | ClusterDecider;
 
-/** What becomes of a pending request, by whom, why and when. */
+/** The decision on a pending request: the result, the decider, the reason and the time. */
 type RequestDecision = {
   status: "approved" | "denied" | "withdrawn";
   by: Decider | null;
@@ -37,9 +37,9 @@ type RequestDecision = {
 };
 
 /**
- * Decides a pending request, once: of several decisions that race, one gets the request and the others
- * `request_not_pending`, as all do once it has expired. Whether who decides may do so is checked here. The
- * caller holds the connection's lock.
+ * Decides a pending request, once. If several decisions race, one succeeds and the others throw
+ * `request_not_pending`. All throw it once the request has expired. Runs the decider's `check`. The caller
+ * must hold the connection's lock.
  */
 export async function decideRequest(
   tx: Transaction,
@@ -66,13 +66,13 @@ function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
   };
 }
 
-/** Roles that approve. */
+/** Roles that may approve. */
 const APPROVING = ["owner", "approver"];
 
 /**
- * The signed-in person as who approves. In an organization their role is looked up again when the approval is
- * stored, so that nobody who was removed meanwhile approves, and where it wants four eyes who asked is held
- * against who approves.
+ * Returns the signed-in person as the decider. In an organization, `check` looks up the person's role again
+ * when the approval is stored, so a member who was removed in the meantime cannot approve. If the
+ * organization requires four eyes, `check` also compares the approver with the person who asked.
  */
 export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {
   const decider = { accountId: person.accountId };
@@ -97,9 +97,7 @@ export function memberDecider({ accountId, organization, person }: SessionCaller
   };
 }
 
-/**
- * Denies a pending request and emits `delegation.denied`. Throws `not_found`, `request_not_pending`.
- */
+/** Denies a pending request and emits `delegation.denied`. Throws `not_found`, `request_not_pending`. */
 export async function denyRequest(
   { db, secretBox, clock }: { db: Database; secretBox: SecretBox; clock: Clock },
   accountId: string,

@@ -18,7 +18,7 @@ const params = z.object({ request_id: idText });
 
 const approveBody = z.object({
   approved_scope: z.array(z.string()).max(MAX_SCOPES).describe("All or part of what was requested"),
-  constraints: constraintList.optional().describe("Hold besides those that were requested"),
+  constraints: constraintList.optional().describe("Apply in addition to the requested ones"),
   ...expiryFields,
 });
 
@@ -30,13 +30,13 @@ const approveAnswer = certificateAnswer.pick({
   status: true,
 });
 
-/** `POST …/requests/{request_id}/approve`: the signed-in human lends exactly the approved scope. */
+/** `POST …/requests/{request_id}/approve`: the signed-in person lends exactly the approved scope. */
 export function approveRoute(deps: Deps): Route {
   return route({
     id: "approve_delegation_request",
     method: "POST",
     path: "/v1/service/delegations/requests/{request_id}/approve",
-    summary: "Approve a delegation request, wholly or narrower",
+    summary: "Approve a delegation request, in full or in part",
     access: "session",
     roles: ["approver"],
     idempotent: true,

@@ -23,15 +23,15 @@ import { findRequest, isPending, type RequestRecord } from "../delegation_record
 import { approvedEnd, type ExpiryWish } from "../requested_end.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 
-/** What an approver would lend. */
+/** The terms that an approver wants to grant. */
 export type ApprovalWish = {
   approvedScope: readonly string[];
   expiry: ExpiryWish;
-  /** Hold besides those that were requested. */
+  /** Constraints in addition to the requested ones. */
   constraints: readonly unknown[];
 };
 
-/** An approval that may be given: the grant, what its certificate says, and the platform's ceiling. */
+/** An approval that may be given: the grant, the content of its certificate, and the platform's ceiling. */
 type JudgedApproval = {
   request: RequestRecord;
   grant: Grant;
@@ -40,8 +40,8 @@ type JudgedApproval = {
 };
 
 /**
- * Judges an approval: at most what was requested, within both ceilings, and a certificate that can be met.
- * Nothing is stored or signed.
+ * Judges an approval without storing or signing anything. It may grant at most what was requested, within
+ * both ceilings, and its constraints must be possible to meet.
  *
  * Throws `not_found`, `request_not_pending`, `scope_not_requested`, `ceiling_exceeded`, `invalid_expiry`,
  * `invalid_constraints`, `constraint_widened`.
@@ -92,15 +92,16 @@ function grantOf({ owner, agent, request, wish, now }: GrantInput): Grant {
   };
 }
 
-/** The approver's constraints besides the requested ones; one that is in both stays one. */
+/** Returns the requested constraints and those of the approver. A constraint in both lists appears once. */
 function together(requested: readonly unknown[], approver: readonly unknown[]): unknown[] {
   const added = approver.filter((each) => !requested.some((known) => isDeepStrictEqual(known, each)));
   return [...requested, ...added];
 }
 
 /**
- * Of the constraints, the first `requested` are those that were asked for. One that is added and allows more
- * would change nothing, since both hold: who adds it means something else.
+ * Throws `constraint_widened` for an added constraint that allows more than a requested one. Both would
+ * apply, so it would change nothing: the approver must have meant something else. The first `requested` of
+ * the constraints were requested, and the others were added.
  */
 function checkTighter(constraints: readonly Constraint[], requested: number): void {
   for (const [place, added] of constraints.slice(requested).entries()) {
@@ -113,7 +114,9 @@ function checkTighter(constraints: readonly Constraint[], requested: number): vo
   }
 }
 
-/** Whether `added` allows all that `known` does, and more. Constraints of different types never do. */
+/**
+ * Checks whether `added` allows everything that `known` allows, and more. Always false for different types.
+ */
 export function widens(known: Constraint, added: Constraint): boolean {
   if (!isKnownConstraint(known) || !isKnownConstraint(added)) return false;
   return allowsAllOf(added, known) && !allowsAllOf(known, added);
@@ -124,7 +127,7 @@ type Comparisons = {
 };
 type Of<T extends ConstraintType> = Extract<KnownConstraint, { type: T }>;
 
-/** Whether the first holds wherever the second does. */
+/** For each type, checks whether the first constraint holds wherever the second does. */
 const COMPARISONS: Comparisons = {
   max_amount: (wide, narrow) => wide.currency === narrow.currency && wide.max_amount >= narrow.max_amount,
   max_speed_mps: (wide, narrow) => wide.max_mps >= narrow.max_mps,
@@ -148,7 +151,7 @@ function hasPath(wide: ResourcePath, narrow: ResourcePath): boolean {
   return isWithin(above, below);
 }
 
-/** Minute by minute, since both may wrap midnight. */
+/** Compares minute by minute, because both windows may wrap around midnight. */
 function hasWindow(wide: TimeWindow, narrow: TimeWindow): boolean {
   return wide.tz === narrow.tz && minutesOf(narrow).every((minute) => isInsideWindow(wide, minute));
 }
@@ -170,7 +173,7 @@ function hasBox(wide: GeoBox, narrow: GeoBox): boolean {
   );
 }
 
-/** Both are ways to the east, from `min_lon` on. */
+/** Compares longitudes as distances to the east of `min_lon`, because a box may cross the antimeridian. */
 function hasLongitudes(wide: GeoBox, narrow: GeoBox): boolean {
   const eastward = (from: number, to: number) => (from <= to ? to - from : to - from + 360);
   const width = (box: GeoBox) => eastward(box.min_lon, box.max_lon);

@@ -20,40 +20,40 @@ const query = z.object({
     .string()
     .max(8_000)
     .optional()
-    .describe("Scopes with spaces in between; all that was requested when left out"),
+    .describe("Scopes separated by spaces; all requested scopes if omitted"),
   constraints: z
     .string()
     .max(MAX_CONSTRAINT_TEXT)
     .optional()
-    .describe("A JSON list of those that hold besides those that were requested"),
+    .describe("A JSON list of constraints in addition to the requested ones"),
   expires_at: isoTimeInput.optional(),
   expires_in: z.preprocess(numberOf, expirySeconds).optional(),
 });
 
 const answer = z.object({
   approved_scope: z.array(z.string()),
-  constraints: z.array(constraint).describe("Those that were requested, then those that are added"),
-  expires_at: isoTime.nullable().describe("null when it would not expire"),
+  constraints: z.array(constraint).describe("The requested constraints, then the added ones"),
+  expires_at: isoTime.nullable().describe("null if it would not expire"),
   certificate: z
     .record(z.string(), z.unknown())
-    .describe("What would be signed (wire format §4) if it were approved now, but for its id"),
+    .describe("What would be signed (wire format §4) if it were approved now, without its id"),
 });
 
-/** What the certificate of an approval would say, in an answer. */
+/** The answer with the content of the certificate that an approval would create. */
 export type PreviewAnswer = z.infer<typeof answer>;
 
-/** `GET …/requests/{request_id}/preview`: what approving so would sign. */
+/** `GET …/requests/{request_id}/preview`: shows what such an approval would sign. */
 export function previewRoute(deps: { db: Database; clock: Clock }): Route {
   return route({
     id: "preview_delegation_approval",
     method: "GET",
     path: "/v1/service/delegations/requests/{request_id}/preview",
-    summary: "See what the certificate of an approval would say",
+    summary: "See the content of the certificate that an approval would create",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params: z.object({ request_id: idText }),
     query,
-    answer: { status: 200, schema: answer, description: "What the certificate would say" },
+    answer: { status: 200, schema: answer, description: "The content of the certificate" },
     errors: [
       "not_found",
       "request_not_pending",
@@ -92,7 +92,7 @@ function readConstraints(text = "[]"): z.infer<typeof constraintList> {
   return validate(constraintList, jsonOf(text), "constraints");
 }
 
-/** What a text of JSON says; any other text stays text, which its schema refuses. */
+/** Parses JSON text. Returns any other text as it is, which its schema then refuses. */
 function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);

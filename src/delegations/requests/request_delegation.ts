@@ -14,9 +14,9 @@ import { certificateFields } from "./certificate_fields.ts";
 const PENDING_SECONDS = 7 * 24 * 3600;
 
 /**
- * A delegation as it is asked for. Without `agentId` it is for the connection's only agent; without `scope`
- * it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that declares it,
- * and `check` throws when that may no longer do so.
+ * Input for requesting a delegation. Without `agentId`, it is for the connection's only agent. Without
+ * `scope`, it asks for the whole ceiling. `externalId` and `objectName` name the Kubernetes object that
+ * declares it. `check` throws if the object may no longer declare it.
  */
 export type DelegationWish = {
   connectionId: string;
@@ -28,14 +28,14 @@ export type DelegationWish = {
   requestedBy?: string;
   externalId: string | null;
   objectName?: string;
-  /** What that object declares besides. */
+  /** Further fields that the object declares. */
   declared?: DeclaredFields;
   check?(tx: Transaction): Promise<void>;
 };
 
 /**
- * Files a request for authority, pending for 7 days. What could not be issued is refused here already. An
- * external id that has a request gives that one.
+ * Files a request for authority, which stays pending for 7 days. Refuses what could not be issued later. If
+ * the external id already has a request, returns that one.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`.
@@ -84,7 +84,7 @@ function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefin
   return scope;
 }
 
-/** Tries the certificate that an approval of everything would make now. */
+/** Builds the certificate that a full approval would create now, and throws if that is not possible. */
 function checkGrantable(
   owner: Owner,
   agent: AgentRow,

@@ -22,21 +22,21 @@ import { requestDelegation } from "./request_delegation.ts";
 
 const body = z.object({
   connection_id: idText,
-  agent_id: idText.optional().describe("May be left out when the connection has exactly one agent"),
-  requested_scope: scopeList.optional().describe("The platform's whole ceiling when left out"),
+  agent_id: idText.optional().describe("May be omitted if the connection has exactly one agent"),
+  requested_scope: scopeList.optional().describe("The platform's whole ceiling if omitted"),
   constraints: constraintList.optional(),
   ...expiryFields,
 });
 
 const answer = requestAnswer.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
 
-/** `POST /v1/service/delegations/self-request`: a person asks for a delegation to an agent of their own. */
+/** `POST /v1/service/delegations/self-request`: a person requests a delegation to one of their own agents. */
 export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "request_delegation",
     method: "POST",
     path: "/v1/service/delegations/self-request",
-    summary: "Request a delegation to an agent of one's own",
+    summary: "Request a delegation to one of your own agents",
     access: "session",
     roles: ["developer"],
     idempotent: true,

@@ -18,7 +18,7 @@ import { type Route, route } from "../../route.ts";
 import type { VaultStatements } from "../../vault/client.ts";
 import { isWhole, type Root, readState, readStored } from "./revocation_state.ts";
 
-/** What revocation lists are made with. */
+/** Dependencies of revocation lists. */
 export type RevocationListDeps = {
   db: Database;
   clock: Clock;
@@ -26,10 +26,10 @@ export type RevocationListDeps = {
 };
 
 /**
- * The signed list of a root identity (wire format §4) as canonical JSON, with every certificate in it whose
- * revocation was answered before the call; nothing when there is no such identity. Throws
- * `vault_unavailable`, and what the vault throws, when a new list is needed and cannot be had, and
- * `too_many_revoked` when no list could hold them all: a list that lacks a certificate is never given.
+ * Returns the signed list of a root identity (wire format §4) as canonical JSON, or `undefined` if there is
+ * no such identity. The list contains every certificate whose revocation was answered before the call, so an
+ * incomplete list is never returned. Throws `vault_unavailable`, and what the vault throws, if a new list is
+ * needed and cannot be signed. Throws `too_many_revoked` if no list could contain all of them.
  */
 export type FindRevocationList = (humanId: string) => Promise<string | undefined>;
 
@@ -38,15 +38,15 @@ const LOCK_SECONDS = 10;
 const MOST_TURNS = 120;
 const TURN_MS = 50;
 
-/** Characters of all lists kept in memory together: room for the most that a few accounts can have. */
+/** Characters of all cached lists together. This is enough for the longest lists of a few accounts. */
 const KEPT_LENGTH = 32 * 1_048_576;
 
 /**
- * Keeps the last list of each identity and has the next one signed only when something was revoked since:
- * once, however many calls on however many replicas ask at that moment. `updated_at` grows with each list. No
- * transaction stays open while the vault signs. A list that was found whole is not read or compared again
- * while neither it nor what is revoked has changed, however long it is, and the database is asked once for
- * all who call at the same time.
+ * Creates a finder that keeps the last list of each identity, and has the next one signed only after a new
+ * revocation. The vault then signs once, however many calls on however many replicas ask at that moment.
+ * `updated_at` grows with each list. No transaction stays open while the vault signs. A complete list is
+ * neither read nor compared again until it or the set of revoked certificates changes. Concurrent calls query
+ * the database once.
  */
 function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   const underWay = new Map<string, Promise<void>>();
@@ -63,7 +63,7 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
     return renewal;
   }
 
-  /** The stored list if it is whole; otherwise the root that has to sign the next one. */
+  /** Returns the stored list if it is complete, otherwise the root that must sign the next one. */
   async function findWhole(humanId: string): Promise<string | Root | undefined> {
     const kept = whole.get(humanId);
     const state = await readState(deps, humanId, kept?.mark);
@@ -91,7 +91,9 @@ function createRevocationLists(deps: RevocationListDeps): FindRevocationList {
   };
 }
 
-/** Has the next list signed and keeps it, unless somebody else is doing so: then a moment passes. */
+/**
+ * Has the next list signed and stores it. Only waits a moment if another call or process is already doing so.
+ */
 async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   const { db, clock } = deps;
   const [runId, now] = [newId(), clock.now()];
@@ -117,7 +119,7 @@ async function renew(deps: RevocationListDeps, root: Root): Promise<void> {
   }
 }
 
-/** The next list, checked; nothing when another process has just made it. */
+/** Returns the next list, verified, or `undefined` if another process has just created it. */
 async function signNext(
   { db, clock, vault }: RevocationListDeps,
   { accountId, keyId, publicKey, humanId }: Root,
@@ -149,13 +151,13 @@ const answer = z.object({
 });
 
 const VALIDATORS = {
-  "Cache-Control": "How long the answer may be kept",
-  ETag: "Names this state of the list",
+  "Cache-Control": "How long the answer may be cached",
+  ETag: "Identifies this state of the list",
 };
 
 /**
- * `GET /v1/service/revocations/{human_id}`: the certificates that a root identity has revoked, signed by its
- * key.
+ * `GET /v1/service/revocations/{human_id}`: returns the certificates that a root identity has revoked, signed
+ * by its key.
  */
 export function revocationsRoute(deps: RevocationListDeps): Route {
   const findList = createRevocationLists(deps);

@@ -8,8 +8,8 @@ import {
 import type { RevokedCertificate } from "../../vault/client.ts";
 
 /**
- * Seconds for which a revoked certificate stays listed after its own end, from which on it grants nothing
- * anyhow.
+ * Seconds for which a revoked certificate stays listed after its own end. It grants nothing after that end in
+ * any case.
  */
 export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 
@@ -17,9 +17,9 @@ export const LISTED_AFTER_END_SECONDS = 24 * 60 * 60;
 export type Root = { accountId: string; keyId: string; publicKey: HybridPublicKey; humanId: string };
 
 /**
- * What is revoked and what was last signed, in one snapshot. `mark` is the same only for the same
- * certificates and the same list. `contents` is absent when the mark is the one that was known already;
- * `revoked` has one more than a list may have when there are too many.
+ * The revoked certificates and the last signed list, read in one snapshot. `mark` is equal only for the same
+ * certificates and the same list. `contents` is absent if the mark equals the known one. If too many are
+ * revoked, `revoked` has one entry more than a list may have.
  */
 export type RevocationState = {
   root: Root;
@@ -38,7 +38,8 @@ type StateRow = {
 };
 
 /**
- * The state of a root identity; nothing when there is none. What has the mark `known` stays in the database.
+ * Returns the state of a root identity, or `undefined` if there is none. Omits the contents if their mark is
+ * `known`.
  */
 export async function readState(
   { db, clock }: { db: Database; clock: Clock },
@@ -79,13 +80,13 @@ export async function readState(
   return { root: { accountId, keyId, publicKey, humanId }, mark, contents };
 }
 
-/** Whether a list, as it was checked and stored, has every one of these certificates. */
+/** Checks whether a list that was verified and stored contains all of these certificates. */
 export function isWhole(listJson: string, revoked: readonly RevokedCertificate[]): boolean {
   const listed = new Set(readStored(listJson).revoked_certs);
   return revoked.every(({ certId }) => listed.has(certId));
 }
 
-/** A list that this service checked before it stored it. */
+/** Parses a stored list. This service verified it before it stored it. */
 export function readStored(listJson: string): RevocationList {
   return JSON.parse(listJson) as RevocationList;
 }
