@@ -2,8 +2,9 @@
  * Admission: the seven guards that a call passes before its decision is committed.
  *
  * Verification is free until it commits, and one process serves every account. The guards keep one caller
- * from spending the time that belongs to the others. Each guard bounds one resource. A guard that refuses a call
- * throws an `ApiError`. Then nothing was decided, charged or spent, and the same proof can be sent again.
+ * from spending the time that belongs to the others. Each guard bounds one resource. A guard that refuses a
+ * call throws an `ApiError`. Then nothing was decided, charged or spent, and the same proof can be sent
+ * again.
  *
  *       call with an API key
  *              |
@@ -33,8 +34,8 @@
  *   when forged proofs name an agent that was allowed before.
  * - Guard 1 counts the calls of present, which cost the vault a signature. Verify passes it uncounted: its
  *   decisions are charged, and guards 3 and 4 bound the calls that are not charged.
- * - A call keeps its place in the queue (guard 2) while it runs. It gives the place up through
- *   `stepAside` before it waits for something that others hold: a certificate (5) or a locked row (6).
+ * - A call keeps its place in the queue (guard 2) while it runs. It gives the place up through `stepAside`
+ *   before it waits for something that others hold: a certificate (5) or a locked row (6).
  * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used.
  *   A call that took a turn there decides in that turn's own transaction, and skips guards 6 and 7.
  * - Guard 6 wraps guard 7. A batch that meets a locked row gives up after 50 ms. The items that need the row

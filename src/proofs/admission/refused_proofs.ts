@@ -29,8 +29,8 @@ export type GuardedProof<T> = {
 export type Refusals = {
   /**
    * Works on a proof, and counts it if it is refused. Throws `rate_limited` before any work if too many
-   * proofs were refused in a minute. Proofs that are not refused never count. At most as many proofs run at a time
-   * as may still be refused, so that concurrent proofs cannot exceed the limit. The others wait.
+   * proofs were refused in a minute. Proofs that are not refused never count. At most as many proofs run at a
+   * time as may still be refused, so that concurrent proofs cannot exceed the limit. The others wait.
    *
    * Someone who sends forged proofs to an application must not lock out its agents. An agent that was allowed
    * at this connection before is known, and refused proofs of unknown agents do not affect it. Once too many
