@@ -22,7 +22,6 @@ const NOT_YET = [
   "docs/credits.md",
   "docs/decisions/",
   "docs/disaster_recovery.md",
-  "docs/guard.md",
   "docs/history.md",
   "docs/install.md",
   "docs/keyvault.md",
