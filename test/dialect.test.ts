@@ -36,7 +36,6 @@ const NOT_YET = [
   "docs/settings.md",
   "docs/tour.md",
   "docs/upgrade.md",
-  "docs/wire_format.md",
   "docs/words.md",
   "keyvault/",
   "src/accounts/",

@@ -14,12 +14,12 @@ export function workedExample(): string {
   const [certificate] = bundle.delegations as [DelegationCert];
   const signed = Buffer.from(delegationSignBytes(certificate));
   return [
-    "Keys, from seeds that everybody knows (**test seeds, never use them**):",
+    "Two keys, from public seeds (**test seeds, never use them**):",
     "",
     block(describeKey(human), describeKey(agent)),
     "",
-    `The human lends \`meeting:attend\` to the agent. The signed bytes of the certificate are these ${signed.length} characters of ASCII,`,
-    "here cut where a post-quantum key stands:",
+    `The human grants \`meeting:attend\` to the agent. The signed bytes of the certificate are these ${signed.length} characters of ASCII,`,
+    "with the post-quantum keys shortened here:",
     "",
     block(wrap(abbreviate(signed.toString(), human, agent)), `SHA-256 ${sha256(signed)}`),
     "",
@@ -27,15 +27,15 @@ export function workedExample(): string {
     "",
     block(describeSignature(certificate.signature)),
     "",
-    `The verifier's challenge is 32 bytes of 07, answered at ${bundle.challenge_at}. The agent signs 40 bytes, the challenge and the`,
-    "time:",
+    `The verifier's challenge consists of 32 bytes 07. The agent answers at ${bundle.challenge_at}. It signs 40 bytes, the challenge and`,
+    "the time:",
     "",
     block(
       wrap(Buffer.from(challengeSignBytes(bundle)).toString("hex")),
       describeSignature(bundle.challenge_sig),
     ),
     "",
-    "The bundle puts them together. SHA-256 of its canonical form, as a verification receipt would record it:",
+    "The bundle contains both. A verification receipt would record the SHA-256 of its canonical form:",
     "",
     block(Buffer.from(bundleHash(bundle)).toString("hex")),
   ].join("\n");
