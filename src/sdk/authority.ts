@@ -2,10 +2,10 @@ import type { Refusal } from "./enforcement.ts";
 import type { Operation } from "./operation.ts";
 import type { VerificationRecord } from "./record.ts";
 
-/** How an allowed action ended (`POST …/invocations/{id}/outcome`). */
+/** How an allowed action ended. The guard sends it to `POST …/invocations/{id}/outcome`. */
 export type Outcome = "executed" | "failed" | "refused_by_receiver" | "not_attempted";
 
-/** An allow, as the protected code may see it. Frozen. */
+/** The authority of an allowed action, for the protected code. Frozen. */
 export type Authority = {
   readonly requiredScope: string;
   readonly agentId: string | undefined;
@@ -15,22 +15,25 @@ export type Authority = {
   readonly receiptId: string | undefined;
   readonly receiptHash: string | undefined;
   readonly operation: Operation | undefined;
-  /** The frozen copy of what was authorized, and of what was bound: act on this. */
+  /**
+   * A frozen copy of the payload that was authorized and, with an operation, bound by its digest. Act on this
+   * copy.
+   */
   readonly payload: unknown;
   readonly record: VerificationRecord;
   /**
-   * Reports the outcome to the service, in the background; only the first call counts. Without an operation
-   * there is nothing to tell.
+   * Reports the outcome to the service in the background. Only the first call counts. Without an operation it
+   * does nothing.
    */
   report(outcome: Outcome, detail?: string): void;
 };
 
-/** The authority to act, or how to refuse. */
+/** The authority to act, or the refusal to answer with. */
 export type Authorization =
   | { readonly allowed: true; readonly authority: Authority }
   | { readonly allowed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
 
-/** The authority that an allow gives. */
+/** Creates the authority of an allowed action. */
 export function grantAuthority(
   record: VerificationRecord,
   asked: { requiredScope: string; payload: unknown },
@@ -53,12 +56,12 @@ export function grantAuthority(
   });
 }
 
-/** The authorization that a refusal is. */
+/** Creates the authorization of a refused action. */
 export function refused(record: VerificationRecord & { readonly refusal: Refusal }): Authorization {
   return Object.freeze({ allowed: false, refusal: record.refusal, record });
 }
 
-/** The id of the receipt in an answer of verify, if there is one. */
+/** Returns the id of the receipt in an answer of verify, if there is one. */
 export function receiptIdOf({ receipt }: VerificationRecord["answer"]): string | undefined {
   const isObject = typeof receipt === "object" && receipt !== null;
   return isObject && "receipt_id" in receipt ? text(receipt.receipt_id) : undefined;

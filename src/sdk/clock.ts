@@ -1,4 +1,4 @@
-/** The time as the package for applications takes it: it shares no clock with the service. */
+/** A source of the current time. The package for applications does not share the service's clock. */
 export type Clock = {
   /** The current time. */
   now(): Date;

@@ -18,31 +18,31 @@ export type Run<T> =
   | { readonly executed: true; readonly value: T; readonly authority: Authority }
   | { readonly executed: false; readonly refusal: Refusal; readonly record: VerificationRecord };
 
-/** Stands in front of protected code, and lets it run only on an explicit allow. */
+/** Protects code, and runs it only after an explicit allow. */
 export type Guard = {
   /**
-   * Asks verify, once, and rules by the enforcement table. Rejects with TypeError for a call that is the
-   * application's own fault; whatever a request, the service or the network does is a refusal.
+   * Calls verify once and decides by the enforcement table. Rejects with TypeError if the application made
+   * the call wrongly. Any fault of the request, the service or the network is a refusal, not an error.
    */
   authorize(call: AuthorizeCall): Promise<Authorization>;
   /**
-   * Runs `action` on the frozen copy of the payload if it is allowed, and reports `executed`, or `failed`
-   * when it throws; what it throws is thrown on. An action that refuses by itself says so first:
-   * `authority.report("refused_by_receiver")`.
+   * Runs `action` with the frozen copy of the payload if it is allowed. Then it reports `executed`, or
+   * `failed` if `action` throws, and rethrows that error. An action that refuses for its own reasons must
+   * report that before it returns: `authority.report("refused_by_receiver")`.
    */
   run<T>(
     call: AuthorizeCall,
     action: (payload: unknown, authority: Authority) => T | Promise<T>,
   ): Promise<Run<T>>;
-  /** Waits for the outcomes that are being reported. To be called before the process ends. */
+  /** Waits until all outcomes are reported or given up. Call it before the process ends. */
   flush(): Promise<void>;
-  /** Lower-case name of a header of the service's, such as `x-service-proof` for `proof`. */
+  /** Returns the lower-case name of a service header, such as `x-service-proof` for `proof`. */
   header(name: string): string;
 };
 
 /**
- * A guard with its own settings. Throws TypeError for settings that no guard can work with. Opens nothing
- * until it is asked.
+ * Creates a guard with its own settings. Throws TypeError for invalid settings. Opens no connection until the
+ * first call.
  */
 export function createGuard(guardSettings: GuardSettings): Guard {
   const settings = readSettings(guardSettings);
@@ -72,7 +72,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     return refused(record);
   }
 
-  /** Why the authority of an allow is not acted on; nothing when its principal is accepted. */
+  /** Returns why the guard must not act on an allow, or `undefined` if its principal is accepted. */
   async function principalFault({ answer: { human_id: humanId } }: Ruling): Promise<Cause | undefined> {
     if (settings.principals === undefined) return undefined;
     try {

@@ -2,9 +2,9 @@ import { parseJson, plainJson } from "../protocol/encoding/json.ts";
 import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
 
 /**
- * The result of a call to verify, in the rows of the enforcement table (specification §4): an explicit allow,
- * the service's own refusals, and everything that is not a decision. `invalid_scope` is a 400 of the latter:
- * the application asks for something that is not a scope, and the caller's proof was not looked at.
+ * The result of a call to verify, one value for each row of the enforcement table (specification §4).
+ * `invalid_scope` is a 400 that concerns the application, not its caller: the required scope is not a scope,
+ * and the service did not check the proof.
  */
 export type Finding =
   | "allow"
@@ -19,18 +19,17 @@ export type Finding =
   | "network"
   | "answer_too_large";
 
-/**
- * How the application refuses: the status that it answers with, a stable code and a sentence that gives
- * nothing away.
- */
+/** How the application refuses: an HTTP status, a stable code, and a message that reveals no details. */
 export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
 
-/** The action that the enforcement table demands: execute exactly when there is no refusal. */
+/**
+ * The action that the enforcement table requires. The application executes only if `refusal` is `undefined`.
+ */
 export type Ruling = {
   finding: Finding;
-  /** HTTP status of verify; `undefined` when no whole answer arrived. */
+  /** HTTP status of verify, or `undefined` if no complete answer arrived. */
   status: number | undefined;
-  /** The answer's members; empty when it is not a JSON object. */
+  /** Members of the answer. Empty if it is not a JSON object. */
   answer: Readonly<Record<string, unknown>>;
   refusal: Refusal | undefined;
 };
@@ -38,14 +37,14 @@ export type Ruling = {
 const MAX_DEPTH = 32;
 const MAX_REASON = 256;
 
-/** 403: nothing was shown that permits the action. */
+/** Answers 403: the caller has not shown a permission for this action. */
 export const NO_AUTHORITY: Refusal = Object.freeze({
   status: 403,
   code: "no_authority_demonstrated",
   message: "No authority was demonstrated for this action",
 });
 
-/** 503: there is no decision, so nothing is done. */
+/** Answers 503: there is no decision, so the action does not run. */
 export const NO_DECISION: Refusal = Object.freeze({
   status: 503,
   code: "verification_unavailable",
@@ -53,8 +52,8 @@ export const NO_DECISION: Refusal = Object.freeze({
 });
 
 /**
- * Rules on the answer of verify by the enforcement table (specification §4). Executes on status 200 with the
- * decision `allow` only.
+ * Decides by the enforcement table what an answer of verify means (specification §4). Permits execution only
+ * for status 200 with the decision `allow`.
  */
 export function rule(exchange: Exchange): Ruling {
   if (!exchange.answered) return refuse(exchange.fault, undefined, {}, NO_DECISION);
@@ -92,12 +91,14 @@ function denial(reason: unknown): Refusal {
   return Object.freeze({ status: 403, code, message: "The agent's authority does not permit this action" });
 }
 
-/** The code of an answer that is one of the service's errors. */
+/** Returns the error code of an answer, if the answer is one of the service's errors. */
 function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {
   return isObject(answer?.error) ? answer.error.code : undefined;
 }
 
-/** Members of a strictly read JSON object: a key given twice makes it unreadable rather than ambiguous. */
+/**
+ * Parses a JSON object strictly. A duplicate key makes it unreadable, because its meaning would be ambiguous.
+ */
 function readObject(body: Buffer): Readonly<Record<string, unknown>> | undefined {
   try {
     const value = plainJson(parseJson(body, { bytes: MAX_ANSWER_BYTES, depth: MAX_DEPTH }));

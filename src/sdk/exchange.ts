@@ -1,28 +1,28 @@
 import { type Agent, type ClientRequest, type IncomingMessage, request as requestPlain } from "node:http";
 import { request as requestSecure } from "node:https";
 
-/** One POST of JSON. Header names and values are plain ASCII. */
+/** One POST of JSON. Header names and values are ASCII. */
 export type Post = {
   url: URL;
   headers: Readonly<Record<string, string>>;
   body: string;
-  /** Whole exchange, from the look-up of the name to the last byte of the answer. Milliseconds. */
+  /** Milliseconds for the whole exchange, from the DNS lookup to the last byte of the answer. */
   timeoutMs: number;
   agent: Agent | undefined;
 };
 
-/** A whole answer of at most {@link MAX_ANSWER_BYTES}, whatever its status, or why there is none. */
+/** A complete answer of at most {@link MAX_ANSWER_BYTES} with any status, or the reason why there is none. */
 export type Exchange =
   | { answered: true; status: number; body: Buffer }
   | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
 
-/** Bytes of an answer that are read; a longer answer does not count. */
+/** Maximum size of an answer in bytes. A longer answer is discarded. */
 export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * Posts once and reads the answer whole. Redirects are answers like others; nothing is sent again. A name
- * that is not found, a connection that is refused, cut or closed too early, a TLS fault and an answer that is
- * not HTTP all count as `network`. Never throws.
+ * Posts once and reads the complete answer. Follows no redirect and retries nothing. Reports `network` if the
+ * name is not found, if the connection is refused or closed early, for a TLS fault, and for an answer that is
+ * not HTTP. Never throws.
  */
 export function post(call: Post): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;

@@ -1,12 +1,12 @@
 import { requestHash } from "../protocol/documents/context_binding.ts";
 
-/** The one action that a proof was made for, as the application sees it. */
+/** The one action that a proof was made for, as the application describes it. */
 export type OperationInput = {
-  /** The action, in the words that the agent bound. */
+  /** The name of the action, exactly as the agent bound it. */
   action: string;
-  /** The agent's id of this one action; decided once. */
+  /** The agent's id for this one action. The service decides each id once. */
   invocationId: string;
-  /** The agent that acts; that of the proof bundle when left out. */
+  /** The id of the acting agent. Defaults to the agent of the proof bundle. */
   agentId?: string | undefined;
   resourceId?: string | undefined;
   requestedPath?: string | undefined;
@@ -14,10 +14,10 @@ export type OperationInput = {
   actionProfile?: string | undefined;
 };
 
-/** Who verifies: the connection's registered name (its id unless one was set) and its account. */
+/** The verifier of a proof: the connection's registered name (its id if none was set) and its account. */
 export type Verifier = { verifierId: string; workspaceId: string };
 
-/** An operation as verify takes it. Hashes are `sha256:<hex>`. */
+/** An operation in the form that verify expects. Hashes are `sha256:<hex>`. */
 export type Operation = {
   readonly verifier_id: string;
   readonly workspace_id: string;
@@ -33,9 +33,9 @@ export type Operation = {
 };
 
 /**
- * The operation as the agent must have bound it, frozen, with the hashes of wire format §4.
+ * Returns the operation that the agent must have bound, frozen, with the hashes of wire format §4.
  *
- * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate
+ * Throws `ProtocolError` `invalid_utf8` for text with a lone surrogate.
  */
 export function bindOperation(
   input: OperationInput & { agentId: string },

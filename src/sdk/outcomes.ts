@@ -3,7 +3,7 @@ import type { Outcome } from "./authority.ts";
 import { post } from "./exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
-/** What the application reports of an operation that the service allowed. */
+/** The outcome of an operation that the service allowed. */
 export type OutcomeReport = {
   invocationId: string;
   receiptId: string;
@@ -12,15 +12,16 @@ export type OutcomeReport = {
   occurredAt: Date;
 };
 
-/** Reports outcomes in the background, and waits for those under way. */
+/** Reports outcomes in the background. `flush` waits for all unfinished reports. */
 export type OutcomeReporter = { report(report: OutcomeReport): void; flush(): Promise<void> };
 
 const PAUSES_MS = [0, 500, 2_000];
 const LONGEST_DETAIL = 500;
 
 /**
- * Reports each outcome until the service has taken it, three times at most: an equal repeat is answered
- * alike. Given up after any answer that a repeat would not change; `onFault` is called then.
+ * Creates a reporter that sends each outcome until the service accepts it, at most three times. A repeat is
+ * safe, because the service answers an equal report the same way. It gives up early if a repeat would not
+ * change the answer. If it gives up, it calls `onFault`.
  */
 export function createOutcomeReporter(
   settings: Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs" | "onFault">,
@@ -68,7 +69,9 @@ export function createOutcomeReporter(
   };
 }
 
-/** A detail as the service takes it: well-formed, no control characters, at most 500 characters. */
+/**
+ * Returns a detail that the service accepts: well-formed, without control characters, at most 500 characters.
+ */
 function plain(detail: string): string {
   return detail
     .normalize("NFC")

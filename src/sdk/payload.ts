@@ -5,11 +5,11 @@ import { ProtocolError } from "../protocol/encoding/errors.ts";
 const MAX_DEPTH = 64;
 
 /**
- * A deep copy that nobody can change: of plain data (objects, arrays, text, numbers, booleans, null), frozen
- * at every level, without members that are `undefined`; of bytes, a copy that nobody else has.
+ * Returns a deep copy that no other code can change. Plain data (objects, arrays, text, numbers, booleans,
+ * null) is frozen at every level, without members that are `undefined`. Bytes are copied.
  *
- * Throws `ProtocolError` `too_deep` for nesting over 64, as in a circle; TypeError for anything else, such as
- * an instance of a class
+ * Throws `ProtocolError` `too_deep` for more than 64 levels of nesting, such as a circular reference. Throws
+ * TypeError for any other value, such as an instance of a class.
  */
 export function frozenCopy(value: unknown): unknown {
   if (value === undefined) return undefined;
@@ -22,11 +22,11 @@ export function frozenCopy(value: unknown): unknown {
 }
 
 /**
- * SHA-256 of a payload, 32 bytes: of bytes as they are, of anything else as canonical JSON. Nothing for no
- * payload.
+ * Returns SHA-256 of a payload, 32 bytes: of bytes as they are, of any other payload as canonical JSON.
+ * Returns `undefined` if there is no payload.
  *
- * Throws `ProtocolError` for what has no canonical form: a lone surrogate, a number that is not finite or is
- * whole and beyond ±(2^53−1)
+ * Throws `ProtocolError` for a payload without a canonical form: a lone surrogate, a number that is not
+ * finite, or a whole number outside ±(2^53−1).
  */
 export function payloadDigest(payload: unknown): Uint8Array | undefined {
   if (payload === undefined) return undefined;

@@ -1,20 +1,23 @@
-/** Whose authority an application accepts: root ids, 32 lower-case hex digits each. None accepts nobody. */
+/**
+ * Root ids of the principals whose authority an application accepts, 32 lower-case hex digits each. An empty
+ * list accepts nobody.
+ */
 export type Principals = readonly string[] | ReadonlySet<string>;
 
-/** The accepted principals, or what gives them for each request. */
+/** The accepted principals, or a function that returns them for each request. */
 export type PrincipalsSetting = Principals | (() => Principals | Promise<Principals>);
 
 /**
- * The accepted root ids at this moment. Rejects when the application's function fails, or gives anything
- * else.
+ * Returns the currently accepted root ids. Rejects if the application's function fails or returns anything
+ * but root ids.
  */
 export type AcceptedPrincipals = () => Promise<ReadonlySet<string>>;
 
 const ROOT_ID = /^[0-9a-f]{32}$/;
 
 /**
- * Reads the setting; a list is copied. Nothing without one. Throws TypeError for anything but a list, and for
- * an id that is not a root id.
+ * Reads the setting and copies a list. Returns `undefined` if the setting is absent. Throws TypeError for
+ * anything but a list, and for an id that is not a root id.
  */
 export function readPrincipals(setting: PrincipalsSetting | undefined): AcceptedPrincipals | undefined {
   if (setting === undefined) return undefined;

@@ -1,15 +1,13 @@
 import { parseJson } from "../protocol/encoding/json.ts";
 
-/** A proof as an application may find it: text of a header, or an envelope's member. */
+/** A proof as an application receives it: the text of a header, or a member of a JSON object. */
 export type ProofSource = string | { proof_bundle: object | string } | { proof_ref: string };
 
-/** A proof as verify takes it: the member's name, and its JSON as it arrived. */
+/** A proof in the form that verify expects: the member's name, and its JSON exactly as it arrived. */
 export type Proof = {
   member: "proof_bundle" | "proof_ref";
   json: string;
-  /**
-   * The agent that a bundle names; a reference names none. Nothing may rest on it before verify has answered.
-   */
+  /** The agent id in a bundle. A reference contains none. Do not trust it before verify has answered. */
   agentId: string | undefined;
 };
 
@@ -18,8 +16,8 @@ const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 const OPENING_BRACE = 0x7b;
 
 /**
- * Reads a proof: a bundle as its JSON or as that in base64 or base64url, or a `proof_ref`. Whatever the
- * bundle says is passed on unchanged. Nothing when the text can be neither.
+ * Reads a proof: a bundle as JSON, in base64 or in base64url, or a `proof_ref`. Passes the content of the
+ * bundle on unchanged. Returns `undefined` if the text is neither.
  */
 export function readProof(source: unknown): Proof | undefined {
   if (typeof source === "string") return readText(source.trim());
@@ -48,7 +46,8 @@ function reference(text: string): Proof {
 }
 
 /**
- * The text must be one JSON object, whole and strictly written, since it becomes part of a body unchanged.
+ * Reads a bundle. The text must be exactly one strictly valid JSON object, because it becomes part of the
+ * request body unchanged.
  */
 function readBundle(json: string): Proof | undefined {
   try {

@@ -9,26 +9,31 @@ import type { ReadSettings } from "./settings.ts";
 /** The action to authorize. */
 export type AuthorizeCall = {
   /**
-   * The scope that the action demands. Without one the action is refused: an operation that is mapped to
-   * nothing is permitted nothing.
+   * The scope that the action requires. Without a scope the action is refused, so an operation without a
+   * mapped scope is never permitted.
    */
   requiredScope: string | undefined;
-  /** The proof that was sent with the request; without one the action is refused. */
+  /** The proof from the request. Without a proof the action is refused. */
   proof: ProofSource | undefined;
-  /** What the action works on: plain data, or bytes. With an operation its digest is bound. */
+  /**
+   * The input of the action: plain data, or bytes. With an operation, the proof must be bound to its digest.
+   */
   payload?: unknown;
-  /** Demands a proof that was made for this one action. */
+  /** Requires a proof that was made for this one action. */
   operation?: OperationInput | undefined;
   /**
-   * What certificates' constraints are evaluated against: `amount`, `currency`, `path`, …, as verify takes
-   * it.
+   * Facts about the request that the certificates' constraints are compared with: `amount`, `currency`,
+   * `path`, …, with the names that verify expects.
    */
   context?: Readonly<Record<string, string | number>> | undefined;
-  /** The request has a body that nobody has read into `payload`: it cannot be bound. */
+  /** Whether the request has a body that was not read into `payload`. Such a body cannot be bound. */
   unreadBody?: boolean;
 };
 
-/** A call of verify, ready to be sent: nothing in it changes when the caller's objects do. */
+/**
+ * A call of verify, ready to send. It contains copies, so later changes to the caller's objects have no
+ * effect.
+ */
 export type Question = {
   requiredScope: string;
   operation: Operation | undefined;
@@ -38,8 +43,8 @@ export type Question = {
 };
 
 /**
- * Takes everything from a call in one go. A cause when verify need not be asked: the request shows no
- * authority. Throws TypeError for a call that is the application's fault.
+ * Reads the whole call synchronously. Returns a cause if the guard can refuse without calling verify, because
+ * the request shows no authority. Throws TypeError if the application made the call wrongly.
  */
 export function readQuestion(
   call: AuthorizeCall,
@@ -70,8 +75,8 @@ export function readQuestion(
 }
 
 /**
- * Throws TypeError for a scope that nothing could ever grant here: a mistake of the application and not of
- * who calls it.
+ * Throws TypeError for a scope that no certificate can grant here. That is a mistake of the application, not
+ * of its caller.
  */
 export function demandScope(requiredScope: string): void {
   if (!isRequirableScope(requiredScope)) {

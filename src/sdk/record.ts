@@ -3,9 +3,12 @@ import type { Operation } from "./operation.ts";
 import { frozenCopy } from "./payload.ts";
 
 /**
- * Why the action runs or not: what verify answered, or what kept the guard from asking (`no_scope`,
- * `no_proof`, `malformed_proof`, `unbindable_payload`, `incomplete_operation`, `no_api_key`) or from acting
- * on an allow (`replayed`, `principal_not_accepted`, `principals_not_read`, `record_not_retained`).
+ * Why the action runs or does not run. A cause is one of:
+ * - the result of verify
+ * - why the guard did not call verify: `no_scope`, `no_proof`, `malformed_proof`, `unbindable_payload`,
+ *   `incomplete_operation`, `no_api_key`
+ * - why the guard did not act on an allow: `replayed`, `principal_not_accepted`, `principals_not_read`,
+ *   `record_not_retained`
  */
 export type Cause =
   | Finding
@@ -21,23 +24,24 @@ export type Cause =
   | "record_not_retained";
 
 /**
- * The part of a verification to retain: frozen, fit for JSON, free of the proof, the payload and the API key.
+ * The record of a verification, for the application to keep. It is frozen and can be written as JSON. It does
+ * not contain the proof, the payload or the API key.
  */
 export type VerificationRecord = {
   readonly cause: Cause;
   readonly requiredScope: string | undefined;
   readonly operation: Operation | undefined;
-  /** When verify was called, or would have been. ISO 8601, UTC. */
+  /** When verify was called, or would have been called. ISO 8601, UTC. */
   readonly askedAt: string;
-  /** HTTP status of verify; `undefined` without a whole answer. */
+  /** HTTP status of verify, or `undefined` if no complete answer arrived. */
   readonly status: number | undefined;
-  /** The answer of verify, the receipt and its hash included; empty without one. */
+  /** The answer of verify, including the receipt and its hash. Empty if there is no answer. */
   readonly answer: Readonly<Record<string, unknown>>;
-  /** How the application refuses; `undefined` when it may act. */
+  /** How the application refuses, or `undefined` if it may act. */
   readonly refusal: Refusal | undefined;
 };
 
-/** What was asked, and when. */
+/** The subject and the time of a verification. */
 export type Asked = {
   requiredScope: string | undefined;
   operation?: Operation | undefined;
@@ -64,7 +68,7 @@ const OWN_REFUSALS: Partial<Record<Cause, Refusal>> = {
   record_not_retained: NO_DECISION,
 };
 
-/** The record of a verification, or of none when there is no ruling. */
+/** Creates the record of a verification. Without a ruling, verify was not called. */
 export function verificationRecord(
   { requiredScope, operation, askedAt }: Asked,
   cause: Cause,
@@ -77,8 +81,8 @@ export function verificationRecord(
 }
 
 /**
- * The record of a verification after which the action does not run: for the ruling's reason, or else for the
- * guard's own.
+ * Creates the record of a verification after which the action does not run. The refusal is the guard's own,
+ * if the cause has one, otherwise that of the ruling.
  */
 export function refusalRecord(
   asked: Asked,

@@ -7,54 +7,54 @@ import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
 
 /**
- * How a route is guarded. `Request` is what the framework gives a handler: Express's request, Koa's context,
- * Fastify's request.
+ * How a route is guarded. `Request` is the value that the framework passes to a handler: Express's request,
+ * Koa's context, Fastify's request.
  */
 export type Route<Request> = {
   /**
-   * The scope that the route demands; anything else is a TypeError when the route is made. A function that
-   * gives nothing refuses the request.
+   * The scope that the route requires. Creating the guard's middleware throws TypeError if this is not a
+   * scope. If a function returns `undefined`, the request is refused.
    */
   requiredScope: string | ((request: Request) => string | undefined);
-  /** Where the proof is. The header `X-Service-Proof` when left out. */
+  /** Returns the proof. Defaults to the header `X-Service-Proof`. */
   proof?: (request: Request) => ProofSource | undefined;
-  /** What the route works on. The parsed body when left out, which the frozen copy then replaces. */
+  /** Returns the input of the action. Defaults to the parsed body, which the frozen copy then replaces. */
   payload?: (request: Request) => unknown;
   /**
-   * Demands proofs that were made for this one action. Omitted members are taken from the request: the path
-   * with its query as it arrived, and the headers `X-Service-Invocation-ID`, `X-Service-Session-ID` and,
-   * beside a `proof_ref`, `X-Service-Agent-ID`.
+   * Requires proofs that were made for this one action. Omitted members are read from the request. They are
+   * the path and query as they arrived, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`.
+   * With a `proof_ref`, the agent id is in `X-Service-Agent-ID`.
    */
   operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
-  /** What the constraints of certificates are evaluated against. */
+  /** Returns the facts that the constraints of certificates are compared with. */
   context?: (request: Request) => AuthorizeCall["context"];
 };
 
-/** What the guard needs of a request as Node has it, of HTTP/1 or HTTP/2. */
+/** The parts of Node's request that the guard uses, for HTTP/1 and HTTP/2. */
 export type Message = {
   headers: IncomingHttpHeaders;
   httpVersionMajor: number;
   stream?: { endAfterHeaders: boolean };
 };
 
-/** What the guard needs of a response as Node has it. */
+/** The parts of Node's response that the guard uses. */
 export type AnyResponse = { statusCode: number; end(...args: never[]): unknown };
 
-/** A request as every framework has it. */
+/** The parts of a request that every framework provides. */
 export type RequestView = {
   message: Message;
   /** Path and query as they arrived. */
   target: string;
-  /** The parsed body, `undefined` when nothing has parsed one. */
+  /** The parsed body, or `undefined` if no parser ran. */
   body: unknown;
 };
 
 const authorities = new WeakMap<object, Authority>();
 
 /**
- * The authority that a guarded request runs under, its frozen payload included. Takes what the framework
- * gives the handler: Express's request, Koa's context, Fastify's request. Throws TypeError when no guard has
- * allowed it, so that code behind a forgotten guard does not run.
+ * Returns the authority of a guarded request, including its frozen payload. `request` is the value that the
+ * framework passes to the handler: Express's request, Koa's context, Fastify's request. Throws TypeError if
+ * no guard has allowed the request, so code behind a forgotten guard does not run.
  */
 export function authorityOf(request: object): Authority {
   const authority = authorities.get(request);
@@ -62,12 +62,12 @@ export function authorityOf(request: object): Authority {
   return authority;
 }
 
-/** Throws TypeError for a route that demands something that is not a scope. */
+/** Throws TypeError if the route requires something that is not a scope. */
 export function checkRoute({ requiredScope }: Route<never>): void {
   if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
 }
 
-/** Authorizes one request of a route; remembers the authority for {@link authorityOf}. */
+/** Authorizes one request of a route, and stores the authority for {@link authorityOf}. */
 export async function authorizeRequest<Request extends object>(
   guard: Guard,
   route: Route<Request>,
@@ -89,25 +89,25 @@ export async function authorizeRequest<Request extends object>(
   return authorization;
 }
 
-/** Whether the frozen copy is to replace the parsed body. */
+/** Returns whether the frozen copy must replace the parsed body. */
 export function replacesBody(route: Route<never>, authority: Authority): boolean {
   return route.payload === undefined && authority.payload !== undefined;
 }
 
-/** The body of a refusal, shaped as the service's own errors are. */
+/** Returns the body of a refusal, in the form of the service's own errors. */
 export function refusalBody({ status, code, message }: Refusal): { error: Refusal } {
   return { error: { code, message, status } };
 }
 
-/** The outcome that a finished answer means. */
+/** Returns the outcome that the status of a finished response implies. */
 export function outcomeOfStatus(status: number): "executed" | "refused_by_receiver" | "failed" {
   if (status >= 500) return "failed";
   return status >= 400 ? "refused_by_receiver" : "executed";
 }
 
 /**
- * Reports the outcome when the handler ends its answer, whether or not the client is still there to read it.
- * Nothing is reported for an answer that is never ended: its outcome is not known.
+ * Reports the outcome when the handler ends its response, whether or not the client is still connected.
+ * Reports nothing if the handler never ends it, because the outcome is unknown.
  */
 export function reportAtEnd(response: AnyResponse, authority: Authority): void {
   const { end } = response;
@@ -137,8 +137,8 @@ function headerOf(guard: Guard, { message }: RequestView, name: string): string 
 }
 
 /**
- * HTTP/1 announces a body in its headers; HTTP/2 announces that there is none, and need not give the length
- * of one.
+ * Returns whether the request has a body. HTTP/1 announces a body in its headers. HTTP/2 announces that there
+ * is none, and may send a body without its length.
  */
 function hasBody({ headers, httpVersionMajor, stream }: Message): boolean {
   if (httpVersionMajor > 1) return headers["content-length"] !== "0" && stream?.endAfterHeaders !== true;

@@ -3,47 +3,48 @@ import type { Verifier } from "./operation.ts";
 import { type AcceptedPrincipals, type PrincipalsSetting, readPrincipals } from "./principals.ts";
 import type { VerificationRecord } from "./record.ts";
 
-/** What a guard is made with. */
+/** Settings of a guard. */
 export type GuardSettings = {
-  /** Where the service is, with the path in front of `/v1/…` if there is one. */
+  /** Base URL of the service, including any path in front of `/v1/…`. */
   baseUrl: string | URL;
   /**
-   * The connection's API key, or what gives the current one. It is asked for at each call and must answer
-   * immediately.
+   * The connection's API key, or a synchronous function that returns the current key and is called for each
+   * request.
    */
   apiKey: string | (() => string);
-  /** The service's word in paths and header names. Default `service`. */
+  /** The service's word in paths and header names. Defaults to `service`. */
   word?: string;
-  /**
-   * For one whole exchange with verify, the reading of the answer included. Milliseconds, 10,000 by default.
-   */
+  /** Milliseconds for one whole exchange with verify, including reading the answer. Defaults to 10,000. */
   timeoutMs?: number;
-  /** Connections to the service: a `node:http` agent, or a `node:https` one with your certificates. */
+  /**
+   * The agent for connections to the service: from `node:http`, or from `node:https` with your certificates.
+   */
   agent?: Agent;
-  /** Needed for proofs that are bound to an operation. */
+  /** Required for proofs that are bound to an operation. */
   verifier?: Verifier;
   /**
-   * Whose authority is accepted, besides what the service itself accepts: root ids, or a function that is
-   * asked after each allow. Nobody's when there is none in it. Left out: the service's rule alone holds.
+   * Root ids of the principals whose authority is accepted, in addition to the service's own rules, or a
+   * function that is called after each allow. An empty list accepts nobody. If absent, only the service's
+   * rules apply.
    */
   principals?: PrincipalsSetting;
   /**
-   * What an `allow` means that had been given for this invocation before. Default `refuse`, which runs
-   * nothing twice. `execute` acts on what was decided then, also when the authority was withdrawn since.
+   * How to treat an `allow` that the service had already given for this invocation. The default `refuse` runs
+   * nothing twice. `execute` acts on the earlier decision, even if the authority was withdrawn since.
    */
   replays?: "refuse" | "execute";
   /**
-   * Keeps the record of each verification. Waited for before anything runs: what it throws refuses the action
-   * with 503.
+   * Stores the record of each verification. The guard waits for it before the action runs. If it throws, the
+   * guard refuses the action with 503.
    */
   retain?: (record: VerificationRecord) => unknown;
-  /** Told of what went wrong beside the decision. Must not throw. */
+  /** Called for faults that are not part of the decision. Must not throw. */
   onFault?: (fault: GuardFault) => void;
 };
 
 /**
- * Something that went wrong beside the service's decision: an outcome or a scope that it did not take, a
- * record not kept, no list of principals.
+ * A fault that is not part of the service's decision. An outcome was not reported, the service did not accept
+ * a scope, a record was not stored, or the list of principals could not be read.
  */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
@@ -51,7 +52,7 @@ export type GuardFault =
   | { kind: "record_not_retained"; error: unknown }
   | { kind: "principals_not_read"; error: unknown };
 
-/** Settings, checked and complete. */
+/** Checked settings with all defaults. */
 export type ReadSettings = Required<
   Omit<GuardSettings, "baseUrl" | "apiKey" | "agent" | "verifier" | "principals">
 > & {
@@ -59,19 +60,16 @@ export type ReadSettings = Required<
   agent: Agent | undefined;
   verifier: Verifier | undefined;
   principals: AcceptedPrincipals | undefined;
-  /** Address of a path below `/v1/<word>/`. */
+  /** Returns the address of a path below `/v1/<word>/`. */
   address: (path: string) => URL;
-  /** Lower-case name of a header of the service's. */
+  /** Returns the lower-case name of a service header. */
   header: (name: string) => string;
 };
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const LONGEST_TIMEOUT_MS = 600_000;
 
-/**
- * Checks settings. Throws TypeError for those that no guard can work with; the key is never part of its
- * message.
- */
+/** Checks settings. Throws TypeError if they are invalid. The message never contains the key. */
 export function readSettings(settings: GuardSettings): ReadSettings {
   const { apiKey, agent, verifier, word = "service", timeoutMs = DEFAULT_TIMEOUT_MS } = settings;
   const base = readBase(settings.baseUrl);

@@ -1,10 +1,10 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "./clock.ts";
 
-/** A webhook request as it arrived. Header names are lower case, as Node gives them. */
+/** A webhook request as it arrived. Header names are in lower case, as in Node. */
 export type WebhookRequest = {
   headers: Record<string, string | string[] | undefined>;
-  /** The body's bytes as received, before any parsing. */
+  /** The bytes of the body as received, before any parsing. */
   rawBody: Uint8Array | string;
   /** The connection's `webhook_signing_secret`, as text. */
   secret: string;
@@ -15,8 +15,8 @@ export type WebhookRequest = {
 };
 
 /**
- * A genuine delivery and its id, or why it must be answered with 401. `stale_timestamp` is reported only for
- * deliveries whose signature is right.
+ * The id of a genuine delivery, or why to answer with 401. `stale_timestamp` is reported only for deliveries
+ * with a good signature.
  */
 export type WebhookCheck =
   | { ok: true; deliveryId: string }
@@ -25,10 +25,10 @@ export type WebhookCheck =
 const TOLERANCE_SECONDS = 300;
 
 /**
- * Checks a webhook by the receiver rules (specification §6): accepted only when `X-Service-Signature` is the
- * lowercase hex HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time, and the
- * timestamp is less than 5 minutes away. Store the event, ignore a `deliveryId` that was stored before, then
- * answer 204. Never throws.
+ * Checks a webhook by the receiver rules (specification §6). `X-Service-Signature` must be the lowercase hex
+ * HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time. The timestamp must be less
+ * than 5 minutes from `now`. After a good check, store the event, unless its `deliveryId` is already stored,
+ * and answer 204. Never throws.
  */
 export function verifyWebhook({
   headers,
@@ -51,31 +51,33 @@ export function verifyWebhook({
   return { ok: true, deliveryId };
 }
 
-/** A genuine event: its kind, the whole of its body, and the id to know it again by. */
+/** A genuine event: its type, its whole body, and the id that identifies repeated deliveries. */
 export type WebhookEvent = { deliveryId: string; event: string; body: Readonly<Record<string, unknown>> };
 
-/** What a receiver is made with. */
+/** Settings of a webhook receiver. */
 export type WebhookReceiverSettings = {
-  /** The connection's `webhook_signing_secret`; several while one takes the place of another. */
+  /** The connection's `webhook_signing_secret`, or several secrets during a rotation. */
   secret: string | readonly string[];
   /**
-   * Stores or queues an event, once: it takes no notice of a `deliveryId` that it has stored before. When it
-   * throws, the delivery is sent again.
+   * Stores or queues an event once. It must ignore a `deliveryId` that it has already stored. If it throws,
+   * the service sends the delivery again.
    */
   storeOnce: (event: WebhookEvent) => unknown;
-  /** The service's word in its header names. Default `service`. */
+  /** The service's word in its header names. Defaults to `service`. */
   word?: string;
   clock?: Clock;
 };
 
-/** The status to answer a delivery with; nothing belongs in the body. */
+/** The status to answer a delivery with. The response needs no body. */
 export type WebhookStatus = 204 | 400 | 401 | 503;
 
 /**
- * Receives deliveries by the receiver rules (specification §6). 401 only for a bad signature or a stale
- * timestamp, checked before the body is parsed; 400 for genuine bytes that are not an event, which are not
- * sent again; 503 when the event could not be stored; 204 once it is stored, or had been before. Never
- * throws.
+ * Creates a function that receives deliveries by the receiver rules (specification §6). It checks the
+ * signature before it parses the body, and never throws. It returns:
+ * - 204 if the event is stored, now or earlier
+ * - 400 for genuine bytes that are not an event, which the service does not send again
+ * - 401 only for a bad signature or a stale timestamp
+ * - 503 if the event could not be stored
  */
 export function createWebhookReceiver(
   settings: WebhookReceiverSettings,

@@ -60,8 +60,8 @@ export const FRESHNESS_RULE: BundleRule = {
 };
 
 /**
- * The second half of step 7 of wire format §8: the agent's key signed the challenge, the session context and
- * the stream position.
+ * The second half of step 7 of wire format §8: the agent's key signed the challenge, its time, the session
+ * context and the stream position.
  */
 export const CHALLENGE_SIGNATURE_RULE: BundleRule = { name: "challenge_signature", kind: "evidence" };
 

@@ -9,13 +9,13 @@ import {
   reportAtEnd,
 } from "../route.ts";
 
-/** What the guard needs of Express's request. */
+/** The parts of Express's request that the guard uses. */
 export type ExpressRequest = IncomingMessage & { originalUrl: string; body?: unknown };
 
 /**
- * Express middleware (4 and 5) that lets a route's handlers run only on an explicit allow, and answers 403 or
- * 503 otherwise. It goes behind the parser of the body. `request.body` becomes the frozen copy;
- * `authorityOf(request)` gives the rest.
+ * Returns Express middleware (4 and 5) that runs the route's handlers only after an explicit allow, and
+ * answers 403 or 503 otherwise. Put it after the body parser. `request.body` becomes the frozen copy, and
+ * `authorityOf(request)` returns the authority.
  */
 export function guardExpress<Request extends ExpressRequest>(
   guard: Guard,

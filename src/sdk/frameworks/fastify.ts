@@ -10,10 +10,10 @@ import {
   reportAtEnd,
 } from "../route.ts";
 
-/** What the guard needs of Fastify's request. */
+/** The parts of Fastify's request that the guard uses. */
 export type FastifyRequest = { raw: Message; originalUrl: string; body: unknown };
 
-/** What the guard needs of Fastify's reply. */
+/** The parts of Fastify's reply that the guard uses. */
 export type FastifyReply = {
   raw: AnyResponse;
   code(status: number): unknown;
@@ -22,8 +22,8 @@ export type FastifyReply = {
 };
 
 /**
- * Fastify `preHandler` hook that lets a handler run only on an explicit allow, and answers 403 or 503
- * otherwise. `request.body` becomes the frozen copy; `authorityOf(request)` gives the rest.
+ * Returns a Fastify `preHandler` hook that runs the handler only after an explicit allow, and answers 403 or
+ * 503 otherwise. `request.body` becomes the frozen copy, and `authorityOf(request)` returns the authority.
  */
 export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,

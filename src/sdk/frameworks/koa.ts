@@ -9,7 +9,7 @@ import {
   replacesBody,
 } from "../route.ts";
 
-/** What the guard needs of Koa's context. */
+/** The parts of Koa's context that the guard uses. */
 export type KoaContext = {
   req: IncomingMessage;
   request: object;
@@ -20,9 +20,9 @@ export type KoaContext = {
 };
 
 /**
- * Koa middleware that lets the next middleware run only on an explicit allow, and answers 403 or 503
- * otherwise. It goes behind the parser of the body. `ctx.request.body` becomes the frozen copy;
- * `authorityOf(ctx)` gives the rest.
+ * Returns Koa middleware that runs the next middleware only after an explicit allow, and answers 403 or 503
+ * otherwise. Put it after the body parser. `ctx.request.body` becomes the frozen copy, and `authorityOf(ctx)`
+ * returns the authority.
  */
 export function guardKoa<Context extends KoaContext>(
   guard: Guard,
@@ -55,7 +55,7 @@ export function guardKoa<Context extends KoaContext>(
   };
 }
 
-/** The status that Koa answers an error with. */
+/** Returns the status with which Koa answers an error. */
 function statusOf(error: unknown): number {
   const { status, statusCode } = Object(error) as { status?: unknown; statusCode?: unknown };
   const given = status || statusCode;
