@@ -1,18 +1,21 @@
-/** Counts what is running for each key in this process, and lets callers wait for some of it to end. */
+/** Counts the running work of each key in this process, and lets callers wait until some of it ends. */
 export type KeyCounts = {
   count(key: string): number;
-  /** Counts one more and returns true. Returns false, without counting, when `most` are running already. */
+  /** Adds one and returns true. Returns false and adds nothing if `most` are already running. */
   enter(key: string, most?: number): boolean;
-  /** Counts one less, and wakes all that wait for the key. */
+  /** Subtracts one, and wakes all callers that wait for the key. */
   leave(key: string): void;
   /**
-   * Resolves when the next one leaves, or is `undefined` when `mostWaiting` wait for the key already or
-   * nothing is running.
+   * Resolves at the next call of `leave` for the key. Returns `undefined` if nothing is running, or if
+   * `mostWaiting` callers already wait for the key.
    */
   nextEnd(key: string): Promise<void> | undefined;
 };
 
-/** Empty counts. At most `mostWaiting` callers wait for one key. A key with nothing running takes no room. */
+/**
+ * Creates empty counts. At most `mostWaiting` callers can wait for one key. A key without running work uses
+ * no memory.
+ */
 export function createKeyCounts({ mostWaiting = 0 }: { mostWaiting?: number } = {}): KeyCounts {
   const keys = new Map<string, { count: number; waiting: (() => void)[] }>();
   return {

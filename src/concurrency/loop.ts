@@ -3,13 +3,16 @@ import { backoff } from "./backoff.ts";
 
 /** A piece of work that repeats until it is stopped. */
 export type Loop = {
-  /** There may be work: do not wait for the next poll. */
+  /** Ends the current pause early, because there may be work. */
   wake(): void;
-  /** Ends after the step that is under way. */
+  /** Stops the loop after the current step, and resolves then. */
   stop(): Promise<void>;
 };
 
-/** `step` does some of the work and says whether it found any. Pauses are milliseconds. */
+/**
+ * Settings of a loop. `step` does some of the work and returns whether it found any. Pauses are in
+ * milliseconds.
+ */
 export type LoopSettings = {
   name: string;
   step(): Promise<boolean>;
@@ -22,9 +25,9 @@ export type LoopSettings = {
 const FAULT_PAUSE = { base: 100, cap: 1000 };
 
 /**
- * Repeats a step: immediately while it finds work, then after pauses that double from the shortest (20 ms) to
- * the longest (500 ms). A step that throws is logged once per outage and tried again after up to 1 s, for as
- * long as it takes.
+ * Starts a loop that repeats `step`. If a step found work, the next step starts immediately. Otherwise the
+ * loop pauses. Pauses double from the shortest (20 ms) to the longest (500 ms). If steps fail, the loop logs
+ * one warning per outage and retries after at most 1 s, without limit.
  */
 export function startLoop(settings: LoopSettings): Loop {
   const { name, step, log, shortestPause = 20, longestPause = 500 } = settings;
@@ -46,7 +49,7 @@ export function startLoop(settings: LoopSettings): Loop {
     endPause = () => {};
   }
 
-  /** Whether the step found work. */
+  /** Returns whether the step found work. */
   async function takeStep(): Promise<boolean> {
     const busy = await step();
     if (faults > 0) log.info({ loop: name }, "working again");

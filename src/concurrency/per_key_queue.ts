@@ -1,7 +1,10 @@
-/** Runs the work of one key one at a time, in the order of the calls. Keys do not wait for each other. */
+/**
+ * Runs the work of each key one at a time, in the order of the calls. Different keys do not wait for each
+ * other.
+ */
 export type PerKeyQueue = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
-/** An empty queue. Work that fails does not stop the work behind it. */
+/** Creates an empty queue. If one piece of work fails, the next one still runs. */
 export function createPerKeyQueue(): PerKeyQueue {
   const last = new Map<string, Promise<unknown>>();
   return (key, work) => {

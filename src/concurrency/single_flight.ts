@@ -1,11 +1,12 @@
 import { within } from "../clock.ts";
 
-/** Does the work of one key once for all concurrent callers in this process. */
+/** Runs the work of a key once for all concurrent callers in this process. */
 export type SingleFlight<Outcome> = {
   /**
-   * Runs `work`, or waits for the work that is running for the key and shares its outcome. When that work
-   * fails, one of the waiting callers runs its own. Throws what `work` throws, `full` when `mostWaiting` wait
-   * already, and `late` when nothing is known `waitMs` after the call.
+   * Runs `work`. If work for the key is already running, waits for it and shares its outcome. If that work
+   * fails, one of the waiting callers runs its own. Throws the error of `work`, the error of `full` if
+   * `mostWaiting` callers already wait, and the error of `late` if there is no outcome after `waitMs`
+   * milliseconds.
    */
   run(
     key: string,
@@ -13,12 +14,14 @@ export type SingleFlight<Outcome> = {
   ): Promise<{ outcome: Outcome; shared: boolean }>;
 };
 
-/** What the running work knows. `waitsUntil`: when its caller stops waiting, by `performance.now()`. */
+/**
+ * Information for the running work. `waitsUntil` is when its caller stops waiting, by `performance.now()`.
+ */
 export type Flight = { waitsUntil: number };
 
 type Settings = { mostWaiting: number; waitMs: number; full: () => Error; late: () => Error };
 
-/** Nothing running yet. A key with nothing running takes no room. */
+/** Creates an empty single flight. A key without running work uses no memory. */
 export function createSingleFlight<Outcome>({
   mostWaiting,
   waitMs,

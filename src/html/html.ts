@@ -1,6 +1,6 @@
 import module from "htm";
 
-/** A part of a page. There is no other way to make one than the functions here. */
+/** A part of a page. Only the functions in this file can create one. */
 export class Html {
   readonly #markup: string;
 
@@ -8,30 +8,33 @@ export class Html {
     this.#markup = markup;
   }
 
-  /** What was put together by this file, and needs no escaping any more. */
+  /** Wraps markup that this file composed, and that needs no further escaping. */
   static of(key: typeof OWN, markup: string): Html {
     if (key !== OWN) throw new Error("Markup is made by html`…` only");
     return new Html(markup);
   }
 
-  /** The part as it is sent. */
+  /** Returns the markup. */
   toString(): string {
     return this.#markup;
   }
 }
 
-/** What can be put into a template: text and numbers are escaped, lists are joined, the rest is nothing. */
+/** A value in a template. Text and numbers are escaped, and lists are joined. Other values become nothing. */
 export type Piece = string | number | boolean | null | undefined | Html | readonly Piece[];
 
 const OWN = Symbol("own markup");
-/** Attributes that a browser follows at once, or sends something to: own paths only. */
+/**
+ * Attributes whose address a browser loads immediately, or sends something to. Only paths of this origin are
+ * allowed.
+ */
 const OWN_ADDRESS =
   /^(src|srcset|action|formaction|poster|data|background|manifest|hx-(get|post|put|patch|delete|push-url|replace-url)|xlink:href)$/i;
-/** Attributes that lead somewhere once a person follows them. */
+/** Attributes with an address that the browser opens when a person clicks it. */
 const LINK = /^(href|cite)$/i;
-/** What runs or draws from an attribute. */
+/** Attributes that run scripts or contain styles or documents. */
 const REFUSED = /^(on.*|style|srcdoc|(data-)?hx-(on.*|vals|vars|headers|config))$/i;
-/** Elements whose content a browser does not read as text and elements. */
+/** Elements whose content a browser does not parse as normal HTML. */
 const UNREAD = new Set(["script", "style", "noscript", "iframe", "template", "xmp", "plaintext", "noembed"]);
 const VOID = new Set(["area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"]);
 const ELEMENT = /^[a-zA-Z][a-zA-Z0-9-]*$/;
@@ -39,33 +42,41 @@ const ATTRIBUTE = /^[a-zA-Z][a-zA-Z0-9:.-]*$/;
 
 type Attributes = Record<string, unknown>;
 type Template = (strings: TemplateStringsArray, ...pieces: unknown[]) => Piece;
-/** The package's types are those of its CommonJS form. */
+/** The package's types describe its CommonJS form. */
 const htm = module as unknown as { bind(make: typeof element): Template };
 const template = htm.bind(element);
 
 /**
- * HTML from a template. Whatever is put in is text or an attribute's value, never markup; every element is
- * closed (`<br />`). Text that begins or ends with a line break loses it, and the spaces around it.
+ * Creates HTML from a template. A value is always text or the value of an attribute, never markup. Every
+ * element must be closed (`<br />`). A line break at the start or the end of a text is removed, with the
+ * spaces around it.
  *
- * An address that would run something, or is none, is left out with its attribute: in `href` there are own
- * paths, `https`, `http` and `mailto`; where a browser sends or loads something, own paths only.
+ * An attribute with an unsafe or invalid address is omitted. `href` may be a path of this origin, `https`,
+ * `http` or `mailto`. Attributes whose address the browser loads or sends something to may only be paths of
+ * this origin.
  */
 export function html(strings: TemplateStringsArray, ...pieces: Piece[]): Html {
   return Html.of(OWN, render(template(strings, ...pieces)));
 }
 
-/** A whole document. */
+/** Returns a whole document. */
 export function renderDocument(document: Html): string {
   return `<!doctype html>\n${document}\n`;
 }
 
-/** A style sheet of this repository in a document whose policy names its hash. It is not escaped. */
+/**
+ * Returns a style sheet of this repository as an element, without escaping. The document's content security
+ * policy must name its hash.
+ */
 export function inlineStyle(css: string): Html {
   if (/<[/!]/.test(css)) throw new Error("A style sheet cannot end its own element");
   return Html.of(OWN, `<style>${css}</style>`);
 }
 
-/** Text in which `code` is between backticks, and an empty line parts paragraphs. */
+/**
+ * Returns a text as paragraphs, with `code` between backticks as an element. An empty line separates
+ * paragraphs.
+ */
 export function prose(text: string): Html {
   const paragraphs = text.split("\n\n").map((paragraph) => {
     const pieces = paragraph
@@ -76,7 +87,7 @@ export function prose(text: string): Html {
   return html`${paragraphs}`;
 }
 
-/** Whether an address leads to a path of this origin. */
+/** Returns whether an address is a path of this origin. */
 export function isOwnPath(address: string): boolean {
   return /^(#|\?|\/(?![/\\])|\.\.?\/|[\w-]+(\.[\w-]+)*([/?#]|$))/.test(address) && !hasControl(address);
 }
@@ -100,7 +111,7 @@ function element(type: unknown, attributes: Attributes | null, ...children: Piec
   return Html.of(OWN, VOID.has(type) ? open : `${open}${content}</${type}>`);
 }
 
-/** An attribute with the space before it; nothing for one that is not set. */
+/** Returns an attribute with a leading space, or an empty text if the attribute is not set. */
 function attribute(name: string, value: unknown): string {
   if (REFUSED.test(name) || !ATTRIBUTE.test(name)) throw new Error(`${name} is not for pages`);
   if (typeof value === "object" && value !== null) throw new Error(`${name}: an attribute's value is text`);
@@ -115,13 +126,13 @@ function isKept(name: string, value: string): boolean {
   return !LINK.test(name) || isOwnPath(value) || isOutside(value);
 }
 
-/** Whether an address leads elsewhere by a scheme that runs nothing. */
+/** Returns whether an address leads to another site with a scheme that runs nothing. */
 function isOutside(address: string): boolean {
   return /^(https?:\/\/[^/]|mailto:)/i.test(address) && !hasControl(address);
 }
 
 function hasControl(address: string): boolean {
-  // A browser drops some of these, and reads what is left.
+  // A browser removes some of these characters, and uses the rest.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   return /[\u0000-\u0020\u007f]/.test(address);
 }

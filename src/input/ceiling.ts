@@ -7,8 +7,8 @@ import {
 } from "../protocol/documents/scopes.ts";
 
 /**
- * The scopes, each once, in the order given. Throws `invalid_scopes`, naming those that are neither canonical
- * nor {@link CUSTOM_FORM}.
+ * Returns the scopes in order, without duplicates. Throws `invalid_scopes` with the scopes that are neither
+ * canonical nor {@link CUSTOM_FORM}.
  */
 export function checkScopes(scopes: readonly string[]): string[] {
   const refused = unregistrableScopes(scopes);
@@ -21,30 +21,28 @@ export function checkScopes(scopes: readonly string[]): string[] {
   return [...new Set(scopes)];
 }
 
-/**
- * Throws `ceiling_exceeded`, naming what `ceiling` does not grant. Wildcards count as what they expand to.
- */
+/** Throws `ceiling_exceeded` with the scopes that `ceiling` does not grant. Wildcards are expanded. */
 export function checkCeiling(ceiling: readonly string[], scopes: readonly string[]): void {
   const over = coversScopes(ceiling, scopes);
   if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the platform's ceiling: ${named(over)}`);
 }
 
 /**
- * Throws `ceiling_exceeded`, naming what the account's own ceiling, if it has one, does not grant: the vault
- * would not sign it.
+ * Throws `ceiling_exceeded` with the scopes that the account's own ceiling does not grant, because the vault
+ * would refuse to sign them. `null` means that the account has no ceiling.
  */
 export function checkAccountCeiling(ceiling: readonly string[] | null, scopes: readonly string[]): void {
   const over = ceiling === null ? [] : beyondCeiling(ceiling, scopes);
   if (over.length > 0) throw new ApiError("ceiling_exceeded", `Above the account's ceiling: ${named(over)}`);
 }
 
-/** Throws `ceiling_widened`, naming what `next` grants and `ceiling` does not. */
+/** Throws `ceiling_widened` with the scopes that `next` grants but `ceiling` does not. */
 export function checkShrinks(ceiling: readonly string[], next: readonly string[]): void {
   const added = coversScopes(ceiling, next);
   if (added.length > 0) throw new ApiError("ceiling_widened", `The ceiling may only shrink: ${named(added)}`);
 }
 
-/** Scopes for a message, quoted, each cut to a readable length. */
+/** Formats scopes for a message: quoted, each cut to a readable length. */
 export function named(scopes: readonly string[]): string {
   return scopes
     .map((scope) => JSON.stringify(scope.length > 80 ? `${scope.slice(0, 80)}…` : scope))

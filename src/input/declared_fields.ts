@@ -2,10 +2,10 @@ import { type ZodType, z } from "zod";
 import { oneLine } from "./schemas.ts";
 
 /**
- * Fields of a Delegation that pass unchanged from the Kubernetes object to the answers that people see. The
- * key is the name in calls and answers, `spec` the name in the object, and `column` the one in the table
- * `delegation_requests`. `input` is the form that the operator's call takes, and `answer` the form that
- * answers show.
+ * Fields of a Delegation that are passed unchanged from the Kubernetes object to the answers that people see.
+ * Each key is the name in calls and answers. `spec` is the name in the object, and `column` the name in the
+ * table `delegation_requests`. `input` is the schema in the operator's call, and `answer` the schema in
+ * answers.
  */
 export const declaredFields = {
   requested_by: {
@@ -13,15 +13,18 @@ export const declaredFields = {
     column: "requested_user",
     input: oneLine(253)
       .nullish()
-      .describe("The cluster's user who asks; shown to people, and nothing is decided by it"),
-    answer: z.string().nullable().describe("The cluster's user who asked, as the object says"),
+      .describe("The user in the cluster who makes the request; shown to people, never used for a decision"),
+    answer: z
+      .string()
+      .nullable()
+      .describe("The user in the cluster who made the request, according to the object"),
   },
 } as const satisfies Record<string, { spec: string; column: string; input: ZodType; answer: ZodType }>;
 
 type Fields = typeof declaredFields;
 type Name = keyof Fields;
 
-/** The fields by their names in calls and answers; `null` where the object leaves one out. */
+/** The fields by their names in calls and answers. A field that the object omits is `null`. */
 export type DeclaredFields = { [N in Name]: z.infer<Fields[N]["answer"]> };
 
 /** The fields by their names in the object's `spec`. */
@@ -41,18 +44,18 @@ export const declaredInput = mapFields(({ input }) => input) as DeclaredInput;
 /** The members of answers, as a zod shape. */
 export const declaredAnswer = mapFields(({ answer }) => answer) as DeclaredAnswer;
 
-/** The members of the operator's call for an object. A field that the object leaves out is left out. */
+/** Returns the members of the operator's call for an object. Omits a field that the object omits. */
 export function readSpec(spec: DeclaredSpec): Partial<DeclaredFields> {
   const read = Object.entries(mapFields(({ spec: name }) => spec[name]));
   return Object.fromEntries(read.filter(([, value]) => value !== undefined));
 }
 
-/** The fields of a call's body. */
+/** Reads the fields from the body of a call. */
 export function readDeclared(body: { [N in Name]?: DeclaredFields[N] | undefined }): DeclaredFields {
   return mapFields((_, name) => body[name] ?? null) as DeclaredFields;
 }
 
-/** The columns of the fields. A request that no object declares has `null` in each. */
+/** Returns the columns of the fields. For a request without an object, each column is `null`. */
 export function columnsOf(fields: DeclaredFields | undefined): DeclaredColumns {
   const columns = Object.entries(declaredFields) as [Name, Fields[Name]][];
   return Object.fromEntries(
@@ -60,12 +63,12 @@ export function columnsOf(fields: DeclaredFields | undefined): DeclaredColumns {
   ) as DeclaredColumns;
 }
 
-/** The columns of a table that goes by this alias, to select. */
+/** Returns the names of the columns to select, qualified by a table alias. */
 export function selectedColumns(alias: string): string[] {
   return Object.values(declaredFields).map(({ column }) => `${alias}.${column}`);
 }
 
-/** The fields of a row. */
+/** Returns the fields of a row. */
 export function showDeclared(row: DeclaredColumns): DeclaredFields {
   return mapFields(({ column }) => row[column]) as DeclaredFields;
 }

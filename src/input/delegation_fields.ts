@@ -3,20 +3,21 @@ import { freeText, isoTimeInput } from "./schemas.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
 
-/** A constraint as calls and answers carry it; the wire format §7 says what each type needs. */
+/** A constraint in calls and answers. Wire format §7 defines the fields of each type. */
 export const constraint = z.record(z.string(), z.unknown());
 
-/** Constraints as a call carries them. */
+/** Constraints in a call. */
 export const constraintList = z.array(constraint).max(32);
 
-/** Why something is denied or revoked; the body may be left out. */
+/** Why something is denied or revoked. The body may be absent. */
 export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();
 
-/** Seconds after its approval at which a certificate ends. */
+/** Seconds from the approval to the end of a certificate. */
 export const expirySeconds = z.number().int().min(1).max(LONGEST_SECONDS);
 
 /**
- * How a call may say when a certificate ends: a moment, or seconds after approval; neither: until revoked.
+ * The end of a certificate in a call: a time, or seconds after the approval. Without either, the certificate
+ * is valid until revoked.
  */
 export const expiryFields = {
   expires_at: isoTimeInput.nullish(),

@@ -1,22 +1,25 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { z } from "zod";
 
-/** How Kafka is reached, and which topics are used. Secrets and certificates are texts, as read. */
+/**
+ * How to connect to Kafka, and the names of the topics. Secrets and certificates are the contents of their
+ * files.
+ */
 export type KafkaSettings = {
   brokers: string[];
-  /** Comes before the name of every topic and consumer group. */
+  /** Prefix of the name of every topic and consumer group. */
   prefix: string;
-  /** For topics that are made; those that exist stay as they are. */
+  /** Number of partitions of newly created topics. Existing topics are not changed. */
   partitions: number;
   replication: number;
   tls?: { ca?: string | undefined; cert?: string | undefined; key?: string | undefined } | undefined;
   sasl?: { mechanism: SaslMechanism; username: string; password: string } | undefined;
 };
 
-/** How a program shows who it is. */
+/** The method with which a client authenticates to Kafka. */
 export type SaslMechanism = "plain" | "scram-sha-256" | "scram-sha-512";
 
-/** The library cannot read an address of IPv6. */
+/** The Kafka library cannot parse an IPv6 address. */
 const HOST_AND_PORT = /^[A-Za-z0-9.-]+:[0-9]{1,5}$/;
 const hasPort = (text: string) => {
   const port = Number(text.slice(text.lastIndexOf(":") + 1));
@@ -32,7 +35,7 @@ const brokers = z
         z
           .string()
           .regex(HOST_AND_PORT, { message: "must be <host>:<port>", abort: true })
-          .refine(hasPort, "has no such port"),
+          .refine(hasPort, "must have a port from 1 to 65535"),
       )
       .min(1),
   );
@@ -42,21 +45,21 @@ const mechanisms = {
   "SCRAM-SHA-512": "scram-sha-512",
 } as const;
 
-/** Settings of the way that events take, for every role that sends or reads them. */
+/** Settings of event delivery, for every role that sends or reads events. */
 export const eventFields = {
-  /** `embedded`: inside the worker, by way of the database alone. */
+  /** With `embedded`, the worker delivers events through the database, without a broker. */
   EVENTS: z.enum(["embedded", "kafka"]).default("embedded"),
   KAFKA_BROKERS: brokers.optional(),
-  /** Comes before the names of topics and consumer groups. */
+  /** Prefix of the names of topics and consumer groups. */
   KAFKA_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9._-]{0,100}$/, "must be at most 100 letters, digits, dots, dashes and underscores")
     .default(""),
-  /** For topics that `deputize migrate` makes. */
+  /** For the topics that `deputize migrate` creates. */
   KAFKA_PARTITIONS: z.coerce.number().int().min(1).max(1000).default(12),
   KAFKA_REPLICATION: z.coerce.number().int().min(1).max(9).default(3),
   KAFKA_TLS: z.enum(["true", "false"]).default("false"),
-  /** PEM. The authority of the brokers' certificates, and the client's own certificate with its key. */
+  /** PEM texts: the CA of the brokers' certificates, and the client's own certificate with its key. */
   KAFKA_CA: z.string().optional(),
   KAFKA_CERT: z.string().optional(),
   KAFKA_KEY: z.string().optional(),
@@ -65,14 +68,14 @@ export const eventFields = {
   KAFKA_PASSWORD: z.string().min(1).optional(),
 };
 
-/** Those that may be in a file. */
+/** The event settings that can also be read from a file. */
 export const EVENT_SECRETS = ["KAFKA_CA", "KAFKA_CERT", "KAFKA_KEY", "KAFKA_PASSWORD"];
 
 type EventConfig = z.infer<z.ZodObject<typeof eventFields>>;
 
 type Fault = [name: keyof EventConfig, message: string];
 
-/** Finds settings that do not go together, each with what it needs. */
+/** Reports settings that do not fit together, each with the setting that it needs. */
 export function checkEventSettings(
   config: EventConfig,
   report: { addIssue(issue: { code: "custom"; path: string[]; message: string }): void },
@@ -92,7 +95,7 @@ function wayFaults({ EVENTS, KAFKA_BROKERS }: EventConfig): Fault[] {
     return [["KAFKA_BROKERS", "is required with EVENTS=kafka"]];
   }
   if (EVENTS === "embedded" && KAFKA_BROKERS !== undefined) {
-    return [["KAFKA_BROKERS", "is for EVENTS=kafka, which is not set"]];
+    return [["KAFKA_BROKERS", "needs EVENTS=kafka"]];
   }
   return [];
 }
@@ -121,7 +124,10 @@ function tlsFaults(config: EventConfig): Fault[] {
   return faults;
 }
 
-/** Node takes any text as an authority, and says of others only what OpenSSL does. */
+/**
+ * Checks that PEM texts can be parsed. Node accepts any text as a CA without an error, and its errors for the
+ * other texts are only those of OpenSSL.
+ */
 function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   const faults: Fault[] = [];
   const read = <T>(
@@ -147,7 +153,7 @@ function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
   return faults;
 }
 
-/** How Kafka is reached; `undefined` where events take the embedded way. */
+/** Returns how to connect to Kafka, or `undefined` if events are embedded. */
 export function kafkaSettings(config: EventConfig): KafkaSettings | undefined {
   const { EVENTS, KAFKA_BROKERS, KAFKA_SASL_MECHANISM, KAFKA_USERNAME, KAFKA_PASSWORD } = config;
   if (EVENTS !== "kafka" || KAFKA_BROKERS === undefined) return undefined;

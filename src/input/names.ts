@@ -1,25 +1,27 @@
 import type { CookieName } from "../route.ts";
 
-/** How paths, headers and cookies are called on the wire: they carry the service's word and its aliases. */
+/**
+ * The names of paths, headers and cookies on the wire. They contain the service's word or one of its aliases.
+ */
 export type Names = {
   /** The service's word. */
   word: string;
   /**
-   * Every path at which a route's path is served: with the segment `service` read as the word and as each
-   * alias.
+   * Returns every path at which a route is served: once with the word and once with each alias in place of
+   * the segment `service`.
    */
   paths(path: string): string[];
-  /** The lower-case names that a header may have; only `x-service-…` has more than one. */
+  /** Returns the accepted lower-case names of a header. Only `x-service-…` headers have more than one. */
   headers(name: string): readonly string[];
-  /** A header's name as people read it, under the word. */
+  /** Returns a header's name in the usual capitalization, with the word. */
   header(name: string): string;
-  /** A cookie's name; only the word itself names cookies, aliases do not. */
+  /** Returns a cookie's name. It always contains the word, never an alias. */
   cookie(name: CookieName): string;
 };
 
 const PREFIX = "x-service-";
 
-/** Names under `word` and its `aliases`. */
+/** Creates the names for `word` and its `aliases`. */
 export function createNames(word: string, aliases: readonly string[] = []): Names {
   const words = [...new Set([word, ...aliases])];
   const known = new Map<string, readonly string[]>();

@@ -3,36 +3,36 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 
 /**
- * A number as a query says it: decimal digits and nothing else. Anything else stays text, which its schema
- * refuses.
+ * Converts a query parameter of decimal digits to a number. Returns any other text unchanged, so that the
+ * schema rejects it.
  */
 export function numberOf(text: unknown): unknown {
   return typeof text === "string" && /^[0-9]+$/.test(text) ? Number(text) : text;
 }
 
 /**
- * Query parameters of every list: `limit` 1–100 in decimal digits, 25 when left out; `cursor` from the page
- * before.
+ * Query parameters of every list: `limit` 1–100 in decimal digits, by default 25, and `cursor` from the
+ * previous page.
  */
 export const pageQuery = z.object({
   limit: z.preprocess(numberOf, z.int().min(1).max(100)).default(25),
-  cursor: z.string().max(500).optional().describe("next_cursor of the page before"),
+  cursor: z.string().max(500).optional().describe("next_cursor of the previous page"),
 });
 
-/** What a list is asked for. */
+/** The parsed query parameters of a list. */
 export type PageQuery = z.infer<typeof pageQuery>;
 
-/** The answer of a list of `item`s. */
+/** Returns the schema of a page of `item`s. */
 export function pageOf<T extends z.ZodType>(item: T) {
   return z.object({ items: z.array(item), next_cursor: z.string().nullable() });
 }
 
-/** A page of rows and where the next one begins; `null` on the last one. */
+/** A page of rows, and the cursor of the next page. The cursor is `null` on the last page. */
 export type Page<Row> = { rows: Row[]; next_cursor: string | null };
 
 /**
- * What a list is ordered by, newest first unless `earliestFirst`: a time and, among equals, an id; `isId`
- * says what can be one.
+ * The order of a list: by time and then by id, newest first unless `earliestFirst` is set. `isId` checks the
+ * id in a cursor.
  */
 export type PageOrder = {
   time: string | Knex.Raw;
@@ -41,13 +41,13 @@ export type PageOrder = {
   earliestFirst?: true;
 };
 
-/** The place of a row in its list: its time to the microsecond, as the database keeps it, and its id. */
+/** The position of a row in its list: its time in microseconds, as in the database, and its id. */
 const place = z.tuple([z.iso.datetime({ precision: 6 }).refine(isDatabaseTime), z.string()]);
 type Place = z.infer<typeof place>;
 
 /**
- * Reads one page of a query in `order`. Rows that are added between two calls are on no page that follows,
- * and no row is on two. Throws `invalid_request` for a cursor that no page of this list gave.
+ * Reads one page of a query in `order`. Rows that are added between two calls do not appear on later pages,
+ * and no row appears on two pages. Throws `invalid_request` for a cursor that is not from this list.
  */
 export async function readPage<Row>(
   query: Knex.QueryBuilder,
@@ -76,7 +76,7 @@ export async function readPage<Row>(
   };
 }
 
-/** The database's calendar has no year 0. */
+/** PostgreSQL has no year 0. */
 function isDatabaseTime(text: string): boolean {
   return !text.startsWith("0000");
 }

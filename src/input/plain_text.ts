@@ -1,18 +1,18 @@
-/** Characters that show nothing, or change how the text around them is shown. */
+/** Characters that are invisible, or that change how the text around them is displayed. */
 export const HIDDEN =
   /[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\u2028\u2029\u2800\ufff9-\ufffc\u{13430}-\u{13442}\u{1d159}]/u;
 
 /**
- * Spaces that look like the plain one, and code points that nobody can say the look of. Future pictures have
- * theirs reserved.
+ * Unusual spaces, which look like the normal one, and code points without a defined look. Code points that
+ * are reserved for future emoji are not among them.
  */
 const UNKNOWN_LOOK = /[^\P{Zs} ]|\p{Co}|(?!\p{Extended_Pictographic})\p{Cn}/u;
 
-/** Marks without a letter below them, and so many on one that they cover its neighbours. */
+/** Combining marks without a base letter, and so many marks on one letter that they cover its neighbors. */
 const STRAY_MARKS = /(?:^|\s)\p{M}|[\p{Mn}\p{Me}]{5}/u;
 
 const JOINERS = "\\u200c\\u200d";
-/** Scripts whose words are written with joiners. */
+/** Scripts in which joiners are part of normal spelling. */
 const JOINING = [
   ...[
     "Arabic",
@@ -30,13 +30,13 @@ const JOINING = [
 ]
   .map((script) => `\\p{Script=${script}}`)
   .join("");
-/** Scripts that are written with the wide space. */
+/** Scripts that use the wide space U+3000. */
 const WIDE = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}";
 const EMOJI = "\\p{Extended_Pictographic}\\p{Emoji_Modifier}";
 
 /**
- * Where a character that is otherwise hidden has its use: it changes how a letter of these scripts or a
- * picture looks.
+ * Places where an otherwise hidden character is legitimate, because it changes how a letter of these scripts
+ * or an emoji looks.
  */
 const IN_USE = new RegExp(
   [
@@ -50,23 +50,26 @@ const IN_USE = new RegExp(
   "gu",
 );
 
-/** The message for a text that {@link isPlainText} refuses. */
+/** The message for a text that {@link isPlainText} rejects. */
 export const HIDDEN_TEXT =
   "must be entirely visible: no invisible characters, unusual spaces, stray marks or changes of direction";
 
 /**
- * Whether people see all of a text, in the order in which it is stored: no bidi controls, no zero-width or
- * other invisible characters, no space but U+0020, no private-use or unassigned code points, no tags, no lone
- * surrogates, no marks without a letter or more than four on one letter, and something other than spaces.
- * Somebody approves by what they see, so a text that hides something is refused and not cleaned: a name
- * without its hidden part could be somebody else's.
+ * Returns whether a reader sees all of a text, in its stored order. A plain text contains:
+ * - no bidi controls, zero-width characters, tags or other invisible characters
+ * - no space but U+0020, and not only spaces
+ * - no private-use or unassigned code points and no lone surrogates
+ * - no combining mark without a letter, and at most four on one letter
  *
- * Joiners, variation selectors and the wide space are taken where they are a part of writing: between letters
- * of the scripts that join, in emoji, after Han characters, and between Han characters and kana. Elsewhere,
- * as between Latin letters, they only make two names look alike.
+ * People approve what they see. So a text that hides something is rejected, not cleaned: without its hidden
+ * part, a name could equal the name of someone else.
  *
- * Which code points are unassigned depends on the runtime's Unicode. Code points that are reserved for emoji
- * are taken all the same, so that an emoji newer than the runtime is.
+ * Joiners, variation selectors and the wide space are accepted where they are part of writing. These places
+ * are between letters of joining scripts, in emoji, after Han characters, and between Han characters and
+ * kana. Elsewhere, as between Latin letters, they only make two names look alike.
+ *
+ * Which code points are unassigned depends on the runtime's Unicode version. Code points reserved for emoji
+ * are accepted, so that emoji newer than the runtime are accepted too.
  */
 export function isPlainText(text: string): boolean {
   const shown = text.replaceAll(IN_USE, "");
@@ -79,7 +82,8 @@ export function isPlainText(text: string): boolean {
 }
 
 /**
- * Whether a text is plain and one line: no control characters, and no space at an end, where nobody sees it.
+ * Returns whether a text is plain and a single line: without control characters, and without an invisible
+ * space at either end.
  */
 export function isPlainLine(text: string): boolean {
   return isPlainText(text) && !/^ | $|\p{Cc}/u.test(text);

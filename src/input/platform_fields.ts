@@ -3,10 +3,10 @@ import { ApiError } from "../errors.ts";
 import { isKeyId, isUuid } from "../ids.ts";
 import { freeText, isoTimeInput, oneLine } from "./schemas.ts";
 
-/** Scopes a ceiling or a request may list. */
+/** Maximum number of scopes in a ceiling or a request. */
 export const MAX_SCOPES = 64;
 
-/** A list of scopes as a call carries it, 1–64. Whether each is a scope is checked by `checkScopes`. */
+/** A list of 1–64 scopes in a call. `checkScopes` checks whether each of them is a scope. */
 export const scopeList = z.array(z.string()).min(1).max(MAX_SCOPES);
 
 /** The id of a platform. */
@@ -16,12 +16,12 @@ export const agentId = z.string().refine(isKeyId, "must be the id of an agent");
 
 /** A platform's name. */
 export const platformName = oneLine(128);
-/** A platform's description; empty when none is given. */
+/** A platform's description. Empty if there is none. */
 export const platformDescription = freeText(1000);
-/** Where events are delivered, as a call carries it. Whether it may be is checked by `checkCallbackUrl`. */
+/** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
 export const callbackUrl = z.string().min(1).nullable();
 
-/** What every way of registering a platform takes. */
+/** The fields of every way to register a platform. */
 export const registrationFields = {
   name: platformName,
   surface_type: z.string(),
@@ -32,59 +32,63 @@ export const registrationFields = {
   callback_url: callbackUrl.optional(),
 };
 
-/** Longest time for which a replaced API key stays good, in seconds. */
+/** Maximum time for which a replaced API key remains valid, in seconds. */
 export const MAX_GRACE_SECONDS = 86_400;
 
-/** How long the replaced API key stays good; the body may be left out. */
+/** How long the replaced API key remains valid. The body may be absent. */
 export const rotationBody = z
   .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
   .optional();
 
-/** Root identities of other accounts that a platform may accept. */
+/** Maximum number of root identities of other accounts that a platform can accept. */
 export const MAX_ACCEPTED_PRINCIPALS = 1_000;
 
-/** The id of a root identity: that of its key. */
+/** The id of a root identity, which is the id of its key. */
 export const PRINCIPAL_ID = /^[0-9a-f]{32}$/;
 
-/** What a platform accepts from a principal. */
+/** The scopes that a platform accepts from a principal, and until when. */
 export const acceptanceBody = z.object({
-  scopes: scopeList.describe("What is accepted from it; custom scopes one by one, without wildcards"),
-  accepted_until: isoTimeInput.nullish().describe("Accepted before this moment; without it until taken back"),
+  scopes: scopeList.describe(
+    "The scopes accepted from the principal; custom scopes must be listed one by one, without wildcards",
+  ),
+  accepted_until: isoTimeInput
+    .nullish()
+    .describe("Accepted before this time; if absent, accepted until withdrawn"),
 });
 
 const principalId = z.string().regex(PRINCIPAL_ID, "must be a root id: 32 lower-case hex digits");
 
-/** A platform's accepted principals as calls carry them. */
+/** A platform's accepted principals in a call. */
 export const acceptedPrincipalList = z
   .array(acceptanceBody.extend({ human_id: principalId.describe("A root identity of the registry") }))
   .max(MAX_ACCEPTED_PRINCIPALS);
 
-/** An agent's name, at most 256 bytes as the wire format has it. */
+/** An agent's name, at most 256 bytes because of the wire format. */
 export const agentName = oneLine(256).refine(
   (name) => Buffer.byteLength(name) <= 256,
   "must have at most 256 bytes",
 );
 
-/** What an agent is (specification §2: `api_agent` is shown). */
+/** The type of an agent (specification §2, which shows `api_agent`). */
 export const agentType = z.enum(["api_agent", "voice_agent", "meeting_bot", "mcp_server", "robot", "custom"]);
 export type AgentType = z.infer<typeof agentType>;
 
 const noOwnKey = z
-  .null("an agent's key is made in the vault: leave it out")
+  .null("the vault creates the agent's key: omit this field")
   .optional()
-  .describe("An agent's own key is not taken");
+  .describe("Not supported: an agent cannot bring its own key");
 
-/** What calls that make an agent may say of its key, besides nothing; see {@link requireCustodial}. */
+/** The fields with which a call could choose the agent's key. See {@link requireCustodial}. */
 export const custodyFields = {
   custody_mode: z
     .enum(["custodial", "self_custody"])
     .optional()
-    .describe("custodial when left out; self_custody is not open yet"),
+    .describe("Defaults to custodial; self_custody is not available yet"),
   public_key_json: noOwnKey,
   public_key: noOwnKey,
 };
 
-/** Throws `not_available` for an agent that would keep its own key. */
+/** Throws `not_available` for an agent that would store its own key. */
 export function requireCustodial({ custody_mode }: { custody_mode?: string | undefined }): void {
   if (custody_mode === "self_custody") {
     throw new ApiError("not_available", "self_custody is not available yet");

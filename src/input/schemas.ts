@@ -2,8 +2,8 @@ import { z } from "zod";
 import { HIDDEN_TEXT, isPlainText } from "./plain_text.ts";
 
 /**
- * Control characters (category Cc) for a class of a pattern. Patterns are published with their schemas, but
- * no flag is.
+ * Control characters (category Cc) for a character class. The patterns are published with their schemas, but
+ * without flags, so the ranges are written out.
  */
 export const CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f";
 const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f";
@@ -12,8 +12,8 @@ const CONTROLS_BUT_BREAKS = "\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f
 export const NO_CONTROLS = new RegExp(`^[^${CONTROLS}]*$`);
 
 /**
- * One line of text for people: trimmed, in NFC, not empty, at most `max` characters, without control or
- * hidden ones.
+ * Returns the schema of one line of text for people. The text is trimmed and normalized to NFC. It is not
+ * empty, has at most `max` characters, and has no control or hidden characters.
  */
 export function oneLine(max: number) {
   return z
@@ -26,14 +26,17 @@ export function oneLine(max: number) {
     .refine(isPlainText, HIDDEN_TEXT);
 }
 
-/** Text for people of at most `max` characters, in NFC; may be empty and have line breaks, hides nothing. */
+/**
+ * Returns the schema of a text for people of at most `max` characters, in NFC. It may be empty and have line
+ * breaks, but no hidden characters.
+ */
 export function freeText(max: number) {
   return recordedText(max).refine(isPlainText, HIDDEN_TEXT);
 }
 
 /**
- * As {@link freeText}, for what an application reports and nobody approves by: what it quotes may hide
- * something.
+ * As {@link freeText}, but accepts hidden characters. For texts that an application reports: nobody approves
+ * by them, and they may quote anything.
  */
 export function recordedText(max: number) {
   return z
@@ -43,19 +46,19 @@ export function recordedText(max: number) {
     .regex(new RegExp(`^[^${CONTROLS_BUT_BREAKS}]*$`), "must not contain control characters");
 }
 
-/** A moment as answers carry it: ISO 8601, UTC, milliseconds. */
+/** A time in answers: ISO 8601, UTC, milliseconds. */
 export const isoTime = z.iso.datetime();
 
-/** A moment as requests may carry it: ISO 8601 with any offset, in a year that {@link isoTime} can show. */
+/** A time in requests: ISO 8601 with any offset, in a year that {@link isoTime} can represent. */
 export const isoTimeInput = z.iso.datetime({ offset: true }).refine((text) => {
   const year = new Date(text).getUTCFullYear();
   return !(year < 0 || year > 9999);
 }, "must be in a year from 0000 to 9999, in UTC");
 
-/** What an application can report of an operation that was decided on. */
+/** The possible outcomes that an application can report for a decided operation. */
 export const outcomeWord = z.enum(["executed", "failed", "refused_by_receiver", "not_attempted"]);
 
-/** What a list is searched for. */
+/** The text that a list is searched for. */
 export const searchText = z
   .string()
   .trim()
@@ -65,8 +68,8 @@ export const searchText = z
   .regex(/^[^\0]*$/);
 
 /**
- * An id in a path or a body. Its form is not judged here: what cannot be an id names nothing, which is
- * `not_found`.
+ * An id in a path or a body. The schema does not check its form. An impossible id names nothing, so the
+ * answer is `not_found`.
  */
 export const idText = z
   .string()

@@ -1,4 +1,4 @@
-/** A base URL that paths can follow: without slashes at its end. */
+/** Returns a base URL without trailing slashes, so that a path can be appended. */
 export function rootOf(baseUrl: string): string {
   return baseUrl.replace(/\/+$/, "");
 }
@@ -6,9 +6,9 @@ export function rootOf(baseUrl: string): string {
 const WRITTEN_HOST = /^[a-z][a-z0-9+.-]*:\/\/[^/?#\\]+(?:[/?#]|$)/i;
 
 /**
- * Whether a URL names its host where RFC 3986 has it: between `//` and the next `/`, `?`, `#` or the end.
- * `URL` finds a host elsewhere too (`https:///x` and `https:x` lead to x, and a backslash counts as a slash),
- * so what another program reads in such a text is another host.
+ * Returns whether a URL has its host where RFC 3986 requires it: between `//` and the next `/`, `?`, `#` or
+ * the end. `URL` also finds hosts elsewhere: `https:///x` and `https:x` lead to x, and a backslash counts as
+ * a slash. Another program could read another host from such a text.
  */
 export function writesItsHost(text: string): boolean {
   return WRITTEN_HOST.test(text);

@@ -2,15 +2,16 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { JsonValue } from "../protocol/encoding/json.ts";
 
-/** Bytes that the body of a request may have. */
+/** Maximum size of a request body in bytes. */
 export const MAX_BODY_BYTES = 262_144;
 
 const SHOWN_FAULTS = 5;
 const SHOWN_CHARACTERS = 300;
 
 /**
- * A part of a request as its schema reads it. Throws `invalid_request` with the path of each fault, up to
- * five; what was sent is not repeated. `part` is put before the paths; without one they begin at the body.
+ * Validates a part of a request, and returns it as its schema reads it. Throws `invalid_request` with the
+ * path and message of at most five faults. The message never repeats input. `part` is put in front of each
+ * path. Without it, paths start at the body.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, part = ""): T {
   const result = schema.safeParse(value, { reportInput: false });
@@ -30,8 +31,8 @@ function describe({ issues }: z.ZodError, part: string): string {
 }
 
 /**
- * Refuses with `invalid_request` a JSON body with U+0000 in any text or name, known or not: the database
- * cannot store it. `body` is what `value` was read from, where U+0000 can only occur as its escape.
+ * Throws `invalid_request` if any text or member name of a JSON body contains U+0000, which the database
+ * cannot store. `body` is the text that `value` was parsed from. In it, U+0000 can only occur as an escape.
  */
 export function refuseNul(body: Uint8Array, value: JsonValue): void {
   if (Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes("\\u0000") && holdsNul(value)) {

@@ -2,7 +2,7 @@ import { addSeconds, type Clock, within } from "../clock.ts";
 import { isAway, outageReason } from "../db/errors.ts";
 import type { Logger } from "../log.ts";
 
-/** The parts of an installation. Each is read on its own. */
+/** The parts of an installation. Each is read separately. */
 export const partNames = [
   "api",
   "vault",
@@ -15,23 +15,26 @@ export const partNames = [
 ] as const;
 export type PartName = (typeof partNames)[number];
 
-/** States of a figure, the worst last. `well`: nothing known is wrong. Alert rules judge amounts and ages. */
+/**
+ * States of a figure, the worst last. `well` means that nothing is known to be wrong. Alert rules, not these
+ * states, judge amounts and ages.
+ */
 export const figureStates = ["well", "look", "act"] as const;
 export type FigureState = (typeof figureStates)[number];
-/** States of a part. `away`: the part, or the place that its figures come from, gave no answer. */
+/** States of a part. `away` means that the part, or the source of its figures, did not answer. */
 export const partStates = [...figureStates, "away"] as const;
 export type PartState = (typeof partStates)[number];
 
 /** Units of figures. */
 export const units = ["count", "seconds", "time", "text"] as const;
 
-/** One figure of a part. It contains nothing that belongs to tenants. */
+/** One figure of a part. It contains no data of tenants. */
 export type Figure = {
-  /** The metric's name, or a name of its own where there is no metric. */
+  /** The name of the metric, or a separate name if there is no metric. */
   name: string;
-  /** The one of several things that the figure is about: a consumer, a state, a cluster. */
+  /** The subject of the figure, if there are several: a consumer, a state, a cluster. */
   about: string | null;
-  /** A time is ISO 8601; `null` means that there is nothing to tell. */
+  /** A time is in ISO 8601. `null` means that there is no value. */
   value: number | string | null;
   unit: (typeof units)[number];
   /** When the value was read. */
@@ -39,15 +42,18 @@ export type Figure = {
   state: FigureState;
 };
 
-/** A part and how its figures are read, one query at a time. `read` rejects when they cannot be known. */
+/**
+ * A part, and a function that reads its figures with one query at a time. `read` rejects if the figures
+ * cannot be determined.
+ */
 export type Part = { name: PartName; read(now: Date): Promise<Figure[]> };
 
-/** A count without anything wrong, unless `fields` say otherwise. */
+/** Creates a figure. By default it is a count in state `well`. */
 export function figure(fields: Pick<Figure, "name" | "value" | "at"> & Partial<Figure>): Figure {
   return { about: null, unit: "count", state: "well", ...fields };
 }
 
-/** One reading of a part. With `fault` the part gave no answer, and there are no figures. */
+/** One reading of a part. If `fault` is set, the part did not answer, and there are no figures. */
 export type PartReading = {
   part: PartName;
   state: PartState;
@@ -58,7 +64,7 @@ export type PartReading = {
 
 /** The parts of an installation. */
 export type Installation = {
-  /** Reads a part, or returns a reading of a moment ago. Never rejects, and answers within a bounded time. */
+  /** Reads a part, or returns a recent reading. Never rejects, and always answers within a limited time. */
   read(part: PartName): Promise<PartReading>;
 };
 
@@ -66,15 +72,15 @@ type InstallationDeps = {
   parts: readonly Part[];
   clock: Clock;
   log: Logger;
-  /** Milliseconds until a part counts as away. Default 3,000. */
+  /** Milliseconds until a part counts as away. Defaults to 3,000. */
   waitMs?: number;
-  /** Seconds for which a reading is returned again. Default 5. */
+  /** Seconds for which a reading is reused. Defaults to 5. */
   freshSeconds?: number | undefined;
 };
 
 /**
- * Reads each part once at a time and shares the reading among all who ask meanwhile. A reading that takes too
- * long continues in the background; no other reading of its part begins before it ends.
+ * Creates an installation that shares one reading of a part among all concurrent callers. A reading that
+ * takes too long continues in the background, and no other reading of its part starts before it ends.
  */
 export function createInstallation(deps: InstallationDeps): Installation {
   const { parts, clock, log, waitMs = 3_000, freshSeconds = 5 } = deps;

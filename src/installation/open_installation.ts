@@ -15,7 +15,7 @@ import {
 } from "./parts.ts";
 import { readers } from "./readers.ts";
 
-/** What an installation is read with. */
+/** Dependencies for reading an installation. */
 export type OpenDeps = {
   /** The API's database. */
   url: string;
@@ -25,19 +25,19 @@ export type OpenDeps = {
   version: string;
   clock: Clock;
   log: Logger;
-  /** Seconds for which a reading is returned again. */
+  /** Seconds for which a reading is reused. */
   freshSeconds?: number;
 };
 
-/** An installation with connections of its own: looking at it takes none from calls. */
+/** An installation with its own database connections, so that reading it does not slow down calls. */
 export type OpenInstallation = Installation & { close(): Promise<void> };
 
 const CONNECTIONS = 4;
-/** Longer than anybody waits for a part, so that those who look meanwhile share one reading. */
+/** Longer than any caller waits for a part, so that callers in the meantime share one reading. */
 const STATEMENT_MS = 5_000;
 const SILENCE_MS = STATEMENT_MS + 2_000;
 
-/** Opens the parts of this installation. They connect when they are first read. */
+/** Opens the parts of this installation. They connect on the first read. */
 export function openInstallation({ url, ...deps }: OpenDeps): OpenInstallation {
   const { clock, log, freshSeconds } = deps;
   const database = openDatabase({

@@ -14,7 +14,7 @@ import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/clien
 import { certificateEnd } from "../vault/credentials.ts";
 import { type Figure, figure, type Part } from "./installation.ts";
 
-/** The process that answers: its version, and the schema of its database. */
+/** The process that answers: its version, and the schema version of its database. */
 export function apiPart({ database, version }: { database: Database; version: string }): Part {
   return {
     name: "api",
@@ -37,7 +37,7 @@ type VaultPartDeps = {
   certificateFile: string;
 };
 
-/** Whether the vault signs, or why it does not, and when this process's certificate for the vault ends. */
+/** Whether the vault signs or why it does not, and when this process's certificate for the vault expires. */
 export function vaultPart({ vault, certificateFile }: VaultPartDeps): Part {
   return {
     name: "vault",
@@ -53,7 +53,7 @@ export function vaultPart({ vault, certificateFile }: VaultPartDeps): Part {
   };
 }
 
-/** `ready`, the vault's own error code, or `unreachable`. */
+/** Returns `ready`, the vault's own error code, or `unreachable`. */
 async function vaultState(vault: VaultPartDeps["vault"]): Promise<string> {
   try {
     await vault.health();
@@ -64,10 +64,10 @@ async function vaultState(vault: VaultPartDeps["vault"]): Promise<string> {
   }
 }
 
-/** Missed readings after which a worker's report about Kafka is stale. */
+/** Number of missed readings after which a worker's report about Kafka is stale. */
 const READINGS = 4;
 
-/** The workers by their leases in the database, and whether one of them could ask Kafka lately. */
+/** The running workers by their leases in the database, and whether one of them reached Kafka recently. */
 export function workersPart({ database }: { database: Database }): Part {
   return {
     name: "workers",
@@ -92,7 +92,9 @@ async function carrierFigures(database: Database, at: Date): Promise<Figure[]> {
   return [carrier, figure({ name: "kafka_answers", value: isFresh ? 1 : 0, at: report?.at ?? at, state })];
 }
 
-/** The outbox, its consumers, the events that they could not handle, and the history on its way to Kafka. */
+/**
+ * The outbox, its consumers, the events that they could not handle, and the history that is not yet in Kafka.
+ */
 export function eventsPart(deps: { database: Database; readers: readonly Reader[] }): Part {
   const { database, readers } = deps;
   const others = new Set(deliveryStates(database).map(({ name }) => name));
@@ -100,12 +102,15 @@ export function eventsPart(deps: { database: Database; readers: readonly Reader[
   return { name: "events", read: (now) => readAll(states, now) };
 }
 
-/** Deliveries that are not over, and endpoints that get nothing. */
+/** Deliveries that are not finished, and endpoints that receive nothing. */
 export function webhooksPart({ database }: { database: Database }): Part {
   return { name: "webhooks", read: (now) => readAll(deliveryStates(database), now) };
 }
 
-/** The samples of metrics as figures. One state is read after the other: a slow part takes one connection. */
+/**
+ * Returns the samples of metrics as figures. Reads one state after another, so that a slow part uses only one
+ * connection.
+ */
 async function readAll(states: readonly MeasuredState[], at: Date): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const state of states) {
@@ -120,7 +125,7 @@ async function readAll(states: readonly MeasuredState[], at: Date): Promise<Figu
   return figures;
 }
 
-/** Notices that wait for the mail server, and sign-in codes on their way to it. */
+/** Notices that wait for the mail server, and sign-in codes that are being sent. */
 export function mailPart({ database }: { database: Database }): Part {
   return {
     name: "mail",
@@ -138,7 +143,7 @@ export function mailPart({ database }: { database: Database }): Part {
   };
 }
 
-/** Clusters that are shown at most. */
+/** Maximum number of clusters shown. */
 const MOST_CLUSTERS = 100;
 
 /** The operators that lead in their clusters, and since when. */
@@ -159,7 +164,10 @@ export function operatorsPart({ database }: { database: Database }): Part {
   };
 }
 
-/** The result of the last reconciliation. No look makes one: a reconciliation reads the whole ledger. */
+/**
+ * The result of the last reconciliation. Reading this part does not start one, because a reconciliation reads
+ * the whole ledger.
+ */
 export function ledgerPart({ database }: { database: Database }): Part {
   return {
     name: "ledger",

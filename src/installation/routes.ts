@@ -6,27 +6,37 @@ import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { type Route, route } from "../route.ts";
 import { figureStates, type Installation, partNames, partStates, units } from "./installation.ts";
 
-/** What the operations for service administrators are made with. */
+/** Dependencies of the operations for service administrators. */
 export type InstallationDeps = { installation: Installation; db: Database };
 
-/** Operations for service administrators: the state of each part, nothing that tenants own. */
+/**
+ * Returns the operations for service administrators. They show the state of each part, and no data of
+ * tenants.
+ */
 export function installationRoutes({ installation, db }: InstallationDeps): Route[] {
   return [partRoute(installation), suspendedRoute(db)];
 }
 
 const figure = z.object({
-  name: z.string().describe("A metric of docs/observability.md or docs/events.md, or a name of its own"),
-  about: z.string().nullable().describe("What of several it is about, such as a consumer or a cluster"),
+  name: z
+    .string()
+    .describe(
+      "The metric's name in docs/observability.md or docs/events.md, or a separate name if there is no metric",
+    ),
+  about: z
+    .string()
+    .nullable()
+    .describe("The subject of the figure, if there are several: a consumer, a cluster"),
   value: z.union([z.number(), z.string()]).nullable(),
-  unit: z.enum(units).describe("What the value is; a time is ISO 8601"),
-  at: z.iso.datetime().describe("When it was so"),
+  unit: z.enum(units).describe("The unit of the value; a time is in ISO 8601"),
+  at: z.iso.datetime().describe("When the value was read"),
   state: z.enum(figureStates),
 });
 const part = z.object({
   part: z.enum(partNames),
   state: z
     .enum(partStates)
-    .describe("The worst of its figures; away: it, or what tells of it, gave no answer"),
+    .describe("The worst state of its figures; away: the part, or the source of its figures, did not answer"),
   at: z.iso.datetime(),
   fault: z.string().nullable().describe("Why there are no figures"),
   figures: z.array(figure),
@@ -40,11 +50,11 @@ function partRoute(installation: Installation): Route {
     id: "get_installation_part",
     method: "GET",
     path: "/v1/service/installation/parts/{part}",
-    summary: "See how a part of the installation does",
+    summary: "Read the state of a part of the installation",
     access: "session",
     roles: "service_administrator",
     params: z.object({ part: z.enum(partNames) }),
-    answer: { status: 200, schema: part, description: "Its state and its figures" },
+    answer: { status: 200, schema: part, description: "The state and the figures of the part" },
     errors: [],
     async handle({ params }) {
       const { at, figures, ...reading } = await installation.read(params.part);
@@ -54,18 +64,21 @@ function partRoute(installation: Installation): Route {
   });
 }
 
-/** Deliveries of an endpoint that are counted at most. */
+/** Maximum number of deliveries counted per endpoint. */
 const MOST_HELD = 1_000;
 
 const endpoint = z.object({
   account_id: z.uuid(),
   connection_id: z.uuid(),
-  host: z.string().nullable().describe("Of the callback URL; its path and query may hold secrets"),
+  host: z
+    .string()
+    .nullable()
+    .describe("The host of the callback URL; the rest is omitted because it may contain secrets"),
   suspended_at: z.iso.datetime(),
   reason: z
     .enum(["gone", "failing"])
-    .describe("gone: it answered 410; failing: it took nothing for 120 hours"),
-  held: z.int().describe(`Deliveries that wait for it, counted up to ${MOST_HELD}`),
+    .describe("gone: it answered 410; failing: it accepted nothing for 120 hours"),
+  held: z.int().describe(`Deliveries that wait for this endpoint, counted up to ${MOST_HELD}`),
 });
 const endpoints = pageOf(endpoint);
 /** A page of endpoints that the worker suspended. */
@@ -80,13 +93,13 @@ type Row = {
   held: number;
 };
 
-/** `GET /v1/service/installation/suspended-endpoints`: callbacks that get nothing, newest first. */
+/** `GET /v1/service/installation/suspended-endpoints`: callbacks that receive nothing, newest first. */
 function suspendedRoute(database: Database): Route {
   return route({
     id: "list_suspended_endpoints",
     method: "GET",
     path: "/v1/service/installation/suspended-endpoints",
-    summary: "List callbacks that were suspended",
+    summary: "List suspended callbacks",
     access: "session",
     roles: "service_administrator",
     query: pageQuery,
@@ -97,7 +110,7 @@ function suspendedRoute(database: Database): Route {
         "webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'held'",
         MOST_HELD,
       );
-      // Both conditions, as the index has them.
+      // Both conditions are needed to use the index.
       const suspended = database("webhook_endpoints as e")
         .join("connections as c", "c.connection_id", "e.connection_id")
         .whereNot("e.state", "active")

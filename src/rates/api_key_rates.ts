@@ -8,30 +8,30 @@ import { consumeRate, createStoredRate } from "./stored_rate.ts";
 
 const DAY_SECONDS = 86_400;
 
-/** What an installation sets, for one connection. */
+/** Limits of one connection, from the settings. */
 export type ApiKeyLimits = { presentPerMinute: number; agentsPerDay: number };
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 
 /**
- * Rates of an API key's calls by their kind. Keys of one connection count as one, so that a rotation renews
- * nothing.
+ * Rates of API key calls by kind of call. All keys of one connection share the rate, so a rotation does not
+ * reset it.
  */
 export type ApiKeyRates = {
   /**
-   * Counts a call, and returns the headers that say how many are left to the connection. Throws
-   * `rate_limited` with `Retry-After` when the connection, or all of its account together, have had theirs.
+   * Counts a call, and returns headers with the calls that the connection has left. Throws `rate_limited`
+   * with `Retry-After` if the connection, or all connections of its account together, have reached the limit.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
-  /** Takes a call back that made nothing, where the kind counts what is made. */
+  /** Undoes the count of a call that created nothing. Applies only to kinds that count created things. */
   giveBack(kind: RatedKind, caller: Caller): Promise<void>;
 };
 
 type Left = { limit: number; seconds: number; remaining: number; resetMs: number };
 
 /**
- * Proofs count in this process, minute by minute; agents in the database, over all replicas, in a day from
- * the first on.
+ * Creates the rates. Presented proofs are counted in this process, per minute. Created agents are counted in
+ * the database across all replicas, per day from the first one.
  */
 export function createApiKeyRates({
   db,
@@ -75,7 +75,7 @@ export function createApiKeyRates({
   };
 }
 
-/** Counts an agent, and returns the headers that say how many are left. */
+/** Counts an agent, and returns headers with the number that is left. */
 async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record<string, string>> {
   const headers = ({ remainingPoints: remaining, msBeforeNext: resetMs }: RateLimiterRes) =>
     headersOf("agents", { limit: rate.points, seconds: DAY_SECONDS, remaining, resetMs });
@@ -90,7 +90,7 @@ const WHAT: Record<RatedKind, string> = {
   agents: "Too many agents were made with this key in a day",
 };
 
-/** As draft-ietf-httpapi-ratelimit-headers-10 writes them. */
+/** Returns headers in the form of draft-ietf-httpapi-ratelimit-headers-10. */
 function headersOf(kind: RatedKind, { limit, seconds, remaining, resetMs }: Left): Record<string, string> {
   return {
     "ratelimit-policy": `"${kind}";q=${limit};w=${seconds}`,

@@ -2,27 +2,31 @@ import ipaddr from "ipaddr.js";
 import type { Database } from "../db/database.ts";
 import { createStoredRate, takeRate } from "./stored_rate.ts";
 
-/**
- * Seconds of the window that the rates count in; it opens with the first call and is not moved by later ones.
- */
+/** Length of the rate window in seconds. It starts with the first call and is not extended by later ones. */
 const RATE_WINDOW_SECONDS = 15 * 60;
 
 /**
- * Rates of a client while it signs in. They are kept in the database, so they hold across replicas and
+ * Rates of a client while it signs in. They are stored in the database, so they apply across replicas and
  * restarts.
  */
 export type ClientRates = {
   /**
-   * Counts one code asked for. Throws `rate_limited` with `Retry-After` when the client has had its calls.
+   * Counts a requested code. Throws `rate_limited` with `Retry-After` if the client has reached its limit.
    */
   takeSend(ip: string): Promise<void>;
-  /** Counts one code tried, likewise; not for tries that a browser's own code answers. */
+  /**
+   * Counts an attempt to enter a code, with the same error. Do not call it for an attempt that the browser's
+   * own code answers.
+   */
   takeTry(ip: string): Promise<void>;
-  /** Takes a try back that was right. */
+  /** Undoes the count of an attempt that was right. */
   giveBackTry(ip: string): Promise<void>;
 };
 
-/** Calls of one client in 15 minutes, whatever the addresses; 0 refuses every call that counts. */
+/**
+ * Creates the rates: calls of one client in 15 minutes, whatever the e-mail addresses. With 0, every counted
+ * call is refused.
+ */
 export function createClientRates({
   db,
   sends,
@@ -46,8 +50,9 @@ export function createClientRates({
 }
 
 /**
- * The network that counts as one client: an IPv4 address, also inside IPv6, as a socket of both has it, or an
- * IPv6 /64, since the owner of one address there has all.
+ * Returns the network that counts as one client. For IPv4 it is the address, also if it is embedded in IPv6,
+ * as dual-stack sockets show it. For IPv6 it is the /64, because the owner of one address there has all of
+ * them.
  */
 export function networkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return ip;

@@ -2,35 +2,38 @@ import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
 
 /**
- * What a pace says of a key: whether one more is admitted, how many more are, and milliseconds until one and
- * until all are.
+ * The state of a key: whether one more call is admitted, how many more are, and the milliseconds until one is
+ * and until all are.
  */
 export type Paced = { admitted: boolean; remaining: number; waitMs: number; resetMs: number };
 
 /**
- * So many a minute for each key, all in one go if need be; what was used is restored evenly (GCRA). Kept in
- * this process.
+ * A limit per minute for each key, stored in this process. A key can use its whole limit at one moment. Used
+ * calls are restored evenly over time (GCRA).
  */
 export type Pace = {
   readonly perMinute: number;
-  /** Counts one when it is admitted. A call that is not admitted is not counted. */
+  /** Counts a call if it is admitted. A call that is not admitted is not counted. */
   take(key: string): Paced;
-  /** Counts nothing. */
+  /** Returns the state without counting. */
   look(key: string): Paced;
 };
 
-/** Connections of one account together have so many times what one of them has. */
+/** The limit of all connections of one account together, as a multiple of the limit of one connection. */
 export const ACCOUNT_SHARE = 4;
 
 const MINUTE_MS = 60_000;
 const REMEMBERED = 100_000;
 
-/** A pace of `perMinute`; 0 admits nothing. The keys that were used last are remembered, 100,000 of them. */
+/**
+ * Creates a pace of `perMinute`. With 0, nothing is admitted. Only the 100,000 most recently used keys are
+ * stored.
+ */
 export function createPace({ perMinute, clock }: { perMinute: number; clock: Clock }): Pace {
-  // Whole numbers, so that nothing is rounded: one use costs a minute's milliseconds, and each millisecond
-  // gives `perMinute` back.
+  // Whole numbers avoid rounding errors: one call costs the milliseconds of a minute, and each millisecond
+  // restores `perMinute`.
   const all = perMinute * MINUTE_MS;
-  // A bound by size: one by number takes its memory, 2.8 MB, before there is anything to remember.
+  // Limited by size and not by count, because a limit by count allocates 2.8 MB in advance.
   const known = new LRUCache<string, Used>({ maxSize: REMEMBERED, sizeCalculation: () => 1 });
   const judge = (used: number): Paced => {
     const free = Math.floor((all - used) / MINUTE_MS);
@@ -41,7 +44,10 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
       resetMs: used / Math.max(perMinute, 1),
     };
   };
-  /** More than all is never used: then the clock was set back, and what it said before means nothing. */
+  /**
+   * Returns how much of the limit is used. It is more than `all` only if the clock was set back. Then the
+   * stored value is meaningless and counts as 0.
+   */
   const usedOf = (key: string, now: number): number => {
     const { used, at } = known.get(key) ?? { used: 0, at: now };
     const left = Math.max(0, used - (now - at) * perMinute);
@@ -60,5 +66,5 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   };
 }
 
-/** What was used of a pace, as of a moment in milliseconds since 1970. */
+/** The used part of a pace, at a time in milliseconds since 1970. */
 type Used = { used: number; at: number };

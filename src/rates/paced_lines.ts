@@ -3,16 +3,16 @@ import type { Clock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import { createPace } from "./pace.ts";
 
-/** Lines a minute of one kind. */
+/** Maximum number of lines of one kind per minute. */
 const PER_MINUTE = 60;
 const REMEMBERED = 10_000;
 
-/** Writes a line of a kind, unless there were enough of that kind in this minute. */
+/** Writes a log line of a kind, unless the limit of this kind is reached in this minute. */
 export type PacedLines = (kind: string, line: object, text: string) => void;
 
 /**
- * For what a caller can bring about as often as they like: no more than 60 lines of a kind a minute, and then
- * how many were left out.
+ * Limits the log lines that a caller can cause. Writes at most 60 lines of a kind per minute. The next line
+ * written contains the number of omitted lines.
  */
 export function createPacedLines(
   level: "info" | "warn",

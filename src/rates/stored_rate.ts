@@ -3,14 +3,13 @@ import type { Database } from "../db/database.ts";
 import { type ApiError, rateLimited } from "../errors.ts";
 
 /**
- * How often something may happen: `points` times in `seconds`, which begin with the first time and are not
- * moved by later ones.
+ * A limit of `points` in `seconds`. The window starts with the first use and is not extended by later ones.
  */
 export type StoredRate = { keyPrefix: string; points: number; seconds: number };
 
 /**
- * A rate that is kept in the database, so that it holds across replicas and restarts. 0 points refuse
- * everything.
+ * Creates a rate that is stored in the database, so it applies across replicas and restarts. With 0 points,
+ * everything is refused.
  */
 export function createStoredRate(
   db: Database,
@@ -28,12 +27,15 @@ export function createStoredRate(
   });
 }
 
-/** Counts one for a key. Throws `rate_limited`, which says `what`, when the key has had its points. */
+/** Counts one use of a key. Throws `rate_limited` with the text `what` if the key has used all its points. */
 export async function takeRate(rate: RateLimiterPostgres, key: string, what: string): Promise<void> {
   await consumeRate(rate, key, ({ msBeforeNext }) => rateLimited(what, msBeforeNext));
 }
 
-/** Counts one for a key, and returns what is left to it. Throws `refusal` when the key has had its points. */
+/**
+ * Counts one use of a key, and returns what is left. Throws the error of `refusal` if the key has used all
+ * its points.
+ */
 export async function consumeRate(
   rate: RateLimiterPostgres,
   key: string,
