@@ -62,29 +62,35 @@ import { createAddressPolicy } from "./webhooks/callback_address.ts";
 export type Api = {
   host: string;
   port: number;
-  /** Where the operator's calls are answered; undefined without a token for it. */
+  /** The port for operators' calls. `undefined` without an operator token or a clusters file. */
   operatorPort: number | undefined;
   /**
-   * Whether calls can be served: the database answers, with a schema that this version works on. The vault
-   * does not count: decisions do without it.
+   * Returns whether calls can be served: the database answers, and this version supports its schema. The
+   * vault does not matter, because decisions do not need it.
    */
   isReady(): Promise<boolean>;
-  /** Goes on serving for `DRAIN_SECONDS`, and says with each answer that its connection ends. */
+  /** Serves for another `DRAIN_SECONDS`, and announces in each answer that the connection will be closed. */
   drain(): Promise<void>;
-  /** Lets the calls under way finish, then lets go of everything. */
+  /** Waits for running calls to finish, then closes all resources. */
   stop(): Promise<void>;
 };
 
 type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
 
-/** Below the deadline of a call: a statement ends before its caller hears that the effect is not known. */
+/**
+ * Shorter than the deadline of a call, so that a statement ends before its caller learns that its effect is
+ * unknown.
+ */
 const STATEMENT_MS = 10_000;
-/** The server ends a statement itself, unless it has vanished. */
+/** The database ends a statement itself. This longer limit is for a database that no longer responds. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
-/** A month of the history may be counted for minutes. */
+/** Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;
 
-/** Composes the API from its parts and listens. Needs a migrated database; the vault may be started later. */
+/**
+ * Composes the API from its parts and starts to listen. The database must be migrated. The vault may start
+ * later.
+ */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
@@ -232,12 +238,12 @@ export async function startApi({ config, clock, log, metrics, version }: ApiDeps
   };
 }
 
-/** The address of a page for people. */
+/** Returns the address of a console page. */
 function pageUrl({ BASE_URL }: Pick<ApiConfig, "BASE_URL">, path: string): string {
   return `${rootOf(BASE_URL)}${path}`;
 }
 
-/** Listens on the public port, and on the operator's own where there is an operator. */
+/** Listens on the public port, and on a separate port for operators if there are any. */
 async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "site">, config: ApiConfig) {
   const limits = {
     connections: config.CONNECTIONS,
@@ -265,7 +271,7 @@ async function startServers(app: AppDeps, forPeople: Pick<AppDeps, "pages" | "si
   };
 }
 
-/** What the operations of the API are made with. */
+/** Dependencies of all operations of the API. */
 export type ApiRoutesDeps = AccountsDeps &
   OrganizationDeps &
   PlatformDeps &
@@ -276,7 +282,8 @@ export type ApiRoutesDeps = AccountsDeps &
   InstallationDeps;
 
 /**
- * Every operation of the API, the operator's included: what is mounted, documented and tested is this list.
+ * Returns every operation of the API, including those of the operator. Routing, documentation and tests all
+ * use this list.
  */
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [

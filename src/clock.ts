@@ -1,4 +1,4 @@
-/** The only place of this process that reads the time. Everything else takes `now` or a `Clock`. */
+/** The only source of time in this process. All other code receives `now` or a `Clock`. */
 export type Clock = {
   /** The current time. */
   now(): Date;
@@ -7,17 +7,20 @@ export type Clock = {
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => new Date() };
 
-/** Whole Unix seconds of a time, rounded down, as the protocol's timestamps are. */
+/** Returns whole Unix seconds of a time, rounded down, as in the protocol's timestamps. */
 export function unixSeconds(time: Date): number {
   return Math.floor(time.getTime() / 1000);
 }
 
-/** The time `seconds` after `time` (before it, when negative). */
+/** Returns the time `seconds` after `time`, or before it if `seconds` is negative. */
 export function addSeconds(time: Date, seconds: number): Date {
   return new Date(time.getTime() + seconds * 1000);
 }
 
-/** What `work` gives, or `late` once it takes longer than `ms` milliseconds. It is not ended by that. */
+/**
+ * Returns the result of `work`, or `late` if `work` takes longer than `ms` milliseconds. Does not cancel
+ * `work`.
+ */
 export async function within<T>(ms: number, work: Promise<T>, late: T): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<T>((resolve) => {
@@ -31,8 +34,8 @@ export async function within<T>(ms: number, work: Promise<T>, late: T): Promise<
 }
 
 /**
- * What `work` gives; rejects with `late` once it takes longer than `ms` milliseconds. It is not ended by
- * that.
+ * Returns the result of `work`. Rejects with `late` if `work` takes longer than `ms` milliseconds. Does not
+ * cancel `work`.
  */
 export function inTime<T>(ms: number, work: Promise<T>, late: () => Error): Promise<T> {
   return new Promise((resolve, reject) => {

@@ -6,15 +6,16 @@ import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
 
 /**
- * A start that was refused for something a person can correct: the message says what, and no stack is shown.
+ * A start that failed for a reason that a person can correct. The message states the reason, and no stack is
+ * shown.
  */
 export class StartError extends Error {}
-/** The exit status of such a start. */
+/** The exit status after a {@link StartError}. */
 export const WRONG_SETTING = 78;
 
 /**
- * A start that was refused because a setting is missing or wrong. The message names the setting, never its
- * value.
+ * A start that failed because a setting is missing or wrong. The message contains the setting's name, never
+ * its value.
  */
 export class ConfigError extends StartError {}
 
@@ -31,7 +32,7 @@ const flag = z
 const scopes = list
   .refine(
     (scopes) => unregistrableScopes(scopes).every((scope) => scope === EVERY_CUSTOM),
-    "holds a scope that is not valid",
+    "contains an invalid scope",
   )
   .transform((scopes) => (scopes.length === 0 ? undefined : scopes));
 const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
@@ -40,14 +41,14 @@ export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
 /**
- * The URL that people and applications are given: nothing may follow its path, and it must not contain a
- * password.
+ * The URL that people and applications receive. It must end with its path, because further paths are
+ * appended, and must not contain a password.
  */
 const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
 );
-/** Whether each is a DNS server as `setServers` takes it. */
+/** Returns whether each text is a DNS server in a form that `setServers` accepts. */
 function areDnsServers(servers: string[]): boolean {
   try {
     new Resolver().setServers(servers);
@@ -59,7 +60,8 @@ function areDnsServers(servers: string[]): boolean {
 const count = (fallback: number) => z.coerce.number().int().min(0).default(fallback);
 
 /**
- * What every role that stays up has. Its health port, plain HTTP, is not for the outside; 0 takes a free one.
+ * Settings of every long-running role. The health port is plain HTTP and must not be reachable from outside.
+ * With port 0, the system chooses a free port.
  */
 const role = z.object({
   LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
@@ -71,12 +73,12 @@ const common = role.extend({
   DATABASE_URL: z.string().min(1),
   SEALING_KEY: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "must be 32 bytes in base64"),
   /**
-   * Development: plain http, loopback callbacks and the mailbox page. Never set it where others can reach the
-   * service.
+   * Enables plain http, loopback callbacks and the mailbox page. For development only. Never set it on an
+   * installation that others can reach.
    */
   DEVELOPMENT: flag,
   SERVICE_WORD: word.default("service"),
-  /** Private networks that callback URLs may lead into; in development also this machine's own addresses. */
+  /** Private networks that callback URLs may lead to. In development, the addresses of this machine too. */
   WEBHOOK_ALLOWED_CIDRS: cidrs,
 });
 
@@ -93,44 +95,57 @@ const apiSchema = common.extend({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
-  /** YAML: the clusters whose operators are known by tokens of these clusters. */
+  /**
+   * YAML file that lists clusters. Their operators authenticate with service account tokens of these
+   * clusters.
+   */
   CLUSTERS_FILE: z.string().min(1).optional(),
   /**
-   * Where the operators' calls are answered, and nowhere else; not for the outside. There only with a token
-   * or a file of clusters.
+   * The address for operators' calls. No other port answers them. It must not be reachable from outside. It
+   * is opened only if a token or a clusters file is set.
    */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
-  /** Days that the decision on an operation is known, and given again to a repeated call. */
+  /** Days for which the decision on an operation is stored and returned to a repeated call. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
-  /** Whole months that the history is kept once they are archived; without it permanently. */
+  /**
+   * Whole months for which the archived history is kept in the database. If absent, it is kept permanently.
+   */
   HISTORY_RETENTION_MONTHS: z.coerce.number().int().min(1).max(1_200).optional(),
   /**
-   * The most that an account may ever delegate, recorded in the vault with its root key when that is made.
+   * The scopes that an account may delegate at most. The vault stores them together with the root key when it
+   * creates the key.
    */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
   SEND_CODE_PER_DAY: count(12),
   VERIFY_CODE_PER_IP: count(30),
-  /** What one connection may have made, and how much refused work it may cause. */
+  /** Limits of one connection: presented proofs, created agents, and refused proofs. */
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /** Connections that are held at a time, those of one network, and its bodies that are on their way. */
+  /**
+   * Limits on simultaneous connections in total, on those of one network, and on request bodies of one
+   * network that are being received.
+   */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
-  /** How long calls are still taken after the signal to end, while balancers learn of it. */
+  /**
+   * Seconds for which new calls are accepted after the signal to end, until load balancers have noticed it.
+   */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
-  /** E-mail addresses of the people who look after the service, with commas. */
+  /** E-mail addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
-  /** DNS servers that are asked for organizations' domains; without any those of the machine. */
+  /** DNS servers that resolve organizations' domains. If empty, those of the machine. */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
-  /** The page that the links of sign-in mails lead to; without it those mails have the code alone. */
+  /**
+   * The page that the links in sign-in mails lead to. If absent, those mails link to the service's own page.
+   */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
-  /** Whom people ask for credit and help. */
+  /** The address at which people ask for credit and help. */
   SUPPORT_CONTACT: z
     .union([z.email(), z.url({ protocol: /^https?$/ })], "must be a mail address, or an http or https URL")
     .optional(),
@@ -138,22 +153,27 @@ const apiSchema = common.extend({
 
 const workerFields = common.extend({
   ...eventFields,
-  /** Seconds that a dead worker's share of the outbox, and the deliveries it was sending, stay its own. */
+  /**
+   * Seconds after which the outbox shards of a dead worker, or its unfinished deliveries, become free for
+   * other workers.
+   */
   LEASE_SECONDS: z.coerce.number().int().min(2).default(15),
   CLAIM_SECONDS: z.coerce.number().int().min(20).default(60),
 });
 const workerSchema = workerFields.superRefine(checkEventSettings);
 
 const operatorSchema = role.extend({
-  /** The URL that applications are given to call. */
+  /** The URL at which applications call the API. */
   API_URL: url,
-  /** Where the API answers the operator. */
+  /** The URL at which the API answers the operator. */
   OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
-  /** The file that the token is in, when it is not in the environment: it is read again from there. */
+  /**
+   * The file with the token, if it is not in the environment. The operator reads it again when it changes.
+   */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   CONSOLE_URL: url,
-  /** Where spans are sent (OTLP over HTTP); without it none are recorded. */
+  /** The address that receives spans (OTLP over HTTP). If absent, no spans are recorded. */
   OTEL_EXPORTER_OTLP_ENDPOINT: url.optional(),
 });
 
@@ -169,21 +189,27 @@ const folderOperatorSchema = operatorSchema.extend({
 });
 
 const clusterOperatorSchema = operatorSchema.extend({
-  /** Without one it runs in the cluster, as a pod with a service account. */
+  /** If absent, the operator runs as a pod with a service account in the cluster. */
   KUBECONFIG: z.string().optional(),
   KUBE_CONTEXT: z.string().optional(),
-  /** Where its lease and the bindings of namespaces are; without it the namespace of its pod or context. */
+  /**
+   * The namespace of the operator's lease and of the namespace bindings. Defaults to the namespace of its pod
+   * or context.
+   */
   OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
-  /** The namespaces whose objects are looked at; without them those of all. */
+  /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: list
     .pipe(z.array(z.string().regex(NAMESPACE, "must be names of namespaces, with commas")).min(1))
     .transform((names) => [...new Set(names)])
     .optional(),
-  /** How long a delegation that has ended is kept; without it for ever. */
+  /** How long an ended Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: duration.optional(),
-  /** How long a delegation is left that has lost its object; without it such ones are only listed. */
+  /**
+   * How long a delegation without its object is kept before it is revoked. If absent, such delegations are
+   * only reported.
+   */
   ORPHAN_GRACE: duration.optional(),
-  /** What the API calls the cluster; without it the uid of its namespace kube-system. */
+  /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z
     .string()
     .regex(/^[A-Za-z0-9-]{1,64}$/, "must be at most 64 letters, digits and hyphens")
@@ -194,7 +220,7 @@ const databaseSchema = z.object({ DATABASE_URL: z.string().min(1) });
 const migrateSchema = databaseSchema
   .extend({
     ...eventFields,
-    /** How long `deputize migrate` waits for a database that is not up yet. */
+    /** Seconds for which `deputize migrate` waits for a database that is not running yet. */
     MIGRATE_WAIT_SECONDS: z.coerce.number().int().min(0).max(3_600).default(300),
   })
   .superRefine(checkEventSettings);
@@ -215,8 +241,8 @@ export type OperatorConfig = FolderOperatorConfig | ClusterOperatorConfig;
 type Environment = Record<string, string | undefined>;
 
 /**
- * `NAME_FILE` may be set in place of `NAME` for every setting that can be a secret: the file's content,
- * without its last line break, is the value. An unreadable file stops the start.
+ * Replaces `NAME` with the content of the file in `NAME_FILE`, for every setting that can be a secret. The
+ * last line break is removed. Throws `ConfigError` if a file cannot be read.
  */
 function withFiles(environment: Environment): Environment {
   const values: Environment = { ...environment };
@@ -232,7 +258,7 @@ function withFiles(environment: Environment): Environment {
   return values;
 }
 
-/** A setting without a text is not set. */
+/** An empty setting counts as absent. */
 function isEmpty(text: string | undefined): text is "" | undefined {
   return text === undefined || text === "";
 }
@@ -259,15 +285,15 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
   return read(workerSchema, environment);
 }
 
-/** Settings that an operator over a folder has, and one in a cluster has not. */
+/** Settings that select an operator over a folder. */
 const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
 
-/** Settings that would be expected to do something over a folder too, and cannot. */
+/** Settings that have no effect over a folder, so that setting them is a mistake. */
 const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
 
 /**
- * Reads the operator's settings: for a folder of manifests when one of its folders is named, else for a
- * cluster. `options` come before them. Throws `ConfigError`.
+ * Reads the operator's settings. If a folder is set, they are for a folder of manifests, otherwise for a
+ * cluster. `options` override the environment. Throws `ConfigError`.
  */
 export function readOperatorConfig(
   settings: Environment = process.env,
@@ -280,18 +306,18 @@ export function readOperatorConfig(
   const wrong = isFolder ? CLUSTER_ONLY.find(isGiven) : undefined;
   if (wrong !== undefined) {
     throw new ConfigError(
-      `Settings are missing or wrong:\n  ${wrong}: is for a cluster, and a folder is named`,
+      `Settings are missing or wrong:\n  ${wrong}: is for a cluster, but a folder is set`,
     );
   }
   return isFolder ? read(folderOperatorSchema, environment) : read(clusterOperatorSchema, environment);
 }
 
-/** Reads what `deputize migrate` needs. Throws `ConfigError`. */
+/** Reads the settings of `deputize migrate`. Throws `ConfigError`. */
 export function readMigrateConfig(environment: Environment = process.env): z.infer<typeof migrateSchema> {
   return read(migrateSchema, environment);
 }
 
-/** Reads what commands on the database need. Throws `ConfigError`. */
+/** Reads the settings of commands that need only the database. Throws `ConfigError`. */
 export function readDatabaseConfig(environment: Environment = process.env): { DATABASE_URL: string } {
   return read(databaseSchema, environment);
 }

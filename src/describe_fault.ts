@@ -1,9 +1,10 @@
-/** What is logged of an unexpected fault: its kind and where it arose. */
+/** An unexpected fault in the log: its type and where it occurred. */
 export type Fault = { type: string; code?: string; message: string; stack?: string };
 
 /**
- * A fault for the log. What could carry a caller's data is left out: of a database's error its words, which
- * quote values, and its `detail`; the statement with its placeholders, the state and the constraint stay.
+ * Describes a fault for the log, without a caller's data. Of a database error it omits the message, which
+ * quotes values, and the `detail`. It keeps the statement with its placeholders, the SQLSTATE and the
+ * constraint.
  */
 export function describeFault(error: unknown): Fault {
   if (!(error instanceof Error)) return { type: typeof error, message: "not an error" };
@@ -29,7 +30,7 @@ function describeDatabaseError({ message, code, constraint }: DatabaseError): st
   return [...statement, `SQLSTATE ${code}`, ...(constraint === undefined ? [] : [constraint])].join(" - ");
 }
 
-/** The code an error carries: of the system, or an SQLSTATE. */
+/** Returns the code of an error: a system error code or an SQLSTATE. */
 export function codeOf(error: Error): string | undefined {
   return "code" in error && typeof error.code === "string" ? error.code : undefined;
 }

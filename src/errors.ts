@@ -1,6 +1,6 @@
 /**
- * The closed set of error codes that leave this service, each with its HTTP status and the condition that
- * produces it. The OpenAPI document and the reference in `docs/` are made from this table.
+ * All error codes of this service, each with its HTTP status and its meaning. Closed. The OpenAPI document
+ * and the reference in `docs/` are generated from this table.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a parameter or a header is malformed, mistyped, missing or too large"],
@@ -86,17 +86,17 @@ export const errorCodes = {
 /** A stable error code of the service. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Seconds after which the same call may do better, of answers with 503 that name no other time. */
+/** Seconds after which a retry may succeed, for answers with 503 that specify no other time. */
 const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
   unavailable: 1,
   vault_unavailable: 5,
-  // Certificates have to expire first.
+  // Revoked certificates must expire first.
   too_many_revoked: 3_600,
 };
 
 /**
- * A refused call. `message` is for people and never carries a secret; `code` is stable.
- * `headers` are sent with the answer; every 503 has `Retry-After` among them, in whole seconds.
+ * A refused call. `code` is stable. `message` is for people and never contains a secret. `headers` are sent
+ * with the answer. For every 503 they include `Retry-After` in whole seconds.
  */
 export class ApiError extends Error {
   readonly code: ErrorCode;
@@ -113,14 +113,14 @@ export class ApiError extends Error {
   }
 }
 
-/** Whether an error says no more than its code does: nothing of what happened is known but that. */
+/** Returns whether the message of an error is only the general message of its code. */
 export function isGeneral({ code, message }: ApiError): boolean {
   return message === errorCodes[code][1];
 }
 
 /**
- * The error of a rate that is used up: says `what`, and when to try again, in the message and in
- * `Retry-After`.
+ * Returns the error of a rate that is used up. The message contains `what` and when to retry. `Retry-After`
+ * contains that time too.
  */
 export function rateLimited(what: string, waitMs: number, headers: Record<string, string> = {}): ApiError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
@@ -128,7 +128,9 @@ export function rateLimited(what: string, waitMs: number, headers: Record<string
   return new ApiError("rate_limited", `${what}; try again in ${waitOf(seconds)}`, again);
 }
 
-/** A wait as people say it, never too short: seconds, minutes from 5 of them on, hours from 2. */
+/**
+ * Formats a wait for people, rounded up: in seconds, in minutes from 5 minutes on, in hours from 2 hours on.
+ */
 function waitOf(seconds: number): string {
   if (seconds < 5 * 60) return `${seconds} s`;
   return seconds < 2 * 3_600 ? `${Math.ceil(seconds / 60)} min` : `${Math.ceil(seconds / 3_600)} h`;
@@ -137,7 +139,7 @@ function waitOf(seconds: number): string {
 /** The body of every error answer (specification §7). */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 
-/** The answer body of an error: code, message and status, and nothing else. */
+/** Returns the answer body of an error: code, message and status only. */
 export function errorBody(error: ApiError): ErrorBody {
   return { error: { code: error.code, message: error.message, status: error.status } };
 }

@@ -4,31 +4,36 @@ import { v7 as uuidv7 } from "uuid";
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const keyIdText = /^[0-9a-f]{32}$/;
 
-/** Whether a text is a UUID in lower case. Anything else names nothing and never reaches a `uuid` column. */
+/**
+ * Returns whether a text is a UUID in lower case. Callers must not query a `uuid` column with any other text.
+ */
 export function isUuid(text: string): boolean {
   return uuidText.test(text);
 }
 
-/** Whether a text has the form of an agent's or a human's id: 32 lower-case hex digits. */
+/** Returns whether a text has the form of an agent's or a human's id: 32 lower-case hex digits. */
 export function isKeyId(text: string): boolean {
   return keyIdText.test(text);
 }
 
-/** A new id of a resource: UUID v7, so ids grow with time. */
+/** Returns a new id of a resource. It is a UUID v7, so ids increase with time. */
 export function newId(): string {
   return uuidv7();
 }
 
 const RANDOM_BYTES = 16;
-/** Drawn for many ids at a time; each byte is used once. */
+/** Random bytes, generated for many ids in advance. Each byte is used once. */
 const drawn = Buffer.alloc(400 * RANDOM_BYTES);
 let used = drawn.length;
-/** The time of the last id, and the 32 bits behind it, which begin in their lower half and count up. */
+/**
+ * The time of the last id, and its sequence number of 32 bits. The sequence starts at a random value below
+ * 2^31 and counts up.
+ */
 let last = { msecs: -1, seq: 0 };
 
 /**
- * A new id that carries exactly `time`, in whole milliseconds: what it names is found by its time and itself.
- * Ids that this process makes one after the other for the same millisecond grow.
+ * Returns a new id that contains exactly `time` in whole milliseconds. So a record can be found by its time
+ * and its id. The ids that this process creates for the same millisecond increase.
  */
 export function newIdAt(time: Date): string {
   const [msecs, random] = [time.getTime(), drawRandom()];
@@ -46,27 +51,27 @@ function drawRandom(): Buffer {
   return drawn.subarray(used - RANDOM_BYTES, used);
 }
 
-/** The moment that an id of {@link newIdAt} carries; nothing when the id is of another version. */
+/** Returns the time in an id of {@link newIdAt}, or `undefined` if the id has another UUID version. */
 export function timeOfId(id: string): Date | undefined {
   return id[14] === "7" ? new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)) : undefined;
 }
 
-/** A new id of a delegation request. */
+/** Returns a new id of a delegation request. */
 export function newRequestId(): string {
   return `req-${uuidv7()}`;
 }
 
-/** A new id of a certificate (specification §2: `cert-<uuid>`). */
+/** Returns a new id of a certificate (specification §2: `cert-<uuid>`). */
 export function newCertificateId(): string {
   return `cert-${uuidv7()}`;
 }
 
-/** Whether a text has the form of a delegation request's id. */
+/** Returns whether a text has the form of a delegation request's id. */
 export function isRequestId(text: string): boolean {
   return text.startsWith("req-") && isUuid(text.slice(4));
 }
 
-/** Whether a text has the form of a certificate's id. */
+/** Returns whether a text has the form of a certificate's id. */
 export function isCertificateId(text: string): boolean {
   return text.startsWith("cert-") && isUuid(text.slice(5));
 }

@@ -6,8 +6,8 @@ export type { Logger };
 const secretPaths = ["authorization", "cookie", "api_key", "signing_secret", "webhook_signing_secret"];
 
 /**
- * One JSON line per event on standard output. Fields that could hold a secret are cut out by name, and of an
- * error (`err`) what could quote a caller's data.
+ * Creates a log with one JSON line per event on standard output. Fields that could contain a secret are
+ * redacted by name. Errors (`err`) are logged without texts that could quote a caller's data.
  */
 export function createLog(level: string, part: string): Logger {
   return pino({

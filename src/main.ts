@@ -1,27 +1,30 @@
 import { setFlagsFromString } from "node:v8";
 import type { Command } from "commander";
 
-/** How a process is started, unless somebody has chosen otherwise. */
+/** V8 options of every process, unless a user has set them. */
 const OPTIONS = {
-  /** MB of new objects before they are looked through; with the 32 of Node, 64 are taken for them. */
+  /** Size in MB of one half of the space for new objects. Node's default of 32 would use 64 MB for them. */
   "--max-semi-space-size": 8,
-  /** Threads that collect garbage and compile. More of them take the processor from what calls wait for. */
+  /** Threads for garbage collection and compilation. More threads would take processor time from calls. */
   "--v8-pool-size": 1,
 };
-/** The whole heap is collected when it has grown by so many percent, not when it is four times as large. */
+/**
+ * Runs a full garbage collection when the heap has grown by this percentage, instead of when it is four times
+ * as large.
+ */
 const GROWTH = "--heap-growing-percent=40";
 
 keepToItself();
 
-// Not before: they would be loaded twice.
+// Imported only now, because the process may replace itself above and would load them twice.
 const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
   import("commander"),
   import("./config.ts"),
 ]);
 
 /**
- * `deputize <role>`: one program, one role a process. Each role is loaded only when it is asked for, so that
- * a role holds nothing of the others.
+ * `deputize <role>`: one program with one role per process. The code of a role is imported only when that
+ * role runs, so a role does not load the others.
  */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
 
@@ -31,17 +34,22 @@ const program = new commander.Command("deputize")
 
 program
   .command("dev")
-  .description("Run everything on this machine, show the main job once, and stay up")
+  .description("Run the whole product on this machine, show a tour of its main use, and keep running")
   .showHelpAfterError("(npm start -- --help lists the options)")
-  .option("--once", "end after the tour")
+  .option("--once", "exit after the tour")
   .option("--json", "print one JSON object per step")
-  .option("--data <folder>", "where everything is kept", ".deputize")
+  .option("--data <folder>", "folder for all data", ".deputize")
   .addOption(
-    new commander.Option("--port <port>", "port of the API on 127.0.0.1; 0 takes a free one").default("8080"),
+    new commander.Option("--port <port>", "port of the API on 127.0.0.1; 0 chooses a free port").default(
+      "8080",
+    ),
   )
   .option("--alias <word>", "answer under this word too, besides `service`; may be repeated", collected)
-  .option("--kafka", "have a real Kafka carry events, which needs Java 17 or newer")
-  .option("--credits <usd>", "US dollars that accounts start with, and that the tour's has at least")
+  .option("--kafka", "send events through a real Kafka; needs Java 17 or newer")
+  .option(
+    "--credits <usd>",
+    "US dollars of credit for new accounts; the tour's account gets at least this much",
+  )
   .action(async (options) => {
     const { runDev } = await import("./dev/dev.ts");
     process.exitCode = await runDev(options);
@@ -49,15 +57,15 @@ program
 
 program
   .command("tour")
-  .description("Show the main job on a cluster where a release runs, and take away what it made")
-  .option("--kubeconfig <file>", "how kubectl reaches the cluster; its own when left out")
-  .option("--context <name>", "a context of it")
-  .option("--release <name>", "the release", "deputize")
-  .option("--release-namespace <name>", "its namespace", "deputize-system")
-  .option("--namespace <name>", "use this namespace and keep it, in place of one of the tour's own")
-  .option("--email <address>", "whose account it is; tour@example.test in a trial")
-  .option("--mail-code <where>", "- asks for the code that is mailed, where the release is no trial")
-  .option("--no-webhooks", "without a receiver of webhooks")
+  .description("Show a tour on a cluster where a release runs, and remove what the tour created")
+  .option("--kubeconfig <file>", "kubeconfig file; kubectl's default if omitted")
+  .option("--context <name>", "context in the kubeconfig")
+  .option("--release <name>", "name of the release", "deputize")
+  .option("--release-namespace <name>", "namespace of the release", "deputize-system")
+  .option("--namespace <name>", "use this namespace and keep it, instead of a temporary one")
+  .option("--email <address>", "e-mail address of the account; tour@example.test in a trial")
+  .option("--mail-code <where>", "`-` prompts for the mailed code; needed unless the release is a trial")
+  .option("--no-webhooks", "run no webhook receiver")
   .option("--timeout <seconds>", "how long each wait may take", "120")
   .option("--json", "print one JSON object per step")
   .action(async (options) => {
@@ -77,9 +85,12 @@ program
 
 program
   .command("operator")
-  .description("Make declared platforms, agents and delegations true")
-  .option("--watch-namespaces <names>", "look at these namespaces only; as WATCH_NAMESPACES")
-  .option("--ended-ttl <duration>", "delete Delegations so long after their end, as in 720h; as ENDED_TTL")
+  .description("Reconcile declared platforms, agents and delegations")
+  .option("--watch-namespaces <names>", "reconcile only these namespaces; overrides WATCH_NAMESPACES")
+  .option(
+    "--ended-ttl <duration>",
+    "delete Delegations this long after their end, such as 720h; overrides ENDED_TTL",
+  )
   .action(async ({ watchNamespaces, endedTtl }) => {
     const options = { WATCH_NAMESPACES: watchNamespaces, ENDED_TTL: endedTtl };
     await (await import("./roles.ts")).runOperator(options);
@@ -87,29 +98,29 @@ program
 
 program
   .command("migrate")
-  .description("Bring the database to this version's schema")
+  .description("Migrate the database to this version's schema")
   .action(async () => {
     process.exitCode = await (await import("./roles.ts")).runMigrate();
   });
 
 program
   .command("reconcile")
-  .description("Compare the ledger with balances and history; exit status 1 when they differ")
+  .description("Compare the ledger with balances and history; exit status 1 if they differ")
   .action(async () => {
     process.exitCode = await (await import("./roles.ts")).runReconcile();
   });
 
-const credits = program.command("credits").description("Grant credit to accounts, and see what they have");
+const credits = program.command("credits").description("Grant credit to accounts, and show their credit");
 const openCredits = async () => (await import("./roles.ts")).openCredits();
 const ACCOUNT = "--account <id or e-mail>";
 
 credits
   .command("grant")
   .description("Credit an account; the same reference grants once")
-  .requiredOption(ACCOUNT, "whose credit it is")
+  .requiredOption(ACCOUNT, "the account")
   .requiredOption("--amount <usd>", "US dollars, at most six decimals")
   .requiredOption("--reason <text>", "why, in one line that the account's owner can read")
-  .option("--reference <id>", "what it is for, such as a payment's id; left out, a new one is made")
+  .option("--reference <id>", "unique reference, such as a payment's id; generated if omitted")
   .option("--json", "print one JSON object")
   .action(async (options) => {
     process.exitCode = await (await openCredits()).grant(options);
@@ -117,8 +128,8 @@ credits
 
 credits
   .command("show")
-  .description("Show what an account has")
-  .requiredOption(ACCOUNT, "whose credit it is")
+  .description("Show an account's credit")
+  .requiredOption(ACCOUNT, "the account")
   .option("--json", "print one JSON object")
   .action(async (options) => {
     process.exitCode = await (await openCredits()).show(options);
@@ -127,9 +138,9 @@ credits
 credits
   .command("list")
   .description("List an account's postings, newest first")
-  .requiredOption(ACCOUNT, "whose credit it is")
-  .option("--limit <number>", "how many, 1 to 100; 25 when left out")
-  .option("--cursor <text>", "where the page before said that the next one begins")
+  .requiredOption(ACCOUNT, "the account")
+  .option("--limit <number>", "number of items, 1 to 100; 25 if omitted")
+  .option("--cursor <text>", "cursor from the output of the previous page")
   .option("--json", "print one JSON object")
   .action(async (options) => {
     process.exitCode = await (await openCredits()).list(options);
@@ -140,9 +151,9 @@ const openHistory = async () => (await import("./roles.ts")).openHistory();
 
 history
   .command("archive")
-  .description("Write a month that is over into files, read them back, and note it as archived")
-  .requiredOption("--month <month>", "which one, in UTC, such as 2026-01")
-  .requiredOption("--to <folder>", "where its folder is made")
+  .description("Write a completed month to files, verify them, and mark the month as archived")
+  .requiredOption("--month <month>", "the month, in UTC, such as 2026-01")
+  .requiredOption("--to <folder>", "folder in which the month's folder is created")
   .option("--json", "print one JSON object")
   .action(async (options) => {
     process.exitCode = await (await openHistory()).archive(options);
@@ -150,38 +161,40 @@ history
 
 history
   .command("check")
-  .description("Read an archive, without a database; exit status 1 when it is not whole")
+  .description("Check an archive, without a database; exit status 1 if it is incomplete or damaged")
   .requiredOption("--from <folder>", "the folder of a month")
   .option("--json", "print one JSON object")
   .action(async (options) => {
     process.exitCode = await (await openHistory()).check(options);
   });
 
-const events = program.command("events").description("Look at events, and send them again");
+const events = program.command("events").description("Show the state of events, and send them again");
 const openEvents = async () => (await import("./roles.ts")).openEvents();
 const JSON_OPTION = ["--json", "print one JSON object"] as const;
-const DRY_RUN = ["--dry-run", "say what would be done, and change nothing"] as const;
+const DRY_RUN = ["--dry-run", "print what would be done, and change nothing"] as const;
 
 events
   .command("status")
-  .description("Show how events are doing; exit status 3 when Kafka cannot be asked")
+  .description("Show the state of events; exit status 3 if Kafka does not answer")
   .option(...JSON_OPTION)
   .action(async (options) => {
     process.exitCode = await (await openEvents()).status(options);
   });
 
-const letters = events.command("dead-letters").description("What consumers could not handle");
+const letters = events
+  .command("dead-letters")
+  .description("Show and replay events that consumers could not handle");
 const filtered = (command: Command) =>
   command
-    .option("--consumer <name>", "put aside by this consumer")
-    .option("--type <type>", "of events of this type")
-    .option("--since <time>", "put aside at this time or later")
-    .option("--until <time>", "put aside before this time");
+    .option("--consumer <name>", "only those of this consumer")
+    .option("--type <type>", "only events of this type")
+    .option("--since <time>", "added at this time or later")
+    .option("--until <time>", "added before this time");
 
 filtered(letters.command("list"))
   .description("List dead letters, newest first")
-  .option("--limit <number>", "how many, 1 to 100; 25 when left out")
-  .option("--cursor <text>", "where the page before said that the next one begins")
+  .option("--limit <number>", "number of items, 1 to 100; 25 if omitted")
+  .option("--cursor <text>", "cursor from the output of the previous page")
   .option(...JSON_OPTION)
   .action(async (options) => {
     process.exitCode = await (await openEvents()).listLetters(options);
@@ -189,7 +202,7 @@ filtered(letters.command("list"))
 
 letters
   .command("show")
-  .description("Show what consumers put aside of an event, with its payload")
+  .description("Show the dead letters of an event, with its payload")
   .argument("<event_id>")
   .option(...JSON_OPTION)
   .action(async (eventId, options) => {
@@ -197,8 +210,8 @@ letters
   });
 
 filtered(letters.command("replay"))
-  .description("Give events to the consumers again that put them aside")
-  .argument("[event_id...]", "their events; or give filters, or --all")
+  .description("Send dead letters to their consumers again")
+  .argument("[event_id...]", "ids of the events; alternatively, use filters or --all")
   .option("--all", "all dead letters")
   .option(...DRY_RUN)
   .option(...JSON_OPTION)
@@ -208,20 +221,20 @@ filtered(letters.command("replay"))
 
 events
   .command("replay")
-  .description("Bring events of a range of time to their topic again, under the same ids")
-  .requiredOption("--from <time>", "what happened at this time or later")
-  .requiredOption("--to <time>", "what happened before this time")
+  .description("Publish the events of a time range again, with the same ids")
+  .requiredOption("--from <time>", "events from this time on")
+  .requiredOption("--to <time>", "events before this time")
   .option("--topic <name>", "lifecycle or audit", "lifecycle")
-  .option("--connection <id>", "of this connection")
-  .option("--account <id>", "of this account and its connections")
-  .option("--type <type>", "events of this type")
+  .option("--connection <id>", "only events of this connection")
+  .option("--account <id>", "only events of this account and its connections")
+  .option("--type <type>", "only events of this type")
   .option(...DRY_RUN)
   .option(...JSON_OPTION)
   .action(async (options) => {
     process.exitCode = await (await openEvents()).replayRange(options);
   });
 
-// Or SIGUSR1 would open Node's inspector, which every local user could read.
+// Without a handler, SIGUSR1 would open Node's inspector, which every local user could access.
 process.on("SIGUSR1", () => {});
 
 try {
@@ -240,10 +253,10 @@ try {
   }
 }
 
-/** Starts this program again in its own place with what of the above nobody has given. */
+/** Replaces this process with itself, with those of the above options that are not set yet. */
 function keepToItself(): void {
   const { execArgv, execPath, argv, execve, env } = process;
-  // The engine takes its options with underscores, too.
+  // V8 also accepts its options with underscores.
   const given = [...execArgv, env.NODE_OPTIONS ?? ""].map((options) => options.replaceAll("_", "-"));
   const missing = Object.entries(OPTIONS).filter(([name]) => !given.some((option) => option.includes(name)));
   if (missing.length === 0 || execve === undefined) {
@@ -254,7 +267,7 @@ function keepToItself(): void {
   execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], env);
 }
 
-/** Whether a command's module is of those that develop, which the image does not have. */
+/** Returns whether an import failed because the image does not contain the development commands. */
 function isLeftOut(error: unknown): boolean {
   const { code, url } = error as { code?: unknown; url?: unknown };
   const folder = new URL("./dev/", import.meta.url).href;

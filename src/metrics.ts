@@ -2,22 +2,23 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client
 import { errorCodes } from "./errors.ts";
 
 /**
- * What one process counts. Labels name kinds of things, never single ones: no id, address or key is a label.
+ * The metrics of one process. Labels name kinds of things, never single things: no id, address or key is a
+ * label.
  */
 export type Metrics = {
   registry: Registry;
-  /** Seconds from a request's head to its answer, by route id and status. */
+  /** Seconds from the head of a request to its answer, by route id and status. */
   httpRequests: Histogram<"route" | "status">;
   /** Answers that are errors, by code. */
   httpErrors: Counter<"code">;
-  /** Decisions that were recorded, by value. */
+  /** Recorded decisions by value. */
   proofDecisions: Counter<"decision">;
 };
 
 const DECISIONS = ["allow", "deny", "indeterminate"];
 
 /**
- * A registry of this process's own. With `processMetrics` it also shows memory, event loop and garbage
+ * Creates a registry for this process. With `processMetrics`, it also contains memory, event loop and garbage
  * collection.
  */
 export function createMetrics({ processMetrics = false }: { processMetrics?: boolean } = {}): Metrics {
@@ -26,24 +27,24 @@ export function createMetrics({ processMetrics = false }: { processMetrics?: boo
   if (processMetrics) collectDefaultMetrics({ register: registry });
   const httpErrors = new Counter({
     name: "deputize_http_errors_total",
-    help: "Answers of operations that are errors, by code",
+    help: "Error answers of operations, by code",
     labelNames: ["code"],
     registers,
   });
   const proofDecisions = new Counter({
     name: "deputize_proof_decisions_total",
-    help: "Decisions on proofs that this process had recorded: allow, deny or indeterminate",
+    help: "Decisions on proofs recorded by this process: allow, deny or indeterminate",
     labelNames: ["decision"],
     registers,
   });
-  // From 0 on, so that the first one is an increase.
+  // Counters start at 0, so that the first event counts as an increase.
   for (const code of Object.keys(errorCodes)) httpErrors.inc({ code }, 0);
   for (const decision of DECISIONS) proofDecisions.inc({ decision }, 0);
   return {
     registry,
     httpRequests: new Histogram({
       name: "deputize_http_request_seconds",
-      help: "Seconds from a request's head to its answer",
+      help: "Seconds from the head of a request to its answer",
       labelNames: ["route", "status"],
       buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers,

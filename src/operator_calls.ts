@@ -22,14 +22,14 @@ export const externalId = z
   .max(200)
   .regex(/^[^\0]*$/);
 
-/** External ids that one call for the state may name. */
+/** Maximum number of external ids in one call for the state. */
 export const MAX_STATE_IDS = 500;
 
 const text = z.string();
 const params = z.object({ external_id: externalId });
 
 const credentials = z.object({ api_key: text, signing_secret: text, webhook_signing_secret: text });
-/** Secrets of a platform that the API shows the operator. */
+/** Secrets of a platform that the API returns to the operator. */
 export type Credentials = z.infer<typeof credentials>;
 
 const platformAnswer = z.object({
@@ -38,7 +38,9 @@ const platformAnswer = z.object({
   api_key_prefix: text,
   default_allowed_scopes: z.array(text),
   callback_url: text.nullable(),
-  credentials: credentials.nullable().describe("The same ones with every answer until they are acknowledged"),
+  credentials: credentials
+    .nullable()
+    .describe("Every answer contains the same credentials until they are acknowledged"),
 });
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
 
@@ -47,7 +49,7 @@ const agentAnswer = z.object({
   name: text,
   agent_type: text,
   custody_mode: text,
-  /** Members that the operator does not know stay: it publishes the fingerprint of the whole key. */
+  /** Unknown members are kept, because the operator publishes the fingerprint of the whole key. */
   public_key_json: z.looseObject({ ed25519: text, ml_dsa_65: text }),
   disabled: z.boolean(),
 });
@@ -59,11 +61,11 @@ const platformState = z.object({
   api_key_prefix: text.nullable().describe("null when the platform was removed"),
   removed: z.boolean(),
 });
-/** A registered platform as the API has it. */
+/** The state of a registered platform in the API. */
 export type PlatformState = z.infer<typeof platformState>;
 
 const agentState = z.object({ agent_id: text, disabled: z.boolean() });
-/** An agent as the API has it. */
+/** The state of an agent in the API. */
 export type AgentState = z.infer<typeof agentState>;
 
 const delegationState = z.object({
@@ -76,12 +78,12 @@ const delegationState = z.object({
   issued_at: isoTime.nullable(),
   expires_at: isoTime
     .nullable()
-    .describe("When the certificate ends; null when it does not or there is none"),
+    .describe("The end of the certificate; null if it has no end or there is no certificate"),
   decided_by: text
     .nullable()
-    .describe("E-mail of who decided, or the user's name in the cluster where that was"),
+    .describe("The e-mail address of the person who decided, or their user name in the cluster"),
 });
-/** A declared delegation as the API has it: its request and, once approved, its certificate. */
+/** The state of a declared delegation in the API: its request and, once approved, its certificate. */
 export type DelegationState = z.infer<typeof delegationState>;
 
 const liveDelegation = z.object({
@@ -90,7 +92,7 @@ const liveDelegation = z.object({
   name: text.nullable(),
   status: z.enum(["pending", "approved"]),
 });
-/** A declared delegation that is in force, or waits for a decision. */
+/** A declared delegation that is active or waits for a decision. */
 export type LiveDelegation = z.infer<typeof liveDelegation>;
 
 const stateAnswer = z.object({
@@ -98,10 +100,10 @@ const stateAnswer = z.object({
   agents: z.record(text, agentState),
   delegations: z.record(text, delegationState),
 });
-/** What the API has under the external ids that were asked for; ids that it does not know are left out. */
+/** The states of the requested external ids. Omits ids that the API does not know. */
 export type StateAnswer = z.infer<typeof stateAnswer>;
 
-/** Where a call goes, what it takes and what it answers, as a `Route` declares it. */
+/** The path, the input and the answer of a call, as a `Route` declares them. */
 export type OperatorCall<B = unknown, R = unknown> = {
   method: "PUT" | "POST" | "DELETE";
   path: string;
@@ -120,20 +122,23 @@ const delegationPath = "/internal/v1/delegations/{external_id}";
 const removed = answerOf(z.object({ removed: z.literal(true) }), "Removed");
 
 /**
- * The calls that the operator makes of the API: the API declares its routes with them, the operator's client
- * sends them and reads their answers with them, and so does the tests' fake of the API.
+ * The calls of the operator to the API. The API declares its routes with them. The operator's client, and the
+ * fake API of the tests, send and read these calls with the same schemas.
  */
 export const operatorCalls = {
   claimLeadership: {
     method: "POST",
     path: "/internal/v1/leadership",
-    body: z.object({ holder: z.string().min(1).max(253).describe("Which process leads, for the log") }),
+    body: z.object({ holder: z.string().min(1).max(253).describe("The leading process, for the log") }),
     answer: answerOf(
       z.object({
         epoch: z.int(),
-        former_epoch: z.int().nullable().describe("That of the leader before; null for the first one"),
+        former_epoch: z
+          .int()
+          .nullable()
+          .describe("The epoch of the previous leader; null for the first leader"),
       }),
-      "The epoch that its calls name from now on",
+      "The epoch that the new leader must send with its calls",
     ),
   },
   putPlatform: {
@@ -144,10 +149,10 @@ export const operatorCalls = {
       ...registrationFields,
       object: objectPlace,
       account_email: z.string().min(1).max(320),
-      adopt: platformId.optional().describe("The platform to take over, as its owner has confirmed"),
+      adopt: platformId.optional().describe("The platform to adopt; its owner must have confirmed this"),
       accepted_principals: acceptedPrincipalList
         .optional()
-        .describe("Left out, those that are accepted stay"),
+        .describe("If absent, the accepted principals do not change"),
     }),
     answer: answerOf(platformAnswer, "The platform, with credentials not acknowledged yet"),
   },
@@ -175,7 +180,7 @@ export const operatorCalls = {
       platform_external_id: externalId,
       name: agentName,
       agent_type: agentType,
-      adopt: agentId.optional().describe("The agent to take over, as its owner has confirmed"),
+      adopt: agentId.optional().describe("The agent to adopt; its owner must have confirmed this"),
       ...custodyFields,
     }),
     answer: answerOf(agentAnswer, "The agent"),
@@ -206,10 +211,10 @@ export const operatorCalls = {
   listDelegations: {
     method: "POST",
     path: "/internal/v1/delegations",
-    body: z.object({ after: externalId.nullable().describe("The last one of the page before") }),
+    body: z.object({ after: externalId.nullable().describe("The last external id of the previous page") }),
     answer: answerOf(
       z.object({ delegations: z.array(liveDelegation), next: text.nullable() }),
-      "Those in force or waiting, by external id, and where the next page begins after",
+      "The active and waiting delegations by external id, and the id after which the next page starts",
     ),
   },
   decideDelegation: {
@@ -217,7 +222,7 @@ export const operatorCalls = {
     path: `${delegationPath}/decision`,
     params,
     body: z.object({ object: objectPlace }),
-    answer: answerOf(delegationState, "The delegation, decided as its object says"),
+    answer: answerOf(delegationState, "The delegation with the decision in its object"),
   },
   readState: {
     method: "POST",
@@ -229,16 +234,16 @@ export const operatorCalls = {
 
 type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
 /**
- * A platform as the operator wants it. Without `callback_url` that stays as it is; `accepted_principals` are
- * all that are accepted.
+ * A platform as the operator declares it. Without `callback_url`, the URL does not change.
+ * `accepted_principals` is the complete list.
  */
 export type PlatformWish = PlatformBody & {
   description: string;
   accepted_principals: NonNullable<PlatformBody["accepted_principals"]>;
 };
 
-/** An agent as the operator wants it. */
+/** An agent as the operator declares it. */
 export type AgentWish = z.input<typeof operatorCalls.putAgent.body>;
 
-/** A delegation as the operator asks for it; `expires_in` counts seconds from the approval. */
+/** A delegation as the operator requests it. `expires_in` is in seconds from the approval. */
 export type DelegationWish = z.input<typeof operatorCalls.putDelegation.body>;

@@ -20,8 +20,8 @@ import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
 /**
- * A role that is up: whether it can do its work, and how it ends in order. `drain` comes first and resolves
- * when nobody should be sending it new work any more.
+ * A running role. `isReady` returns whether it can do its work. `drain` is called before `stop`, and resolves
+ * when no client sends new work any longer.
  */
 type RunningRole = {
   isReady(): Promise<boolean>;
@@ -30,7 +30,7 @@ type RunningRole = {
   stop(): Promise<void>;
 };
 
-/** Serves the HTTP API until a signal ends it. */
+/** Runs the HTTP API until a signal ends the process. */
 export async function runApi(): Promise<void> {
   const config = readApiConfig();
   const [{ startApi }, { havePoolGiveWay }] = await Promise.all([
@@ -43,7 +43,7 @@ export async function runApi(): Promise<void> {
   );
 }
 
-/** Relays events and delivers webhooks until a signal ends it. */
+/** Runs the relay of events and the delivery of webhooks until a signal ends the process. */
 export async function runWorker(): Promise<void> {
   const config = readWorkerConfig();
   const [{ startWorker }, { openCarrier }] = await Promise.all([
@@ -72,24 +72,25 @@ export async function runWorker(): Promise<void> {
   });
 }
 
-/** Longer than an attempt takes; Kubernetes kills after 30 s. */
+/** Longer than one attempt takes, and shorter than the 30 s after which Kubernetes kills the process. */
 const WORKER_STOP_MS = 25_000;
 
 /**
- * Ends the process when something, such as a broker that does not answer, keeps it from its end for too long.
+ * Ends the process after a time limit, in case its orderly end hangs, for example because a broker does not
+ * answer.
  */
 function endLater(log: Logger): void {
   const end = () => {
     log.warn(
       { seconds: WORKER_STOP_MS / 1_000 },
-      "not stopped in time: what it holds is free with its leases",
+      "not stopped in time: its work becomes free when its leases expire",
     );
     process.exit(1);
   };
   setTimeout(end, WORKER_STOP_MS).unref();
 }
 
-/** Makes declared resources true until a signal ends it. `options` come before those of the environment. */
+/** Runs the operator until a signal ends the process. `options` override the environment. */
 export async function runOperator(options: Record<string, string | undefined>): Promise<void> {
   const config = readOperatorConfig(undefined, options);
   const [{ startOperator }, { createOperatorMetrics }] = await Promise.all([
@@ -108,9 +109,11 @@ export async function runOperator(options: Record<string, string | undefined>): 
 }
 
 /**
- * Brings the database to this version's schema, makes missing topics, and says what was done. Gives the exit
- * status: 0 when all is there, 1 when a migration failed, 2 when the database could not be reached or locked
- * in time: it may be repeated.
+ * Migrates the database to this version's schema, creates missing topics, and logs what it did. Returns the
+ * exit status:
+ * - 0 if everything is up to date
+ * - 1 if a migration failed
+ * - 2 if the database could not be reached or locked in time, so that a retry may succeed
  */
 export async function runMigrate(): Promise<number> {
   const config = readMigrateConfig();
@@ -126,7 +129,7 @@ export async function runMigrate(): Promise<number> {
       log.error(error.message);
       return 2;
     }
-    log.error({ err: error }, "not migrated: what the failed migration did was taken back");
+    log.error({ err: error }, "not migrated: the failed migration was rolled back");
     return 1;
   }
   const settings = kafkaSettings(config);
@@ -137,9 +140,8 @@ export async function runMigrate(): Promise<number> {
 }
 
 /**
- * Compares the ledger with balances and history, and prints one JSON line for each difference and one for the
- * whole. Gives the exit status: 0 when all agrees, 1 when there are differences, 2 when nothing could be
- * compared.
+ * Compares the ledger with balances and history. Prints one JSON line for each difference, and one with the
+ * totals. Returns the exit status: 0 if all agree, 1 if there are differences, 2 if the comparison failed.
  */
 export async function runReconcile(): Promise<number> {
   const { DATABASE_URL } = readDatabaseConfig();
@@ -161,21 +163,21 @@ export async function runReconcile(): Promise<number> {
   }
 }
 
-/** The commands of `deputize credits` on the database of the settings. */
+/** Returns the commands of `deputize credits`, for the database in the settings. */
 export async function openCredits(): Promise<CreditsCommands> {
   const { DATABASE_URL: url } = readDatabaseConfig();
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
   return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
-/** The commands of `deputize history`; only those on the database need its setting. */
+/** Returns the commands of `deputize history`. Only the commands that use the database need its setting. */
 export async function openHistory(): Promise<HistoryCommands> {
   const { createHistoryCommands } = await import("./history/archive/history_command.ts");
   const url = () => readDatabaseConfig().DATABASE_URL;
   return createHistoryCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
 }
 
-/** The commands of `deputize events` on the database of the settings. */
+/** Returns the commands of `deputize events`, for the database in the settings. */
 export async function openEvents(): Promise<EventsCommands> {
   const config = readMigrateConfig();
   const [{ createEventsCommands }, { readers }] = await Promise.all([
@@ -193,9 +195,9 @@ export async function openEvents(): Promise<EventsCommands> {
 }
 
 /**
- * Opens a role's health port, waits for the schema of its database, where it has one, starts the role, and
- * ends all at the first SIGTERM or SIGINT. It is ready from its start to that signal, as far as it can do its
- * work. A second signal ends it immediately.
+ * Runs a role until the first SIGTERM or SIGINT. Opens the health port, waits for the database schema if the
+ * role has a database, and starts the role. The role is ready from its start until the signal, while it can
+ * do its work. A second signal ends the process immediately.
  */
 async function run(
   name: string,
@@ -226,7 +228,7 @@ async function run(
   }
 }
 
-/** Starts a role when its schema is there; undefined when a signal came before it was up. */
+/** Starts a role after its schema exists. Returns `undefined` if a signal arrived before. */
 async function startOnce(
   url: string | undefined,
   start: () => Promise<RunningRole>,
@@ -238,14 +240,14 @@ async function startOnce(
   }
   if (signal.aborted) return undefined;
   const starting = new AbortController();
-  // Half a role has no order in which it could end.
+  // A role that is only half started cannot be stopped in order, so the process exits.
   void name.then(() => starting.signal.aborted || process.exit(0));
   const role = await start();
   starting.abort();
   return role;
 }
 
-/** The first signal that ends the process: `signal` is aborted by it, `name` resolves to it. */
+/** The first signal that ends the process. `signal` is aborted by it, and `name` resolves to it. */
 type Stopping = { signal: AbortSignal; name: Promise<NodeJS.Signals> };
 
 function firstSignal(): Stopping {

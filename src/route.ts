@@ -2,63 +2,63 @@ import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
 
 /**
- * Who may call a route: anybody, a signed-in person, the holder of an API key, either of these two, or the
+ * The callers that a route accepts: anyone, a signed-in person, an API key, either of the last two, or the
  * operator.
  */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
 
-/** What somebody may do for an organization; which calls that are is declared with each of them. */
+/** The role of a member in an organization. Each route declares the roles that may call it. */
 export const memberRoles = ["owner", "approver", "developer", "auditor"] as const;
 export type MemberRole = (typeof memberRoles)[number];
 
 /**
- * A signed-in person by their own account, and their role in the account that they act for; `null` once the
- * address that opened an organization's account has left it.
+ * A signed-in person: their own account, and their role in the account that they act for. The role is `null`
+ * if the person opened the organization's account and has since left it.
  */
 export type ActingPerson = { accountId: string; email: string; role: MemberRole | null };
 
-/** A signed-in person, acting for their own account or for an organization that they are a member of. */
+/** A signed-in person who acts for their own account or for an organization. */
 export type SessionCaller = {
-  /** The account acted for. */
+  /** The account that the person acts for. */
   accountId: string;
-  /** Whether that is an organization's. */
+  /** Whether that account belongs to an organization. */
   organization: boolean;
   person: ActingPerson;
-  /** Whether the person is one who looks after the service; never while they act for somebody else. */
+  /** Whether the person is a service administrator and acts for their own account. */
   serviceAdministrator: boolean;
   sessionId: string;
   familyId: string;
-  /** Of the person's own account. */
+  /** The onboarding step of the person's own account. */
   onboardingStep: "profile" | "account_type" | "complete";
 };
 
-/** The application behind an API key: one connection of one account. */
+/** The application that presented an API key: one connection of one account. */
 export type ApiKeyCaller = {
   accountId: string;
   connectionId: string;
   keyPrefix: string;
-  /** The connection's registered name, by which operations are bound to it. */
+  /** The connection's registered name. Operations are bound to it. */
   verifierId: string;
-  /** Whether AuthZEN questions without a proof are answered from the registry. */
+  /** Whether AuthZEN requests without a proof are answered from the registry. */
   registryAnswers: boolean;
 };
 
-/** Kinds of an API key's calls that have a rate of their own: proofs that are made, agents that are made. */
+/** Kinds of API key calls that are rate-limited separately: presenting proofs, and creating agents. */
 export type RatedKind = "present" | "agents";
 
-/** A person or an application of an account; an application sees what belongs to its connection only. */
+/** A person or an application of an account. An application sees only the data of its own connection. */
 export type AccountCaller = {
   accountId: string;
   connectionId: string | null;
-  /** Who calls with a session, and whether that is for an organization. */
+  /** The person, if the call has a session, and whether they act for an organization. */
   person?: ActingPerson;
   organization?: boolean;
 };
 
-/** The leader of the Kubernetes operator in the cluster `clusterId`. */
+/** The leading Kubernetes operator of the cluster `clusterId`. */
 export type OperatorCaller = { clusterId: string };
 
-/** The proven caller of a route by its access. */
+/** The authenticated caller for each kind of access. */
 export type CallerOf = {
   public: undefined;
   session: SessionCaller;
@@ -67,108 +67,125 @@ export type CallerOf = {
   operator: OperatorCaller;
 };
 
-/** One call, authenticated and with every part validated against the route's schemas. */
+/** One call: authenticated, and with every part validated by the route's schemas. */
 export type Call<A extends Access, P, Q, B> = {
   caller: CallerOf[A];
   params: P;
   query: Q;
   body: B;
-  /** The client's address, as far as trusted proxies vouch for it. */
+  /** The client's address, as far as trusted proxies report it. */
   ip: string;
   requestId: string;
-  /** A request header by its lower-case name; `x-service-…` names whatever the service's word is. */
+  /**
+   * Returns a request header by its lower-case name. `x-service-…` names the header with the service's word.
+   */
   header(name: string): string | undefined;
-  /** The value of one of the service's cookies. */
+  /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;
 };
 
-/** The service's cookies; on the wire their names carry the service's word. */
+/** The service's cookies. On the wire, their names contain the service's word. */
 export type CookieName = "session" | "refresh" | "csrf" | "sign_in";
 
-/** A cookie to set (`value`, `maxAgeSeconds`) or, with an empty value, to clear. */
+/** A cookie to set, or to clear if `value` is empty. */
 export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };
 
-/** What a route answers. The status is the route's own unless it is one of its other answers. */
+/** A route's answer. `status` defaults to the status in the route's `answer`. */
 export type Answer<R> = {
   body: R;
   status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
-  /** What an organization's activity tells of it besides what was sent; not answered, and never a secret. */
+  /**
+   * Details for the organization's activity, in addition to those of the request. Not sent to the caller, and
+   * never a secret.
+   */
   told?: Record<string, string>;
 };
 
 /**
- * What headers of a request or an answer are for, by their names; `X-Service-…` carries the service's word.
+ * Descriptions of request or response headers by name. `X-Service-…` is the header with the service's word.
  */
 export type HeaderNotes = Record<string, string>;
 
-/** What an answer is, with the headers that it always has and those that it may have. */
+/** The description of an answer, with its required and its optional headers. */
 type AnswerNotes = { description: string; headers?: HeaderNotes; optionalHeaders?: HeaderNotes };
 
-/** One operation of the HTTP contract: what routes it, who may call it, what it takes, gives and refuses. */
+/** One operation of the HTTP contract: its path, its callers, its input, its answers and its errors. */
 export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unknown, R = unknown> = {
-  /** Unique name, snake_case; the OpenAPI operation id. */
+  /** Unique name in snake_case, used as the OpenAPI operation id. */
   id: string;
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /**
-   * Path with `{name}` parameters, the last of them perhaps `{name*}`, which takes all segments that are
-   * left; the segment `service` becomes the service's word and its aliases.
+   * The path, with `{name}` parameters. The last parameter may be `{name*}`, which matches all remaining
+   * segments. The segment `service` is replaced by the service's word and its aliases.
    */
   path: string;
-  /** Further paths without parameters at which it is served, as they are; they are not documented. */
+  /** Further literal paths that serve the route. They have no parameters and are not documented. */
   alsoAt?: readonly string[];
   summary: string;
   access: A;
-  /** Session routes need a complete onboarding unless this is `"any"`. */
+  /** Session routes require a completed onboarding unless this is `"any"`. */
   onboarding?: "any";
   /**
-   * Who of an organization may call it with a session, besides owners: absent, nobody else. `"person"` is for
-   * calls about the signed-in person, who then acts for their own account, whichever the call names.
-   * `"service_administrator"` is for who looks after the service, whatever their role anywhere; for everybody
-   * else there is no such call.
+   * The roles that may call it with a session, in addition to owners. If absent, only owners may. `"person"`
+   * is for calls about the signed-in person, who then acts for their own account, whichever account the call
+   * names. `"service_administrator"` is for service administrators only, whatever their roles in accounts.
+   * For all others, such a call does not exist.
    */
   roles?: readonly MemberRole[] | "person" | "service_administrator";
-  /** What an organization's activity tells of the body, besides the path's parameters; never a secret. */
+  /**
+   * Returns details of the body for an organization's activity, in addition to the path parameters. Never a
+   * secret.
+   */
   told?(body: B): Record<string, string | boolean>;
-  /** Session calls that change state need the CSRF header; `false` only where no session exists yet. */
+  /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
-  /** Calls of the operator name the epoch of its leader; `"none"` where no leader has one yet. */
+  /**
+   * The operator's calls must contain the epoch of its leader. `"none"` for calls that are made before there
+   * is one.
+   */
   epoch?: "none";
   params?: ZodType<P>;
   query?: ZodType<Q>;
-  /** JSON body. Absent: the call takes none, whatever is sent is ignored. */
+  /** JSON body. If absent, any body is ignored. */
   body?: ZodType<B>;
-  /** `"raw"`: the handler gets the unparsed bytes (a Buffer) and decodes strictly by itself. */
+  /** With `"raw"`, the handler receives the unparsed bytes (a Buffer) and decodes them strictly. */
   bodyForm?: "raw";
   answer: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
-  /** Answers of another status that are not errors of this service; without a schema: without a body. */
+  /**
+   * Answers with another status that are not errors of this service. Without a schema, the answer has no
+   * body.
+   */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
-  /** Request headers that it reads besides those of its access. */
+  /** Request headers that the route reads, in addition to those that authenticate the caller. */
   headers?: HeaderNotes;
-  /** What the handler of a public route demands by itself, all of it. */
+  /** The credentials that the handler of a public route itself requires. All of them must be present. */
   demands?: readonly ("refresh" | "csrf" | "api_key")[];
-  /** Codes it can answer besides those of its access and of malformed calls. */
+  /** Error codes of the route, in addition to those of its access and of malformed calls. */
   errors: ErrorCode[];
   /**
-   * What becomes of an `Idempotency-Key`: with `true` it gives the caller the first answer again for 24
-   * hours; `"foreign"` is for a call that passes on other people's headers, so it is left alone. Absent: a
-   * call with one is refused.
+   * How the route treats an `Idempotency-Key`. With `true`, a repeated call receives the first answer again
+   * for 24 hours. `"foreign"` is for a call that forwards other people's headers, so the key is ignored. If
+   * absent, a call with a key is refused.
    */
   idempotent?: true | "foreign";
-  /** The rate that it counts for; calls with an API key only. */
+  /** The rate that the route counts for. Applies only to calls with an API key. */
   rate?: RatedKind;
   /**
-   * Its answer shows a secret: under an `Idempotency-Key` it is given again to the same sign-in, for ten
-   * minutes.
+   * Whether the answer contains a secret. Then a repeated call with the same `Idempotency-Key` receives it
+   * only in the same sign-in, for ten minutes.
    */
   showsSecret?: true;
-  /** What makes two bodies under one `Idempotency-Key` the same call, when that is not all of their bytes. */
+  /**
+   * Returns the part of the body that must be equal for two calls to count as the same call under one
+   * `Idempotency-Key`. Defaults to all bytes.
+   */
   sameCall?(body: B): unknown;
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;
 };
 
-/** Declares a route, inferring the types of its parts from its schemas. */
+/** Declares a route. Its types are inferred from its schemas. */
 export function route<A extends Access, P = unknown, Q = unknown, B = undefined, R = unknown>(
   declaration: Route<A, P, Q, B, R>,
 ): Route {

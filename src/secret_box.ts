@@ -1,10 +1,16 @@
 import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
 
-/** Encrypts small secrets that this service must read again (webhook secrets, undelivered credentials). */
+/**
+ * Encrypts small secrets that this service must be able to read again: webhook secrets and undelivered
+ * credentials.
+ */
 export type SecretBox = {
-  /** AES-256-GCM of `plain`, bound to `context`: version ‖ nonce ‖ ciphertext ‖ tag. */
+  /** Returns AES-256-GCM of `plain`, bound to `context`: version ‖ nonce ‖ ciphertext ‖ tag. */
   box(plain: string, context: string): Buffer;
-  /** The text boxed under the same context. Throws when it was altered or belongs elsewhere. */
+  /**
+   * Returns the text that was boxed with the same context. Throws if the box was altered or has another
+   * context.
+   */
   unbox(boxed: Uint8Array, context: string): string;
 };
 
@@ -12,7 +18,10 @@ const VERSION = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** A box with a 32-byte key. The context keeps a boxed value from being moved to another row or column. */
+/**
+ * Creates a box with a 32-byte key. The context prevents that a boxed value is moved to another row or
+ * column.
+ */
 export function createSecretBox(key: Uint8Array): SecretBox {
   if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");
   return {

@@ -17,24 +17,24 @@ const SOON_PAUSE_MS = 60 * 1000;
 
 type UpkeepDeps = {
   db: Database;
-  /** Where partitions are made: its statements give up waiting for a lock. */
+  /** Creates partitions. Its statements have a lock timeout. */
   pool: Pool;
-  /** For work on whole months: its statements may take long. */
+  /** For work on whole months. Its statements may take long. */
   months: Pool;
   clock: Clock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
-  /** How long a decided invocation is known. */
+  /** Days for which a decided invocation is stored. */
   invocationDays: number;
-  /** Whole months that the history is kept; undefined: permanently. */
+  /** Whole months for which the history is kept. If `undefined`, it is kept permanently. */
   retentionMonths: number | undefined;
-  /** How domains are looked up. */
+  /** Dependencies for checking domains again. */
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
   log: Logger;
 };
 
 /**
- * Keeps the API's tables in order: immediately, then every half hour, from every replica; what must go soon,
- * every minute. Resolves when the partitions that decisions are written to exist.
+ * Maintains the API's tables, immediately and then every half hour, in every replica. Urgent deletions run
+ * every minute. Resolves when the partitions for new decisions exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;

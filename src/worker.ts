@@ -24,18 +24,21 @@ import { stepBacklogs } from "./webhooks/endpoint.ts";
 import { stepRecovery } from "./webhooks/resend_and_recover.ts";
 import { createSender } from "./webhooks/sign_and_send.ts";
 
-/** How long what a worker holds stays its own when it dies, and how often others look for it. */
+/**
+ * Seconds for which the outbox shards and the deliveries of a dead worker are reserved, and the interval of
+ * the search for lost deliveries.
+ */
 export type WorkerTiming = { leaseSeconds: number; claimSeconds: number; reapSeconds: number };
 
-/** What the worker role is made of. */
+/** Dependencies of the worker role. */
 export type WorkerDeps = {
   config: Pick<
     WorkerConfig,
     "DATABASE_URL" | "SEALING_KEY" | "SERVICE_WORD" | "DEVELOPMENT" | "WEBHOOK_ALLOWED_CIDRS"
   >;
-  /** What carries events; left out, the worker itself. */
+  /** The carrier of events. Defaults to the worker itself. */
   carrier?: EventCarrier;
-  /** Told what the worker cannot go on after: the process is to end. */
+  /** Called for an error that the worker cannot recover from. It must end the process. */
   fatal?: (error: Error) => void;
   clock: Clock;
   log: Logger;
@@ -43,32 +46,35 @@ export type WorkerDeps = {
   timing?: WorkerTiming;
 };
 
-/** How the events are doing: how many wait, counted up to 100,000; the age is in seconds. */
+/**
+ * The state of the outbox: the number of waiting events, counted up to 100,000, and the age of the oldest in
+ * seconds.
+ */
 export type WorkerHealth = { ok: boolean; events_waiting: number; oldest_event_age: number };
 
-/** The running worker role. */
 export type Worker = {
-  /** An event was appended in this process: relay it without waiting for the next poll. */
+  /** Starts the relay immediately, because this process appended an event. */
   wake(): void;
-  /** Rejects when the database does not answer. */
+  /** Rejects if the database does not answer. */
   health(): Promise<WorkerHealth>;
   /**
-   * Takes nothing new, finishes what is under way (an attempt takes up to 15 s), gives its shards to others.
+   * Accepts no new work, finishes the running work (an attempt takes up to 15 s), and releases its shards.
    */
   stop(): Promise<void>;
 };
 
 const TIMING: WorkerTiming = { leaseSeconds: LEASE_SECONDS, claimSeconds: CLAIM_SECONDS, reapSeconds: 5 };
 const IDLE_TRANSACTION_MS = 10_000;
-/** Longer than any of its statements takes, the sums of the reconciliation included. */
+/** Longer than any statement takes, including the sums of the reconciliation. */
 const SILENCE_MS = 120_000;
 const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
 
 /**
- * Starts the relay of the outbox, the delivery of webhooks and recoveries of them; notices to account owners
- * it leaves to the API to mail. It needs no other part to be up, not even the database: it goes on trying.
- * Any number of workers may run; they divide the work. Throws on a malformed setting.
+ * Starts the relay of the outbox, the delivery of webhooks, and recoveries of deliveries. It also creates the
+ * notices to account owners, which the API sends by mail. The worker starts even if no other part is running,
+ * and retries until the database answers. Any number of workers can run, and they divide the work. Throws if
+ * a setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -123,7 +129,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /** Another way than the one that is taken ends the worker. */
+  /** Runs `work`. If another worker selected another event carrier, ends this worker. */
   async function onTheWay(work: () => Promise<void>): Promise<void> {
     try {
       await work();
@@ -133,7 +139,9 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     }
   }
 
-  /** A loop that takes a step once in so many seconds, and further steps immediately while it says so. */
+  /**
+   * Starts a loop that runs a step every `seconds` seconds, and immediately again while the step finds work.
+   */
   const every = (seconds: number, name: string, step: () => Promise<boolean>): Loop =>
     startLoop({ name, log, step, shortestPause: seconds * 1000, longestPause: seconds * 1000 });
 
@@ -176,7 +184,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     return false;
   });
   const leasing = every((timing.leaseSeconds / LEASE_SECONDS) * RENEW_SECONDS, "shard leases", async () => {
-    // One that is refused, start after start, would keep shards for the time of a lease each.
+    // If a worker is refused again and again at its start, it must not reserve shards each time.
     if (unprepared.length > 0) return false;
     await leases.renew();
     await onTheWay(() => checkWay(database, carrier));
@@ -207,7 +215,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       await bus.close();
       await dispatcher.drain();
       await leasing.stop();
-      await leases.release().catch((error) => log.warn({ err: error }, "shards not given up"));
+      await leases.release().catch((error) => log.warn({ err: error }, "shards not released"));
       await database.destroy();
     },
   };

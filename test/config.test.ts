@@ -239,12 +239,12 @@ describe("the way of events", () => {
 
   test.each<[Record<string, string>, string]>([
     [{ ...worker, EVENTS: "kafka" }, "KAFKA_BROKERS: is required with EVENTS=kafka"],
-    [{ ...worker, KAFKA_BROKERS: "one:9092" }, "KAFKA_BROKERS: is for EVENTS=kafka, which is not set"],
+    [{ ...worker, KAFKA_BROKERS: "one:9092" }, "KAFKA_BROKERS: needs EVENTS=kafka"],
     [{ ...kafka, KAFKA_BROKERS: "one" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
     [{ ...kafka, KAFKA_BROKERS: "kafka://one:9092" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
     [{ ...kafka, KAFKA_BROKERS: "[::1]:9092" }, "KAFKA_BROKERS.0: must be <host>:<port>"],
-    [{ ...kafka, KAFKA_BROKERS: "one:65536" }, "KAFKA_BROKERS.0: has no such port"],
-    [{ ...kafka, KAFKA_BROKERS: "one:0" }, "KAFKA_BROKERS.0: has no such port"],
+    [{ ...kafka, KAFKA_BROKERS: "one:65536" }, "KAFKA_BROKERS.0: must have a port from 1 to 65535"],
+    [{ ...kafka, KAFKA_BROKERS: "one:0" }, "KAFKA_BROKERS.0: must have a port from 1 to 65535"],
     [
       { ...kafka, KAFKA_USERNAME: "u", KAFKA_PASSWORD: "secret" },
       "KAFKA_SASL_MECHANISM: is required with KAFKA_USERNAME and KAFKA_PASSWORD",
