@@ -77,20 +77,14 @@ export type Api = {
 
 type ApiDeps = { config: ApiConfig; clock: Clock; log: Logger; metrics: Metrics; version: string };
 
-/**
- * Shorter than the deadline of a call, so that a statement ends before its caller learns that its effect is
- * unknown.
- */
+/** Shorter than the deadline of a call, so that callers learn whether a statement took effect. */
 const STATEMENT_MS = 10_000;
 /** The database ends a statement itself. This longer limit is for a database that no longer responds. */
 const SILENCE_MS = STATEMENT_MS + 2_000;
 /** Counting a month of the history may take minutes. */
 const MONTHS_SILENCE_MS = 30 * 60_000;
 
-/**
- * Composes the API from its parts and starts to listen. The database must be migrated. The vault may start
- * later.
- */
+/** Composes the API and starts to listen. Needs a migrated database. The vault may start later. */
 export async function startApi({ config, clock, log, metrics, version }: ApiDeps): Promise<Api> {
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const url = config.DATABASE_URL;
@@ -281,10 +275,7 @@ export type ApiRoutesDeps = AccountsDeps &
   ProofDeps &
   InstallationDeps;
 
-/**
- * Returns every operation of the API, including those of the operator. Routing, documentation and tests all
- * use this list.
- */
+/** Returns every operation of the API, also the operator's. Routing, documentation and tests use it. */
 export function apiRoutes(deps: ApiRoutesDeps): Route[] {
   return [
     ...accountsRoutes(deps),

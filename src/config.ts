@@ -5,18 +5,12 @@ import { checkEventSettings, EVENT_SECRETS, eventFields } from "./input/event_se
 import { writesItsHost } from "./input/url.ts";
 import { EVERY_CUSTOM, unregistrableScopes } from "./protocol/documents/scopes.ts";
 
-/**
- * A start that failed for a reason that a person can correct. The message states the reason, and no stack is
- * shown.
- */
+/** A start that failed for a reason that a person can correct. The message is shown without a stack. */
 export class StartError extends Error {}
 /** The exit status after a {@link StartError}. */
 export const WRONG_SETTING = 78;
 
-/**
- * A start that failed because a setting is missing or wrong. The message contains the setting's name, never
- * its value.
- */
+/** A start that failed because of a wrong setting. The message has the setting's name, never its value. */
 export class ConfigError extends StartError {}
 
 const list = z
@@ -40,10 +34,7 @@ const cidrs = list.pipe(z.array(z.union([z.cidrv4(), z.cidrv6()])));
 export const WORD = /^[a-z][a-z0-9]{0,31}$/;
 const word = z.string().regex(WORD, "must be lower-case letters and digits, a letter first");
 const url = z.url().refine(writesItsHost, "must name its host: https://<host>/…");
-/**
- * The URL that people and applications receive. It must end with its path, because further paths are
- * appended, and must not contain a password.
- */
+/** The public URL of the service, without a password. Paths are appended to it. */
 const baseUrl = url.refine(
   (text) => /^https?:\/\/[^?#@]+$/i.test(text),
   "must be an http or https URL without query, fragment and user",
@@ -95,28 +86,20 @@ const apiSchema = common.extend({
   SMTP_URL: z.string().optional(),
   MAIL_FROM: z.string().default("Deputize <no-reply@localhost>"),
   OPERATOR_TOKEN: z.string().min(32).optional(),
-  /**
-   * YAML file that lists clusters. Their operators authenticate with service account tokens of these
-   * clusters.
-   */
+  /** YAML file of clusters. Their operators authenticate with service account tokens of these clusters. */
   CLUSTERS_FILE: z.string().min(1).optional(),
   /**
-   * The address for operators' calls. No other port answers them. It must not be reachable from outside. It
-   * is opened only if a token or a clusters file is set.
+   * The address for operators' calls, opened only if a token or a clusters file is set. No other port answers
+   * them. It must not be reachable from outside.
    */
   OPERATOR_HOST: z.string().default("127.0.0.1"),
   OPERATOR_PORT: port.default(8081),
   ALPHA_CREDITS_MICRO_USD: count(10_000_000),
   /** Days for which the decision on an operation is stored and returned to a repeated call. */
   INVOCATION_DAYS: z.coerce.number().int().min(1).max(36_500).default(30),
-  /**
-   * Whole months for which the archived history is kept in the database. If absent, it is kept permanently.
-   */
+  /** Whole months for which the archived history stays in the database. Defaults to permanently. */
   HISTORY_RETENTION_MONTHS: z.coerce.number().int().min(1).max(1_200).optional(),
-  /**
-   * The scopes that an account may delegate at most. The vault stores them together with the root key when it
-   * creates the key.
-   */
+  /** The most that an account may delegate. The vault stores it with the root key at its creation. */
   ACCOUNT_CEILING: scopes,
   SEND_CODE_PER_IP: count(5),
   SEND_CODE_PER_ADDRESS: count(3),
@@ -126,24 +109,17 @@ const apiSchema = common.extend({
   PRESENT_PER_MINUTE: count(1_200),
   AGENTS_PER_DAY: count(500),
   REFUSED_PROOFS_PER_MINUTE: count(3_000),
-  /**
-   * Limits on simultaneous connections in total, on those of one network, and on request bodies of one
-   * network that are being received.
-   */
+  /** Limits on simultaneous connections: in total, of one network, and request bodies of one network. */
   CONNECTIONS: count(10_000),
   CONNECTIONS_PER_IP: count(500),
   BODIES_PER_IP: count(100),
-  /**
-   * Seconds for which new calls are accepted after the signal to end, until load balancers have noticed it.
-   */
+  /** Seconds for which new calls are still accepted after the signal to end. */
   DRAIN_SECONDS: z.coerce.number().int().min(0).max(300).default(0),
   /** E-mail addresses of the service administrators, separated by commas. */
   SERVICE_ADMINISTRATORS: list,
   /** DNS servers that resolve organizations' domains. If empty, those of the machine. */
   DOMAIN_RESOLVERS: list.refine(areDnsServers, "must be IP addresses, perhaps with ports: 192.0.2.1:53"),
-  /**
-   * The page that the links in sign-in mails lead to. If absent, those mails link to the service's own page.
-   */
+  /** The page that the links in sign-in mails lead to. Defaults to the service's own page. */
   SIGN_IN_URL: z.url({ protocol: /^https?$/ }).optional(),
   /** The address at which people ask for credit and help. */
   SUPPORT_CONTACT: z
@@ -153,10 +129,7 @@ const apiSchema = common.extend({
 
 const workerFields = common.extend({
   ...eventFields,
-  /**
-   * Seconds after which the outbox shards of a dead worker, or its unfinished deliveries, become free for
-   * other workers.
-   */
+  /** Seconds after which a dead worker's outbox shards, or its deliveries, become free for others. */
   LEASE_SECONDS: z.coerce.number().int().min(2).default(15),
   CLAIM_SECONDS: z.coerce.number().int().min(20).default(60),
 });
@@ -168,9 +141,7 @@ const operatorSchema = role.extend({
   /** The URL at which the API answers the operator. */
   OPERATOR_API_URL: url,
   OPERATOR_TOKEN: z.string().min(32),
-  /**
-   * The file with the token, if it is not in the environment. The operator reads it again when it changes.
-   */
+  /** The file with the token, if the environment has none. It is read again when it changes. */
   OPERATOR_TOKEN_FILE: z.string().optional(),
   CONSOLE_URL: url,
   /** The address that receives spans (OTLP over HTTP). If absent, no spans are recorded. */
@@ -192,10 +163,7 @@ const clusterOperatorSchema = operatorSchema.extend({
   /** If absent, the operator runs as a pod with a service account in the cluster. */
   KUBECONFIG: z.string().optional(),
   KUBE_CONTEXT: z.string().optional(),
-  /**
-   * The namespace of the operator's lease and of the namespace bindings. Defaults to the namespace of its pod
-   * or context.
-   */
+  /** The namespace of the operator's lease and bindings. Defaults to that of its pod or context. */
   OPERATOR_NAMESPACE: z.string().regex(NAMESPACE, "must be the name of a namespace").optional(),
   /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: list
@@ -204,10 +172,7 @@ const clusterOperatorSchema = operatorSchema.extend({
     .optional(),
   /** How long an ended Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: duration.optional(),
-  /**
-   * How long a delegation without its object is kept before it is revoked. If absent, such delegations are
-   * only reported.
-   */
+  /** How long a delegation without its object is kept before it is revoked. If absent, it never is. */
   ORPHAN_GRACE: duration.optional(),
   /** The id of the cluster in the API. Defaults to the uid of the namespace kube-system. */
   CLUSTER_ID: z
