@@ -13,9 +13,7 @@ const IS_MIGRATION = /\/migrations(\/\d|\.ts$)/;
 const NOT_YET = [
   ".ci/",
   "Dockerfile",
-  "README.md",
   "charts/",
-  "CHANGELOG.md",
   "docs/alerts/",
   "docs/architecture.md",
   "docs/console.md",
@@ -34,7 +32,6 @@ const NOT_YET = [
   "docs/production.md",
   "docs/security.md",
   "docs/settings.md",
-  "docs/tour.md",
   "docs/upgrade.md",
   "docs/words.md",
   "keyvault/",

@@ -7,7 +7,12 @@ const TOP = new URL("..", import.meta.url);
 const read = (path: string) => readFileSync(new URL(path, TOP), "utf8");
 
 /** Pages that speak of the project as it is; decisions and changes speak of what it was. */
-const PAGES = ["README.md", "CONTRIBUTING.md", ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) })];
+const PAGES = [
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  ...globSync("docs/*.md", { cwd: fileURLToPath(TOP) }),
+];
 
 /** What a page names of the project: files and folders in code, without placeholders. */
 const named = (page: string) =>

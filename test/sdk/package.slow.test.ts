@@ -13,6 +13,7 @@ const ROOT = join(import.meta.dirname, "../..");
 const PACKED = [
   "package.json",
   "tsconfig.json",
+  "LICENSE",
   "README.md",
   "docs/guard.md",
   "docs/kubectl.md",
@@ -89,7 +90,13 @@ describe("the package that npm pack makes", () => {
     const others = paths.filter(
       (path) => !/^dist\/(sdk|plugin|protocol)\/([a-z_]+\/)?[a-z_]+\.(js|d\.ts)$/.test(path),
     );
-    expect(others.sort()).toEqual(["README.md", "docs/guard.md", "docs/kubectl.md", "package.json"]);
+    expect(others.sort()).toEqual([
+      "LICENSE",
+      "README.md",
+      "docs/guard.md",
+      "docs/kubectl.md",
+      "package.json",
+    ]);
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
