@@ -18,7 +18,7 @@ import { readBody, shaped } from "./body.ts";
 import { type Call, get, type Invocation, post } from "./routes.ts";
 import { tenantName } from "./schemas.ts";
 
-/** The operations behind the calls of people who run the vault. */
+/** Operations behind the calls of people who run the vault. */
 export type AdminOperations = {
   listAudit: ListAudit;
   createBackup: CreateBackup;
@@ -33,7 +33,7 @@ export type AdminOperations = {
   rewrapping: Pick<Rewrapping, "start">;
 };
 
-/** The operations of a sealed vault as well as of an open one. */
+/** Operations that work in a sealed vault as well. */
 export type SealOperations = { sealing: Sealing; readStatus: ReadStatus };
 
 const nothing = z.strictObject({});
@@ -49,9 +49,9 @@ const sealedPin = z.strictObject({
 });
 
 /**
- * Calls that nobody but people who run the vault make. Enabling, destroying and adopting take two admins. A
- * rewrapping answers immediately, and the status shows its progress. A backup is `application/octet-stream`,
- * encrypted to the recovery key.
+ * Returns the calls that only people who run the vault may make. Enabling, destroying and adopting need two
+ * admins. A rewrapping answers immediately, and the status reports its progress. A backup is
+ * `application/octet-stream`, encrypted to the recovery key.
  */
 export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   return [
@@ -89,7 +89,7 @@ export function createAdminCalls(operations: AdminOperations): readonly Call[] {
   ];
 }
 
-/** The calls that a sealed vault answers too. */
+/** Returns the calls that a sealed vault answers too. */
 export function createSealCalls({ sealing, readStatus }: SealOperations): readonly Call[] {
   return [
     get("/v1/status", ["admin", "auditor"], () => readStatus()),
@@ -101,7 +101,7 @@ export function createSealCalls({ sealing, readStatus }: SealOperations): readon
   ];
 }
 
-/** A `POST` that only admins may make, with an empty object as its body. */
+/** Returns a `POST` for admins only, with an empty object as its body. */
 function plainCall(path: string, work: (invocation: Invocation) => Promise<object | Refusal>): Call {
   return post(path, ["admin"], async (invocation) => {
     await readBody(invocation.context, nothing);

@@ -22,12 +22,14 @@ import {
   type Route,
 } from "./routes.ts";
 
-/** What the application needs besides the operations. */
+/** Dependencies of the application, besides the operations. */
 export type AppParts = {
-  /** What the vault can be asked; undefined while it is sealed. */
+  /** Returns the operations, or `undefined` while the vault is sealed. */
   operations(): Operations | undefined;
   readiness: Readiness;
-  /** Where attempts are recorded; undefined while the vault was never open. */
+  /**
+   * Returns the journal that records attempts, or `undefined` until the vault is opened for the first time.
+   */
   journal(): Pick<Journal, "record"> | undefined;
   sealing: Sealing;
   readStatus: ReadStatus;
@@ -37,14 +39,15 @@ export type AppParts = {
   log: Logger;
 };
 
-/** What is counted of a request: the call that its path names (`other`: none), and what it was answered. */
+/** Metric labels of a request: the call that its path names (`other` if none), and its result. */
 type Seen = { call: string; result: ErrorCode | "answered" };
 
-/** Characters of a path in the log. */
+/** Maximum number of characters of a path in the log. */
 const LOGGED_PATH = 128;
 
 /**
- * The vault's HTTP application. Every answer is JSON, but for a backup; every error has the one error body.
+ * Returns the vault's HTTP application. Every answer is JSON, except a backup. Every error has the same form
+ * of body.
  */
 export function createApp(parts: AppParts): RequestListener {
   const { operations, readiness, journal, sealing, trust, metrics, clock, log } = parts;
@@ -112,7 +115,9 @@ export function createApp(parts: AppParts): RequestListener {
     }
   }
 
-  /** Refusals that no operation saw are recorded here, so that no attempt to change or sign goes unseen. */
+  /**
+   * Records refusals that no operation has recorded, so that every attempt to change or sign is in the audit.
+   */
   async function recordCall(
     call: Call,
     caller: Peer["caller"],
@@ -170,7 +175,7 @@ export function createApp(parts: AppParts): RequestListener {
   };
 }
 
-/** As much of a path as a log has to have: one may be 16 KB long. */
+/** Returns the start of a path for the log, because a path may be 16 KB long. */
 function loggedPath(request: IncomingMessage): string {
   return pathOf(request).slice(0, LOGGED_PATH);
 }
@@ -181,9 +186,7 @@ function requireHost({ headers, httpVersion }: IncomingMessage): void {
   }
 }
 
-/**
- * The peer at the other end of a connection is not accepted any more: the connection ends with the answer.
- */
+/** The vault no longer accepts the peer's certificate. The connection closes after the answer. */
 class PeerError extends VaultError {
   constructor(message: string) {
     super("forbidden", message);

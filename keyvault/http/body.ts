@@ -8,23 +8,24 @@ import { parseJson, plainJson } from "../../src/protocol/encoding/json.ts";
 import { VaultError } from "../errors.ts";
 import type { CallContext } from "./routes.ts";
 
-/** Bytes a body may have, except for a revocation list. */
+/** Maximum bytes of a body, except that of a revocation list. */
 const MAX_BODY_BYTES = 131_072;
 
 /**
- * Bytes of a revocation list's body: room for the most ids of the service's own form, 44 bytes each with
- * quotes and comma, and their ends, 11 each.
+ * Maximum bytes of a revocation list's body. It fits the maximum number of ids in the service's own form, 44
+ * bytes each with quotes and comma, and their expiry times, 11 bytes each.
  */
 export const MAX_LIST_BODY_BYTES = 2_883_584;
 
 const JSON_TYPE = /^application\/json(;\s*charset=utf-8)?$/i;
 
 /**
- * The body of a call, read strictly (size, UTF-8, nesting, no doubled keys, no trailing content) and in the
- * schema's shape. Its caller is judged again when it is there: it may have been revoked meanwhile.
- * @param maxBytes how many bytes it may have; long ones cost the least when they are flat and compact Throws
- * `VaultError` `invalid_request`, naming places and never values, or what {@link CallContext.requireCaller}
- * throws
+ * Reads the body of a call strictly (size, UTF-8, nesting, no duplicate keys, no trailing content) and checks
+ * it against the schema. Checks the caller again when the body is complete, because its certificate may have
+ * been revoked meanwhile. Throws `VaultError` `invalid_request`, which names places and never values, or the
+ * error of {@link CallContext.requireCaller}.
+ *
+ * @param maxBytes maximum size of the body. Long bodies cost least if they are flat and compact.
  */
 export async function readBody<T>(
   { req: request, requireCaller }: Pick<CallContext, "req" | "requireCaller">,
@@ -49,7 +50,7 @@ export async function readBody<T>(
   }
 }
 
-/** A value in the schema's shape. Throws `VaultError invalid_request`. */
+/** Checks a value against the schema. Throws `VaultError invalid_request`. */
 export function shaped<T>(schema: z.ZodType<T>, value: unknown, where: string): T {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -75,14 +76,16 @@ async function readBytes(request: IncomingMessage, maxBytes: number): Promise<Bu
   }
 }
 
-/** An object of texts, whole numbers, and lists of nothing but texts or nothing but whole numbers. */
+/**
+ * An object whose members are strings, whole numbers, lists of only strings, or lists of only whole numbers.
+ */
 type FlatObject = Record<string, string | number | string[] | number[]>;
 
 /**
- * What the strict reader gives for a document, in a fraction of its time: for one that is flat, without
- * escapes, and written exactly as `JSON.stringify` writes it. Nothing for any other, good or bad: that is the
- * strict reader's to judge. When the same text is written again, no key is repeated and no number has another
- * form.
+ * Parses a document in a fraction of the strict reader's time. Accepts only documents that are flat, have no
+ * escapes, and are written exactly as `JSON.stringify` writes them. Returns `undefined` for all other
+ * documents, which the strict reader must check. Because the text is serialized again and compared, no key is
+ * repeated and no number has another form.
  */
 export function readFlatJson(bytes: Buffer): FlatObject | undefined {
   if (!isUtf8(bytes)) return undefined;

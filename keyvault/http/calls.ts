@@ -22,7 +22,7 @@ import {
   revocationListBody,
 } from "./schemas.ts";
 
-/** The operations behind the calls. */
+/** Operations behind the calls. */
 export type Operations = AdminOperations & {
   createKey: CreateKey;
   getKey: GetKey;
@@ -35,14 +35,14 @@ export type Operations = AdminOperations & {
 };
 
 /**
- * Statements of the wire format that no feature needs yet, so every role is refused. Each is signed once it
- * is needed, then by a rule of its own.
+ * Statements of the wire format that no feature needs yet. Every role is refused. Before the vault signs one
+ * of them, it needs a rule of its own.
  */
 const WITHHELD = ["revocation-push", "key-rotation", "receipt", "checkpoint"] as const;
 
 /**
- * Every call of an open vault, with its roles: with those that a sealed one answers too, all there is to
- * reach from outside.
+ * Returns every call of an open vault, with its roles. Together with the calls of a sealed vault, these are
+ * all the calls that exist.
  */
 export function createCalls(operations: Operations): readonly Call[] {
   return [
@@ -86,8 +86,8 @@ export function createCalls(operations: Operations): readonly Call[] {
 }
 
 /**
- * The tenant a caller is held to: the API always says whose key it means, so that a mix-up of tenants is
- * refused here too.
+ * Returns the tenant that limits a caller. The API must always name the tenant of a key, so that the vault
+ * also refuses a mix-up of tenants.
  */
 function ownTenant(caller: Caller, tenant: string | undefined): string | undefined {
   if (caller.role === "api" && tenant === undefined) {
@@ -96,7 +96,9 @@ function ownTenant(caller: Caller, tenant: string | undefined): string | undefin
   return tenant;
 }
 
-/** Whether the text has a key id's form; what has not is answered like a key that does not exist. */
+/**
+ * Returns whether the text has the form of a key id. Other texts are answered like a key that does not exist.
+ */
 export function isKeyId(text: string): boolean {
   return keyIdPattern.test(text);
 }

@@ -4,26 +4,27 @@ import ipaddr from "ipaddr.js";
 import type { Logger } from "../log.ts";
 import { createRates } from "../rates.ts";
 
-/** Share of all connections that handshakes of one network may take. */
+/** Share of all connections that one network may use for handshakes. */
 const HANDSHAKE_SHARE = 0.25;
 /**
- * Share of all connections that one certificate may have, so that an admin still gets in beside a stolen one.
+ * Share of all connections that one certificate may have. The rest remains for an admin if a certificate is
+ * stolen.
  */
 const CERTIFICATE_SHARE = 0.75;
-/** Lines a minute for one reason why handshakes are refused. */
+/** Log lines per minute for each reason why handshakes are refused. */
 const LINES_PER_MINUTE = 60;
 
 /**
- * Lets no more than `most` connections be open. A client that begins handshakes and never ends them, which
- * needs no certificate, keeps no others out: a network takes a quarter of the connections by handshakes under
- * way, and at the bound the oldest one gives way to the newest. A client with a certificate keeps no others
- * out either: one certificate may have three quarters of the connections.
+ * Limits the server to `most` open connections. A client can start handshakes without a certificate and never
+ * finish them. Such a client cannot keep others out: handshakes of one network use at most a quarter of the
+ * connections, and at the limit the newest replaces the oldest. A client with a certificate cannot keep
+ * others out either, because one certificate may have at most three quarters of the connections.
  */
 export function limitConnections(server: Server, most: number, log: Logger, logRefused: RefusedLog): void {
   limitCertificates(server, Math.max(1, Math.floor(most * CERTIFICATE_SHARE)), logRefused);
   const share = Math.max(1, Math.floor(most * HANDSHAKE_SHARE));
   const open = new Set<Socket>();
-  /** Oldest first, by the address and port at their other ends. */
+  /** Sockets in the handshake, oldest first, by remote address and port. */
   const underWay = new Map<string, Socket>();
   const networks = new Map<string, number>();
 
@@ -88,7 +89,9 @@ function limitCertificates(server: Server, share: number, logRefused: RefusedLog
   });
 }
 
-/** Drops connections of a network that begins more than `rate` handshakes a second, before any is made. */
+/**
+ * Drops connections of a network that starts more than `rate` handshakes per second, before the handshake.
+ */
 export function limitHandshakeRate(server: Server, rate: number, log: Logger): void {
   const rates = createRates(() => performance.now());
   server.prependListener("connection", (socket: Socket) => {
@@ -98,19 +101,22 @@ export function limitHandshakeRate(server: Server, rate: number, log: Logger): v
   });
 }
 
-/** What counts as one client: an address, or an IPv6 /64, since the owner of one address there has all. */
+/**
+ * Returns the name of a client's network: its address, or its /64 for IPv6, because the owner of one IPv6
+ * address has the whole /64.
+ */
 function networkOf(address = ""): string {
   if (!isIPv6(address)) return address;
   const read = ipaddr.process(address.replace(/%.*$/, ""));
   return read.kind() === "ipv6" ? read.toByteArray().slice(0, 8).join(".") : read.toString();
 }
 
-/** Tells of a handshake that was refused. */
+/** Logs a refused handshake. */
 export type RefusedLog = (code: string | undefined, address: string | undefined) => void;
 
 /**
- * Anybody can have handshakes refused, as many as they like, so no more than 60 a minute of a reason are
- * logged; the next line says how many were left out.
+ * Returns a log of refused handshakes with at most 60 lines per minute and reason, because anybody can cause
+ * any number of them. The next line reports how many were left out.
  */
 export function createRefusedLog(log: Pick<Logger, "warn">, elapsed: () => number): RefusedLog {
   const rates = createRates(elapsed);

@@ -4,14 +4,15 @@ import * as x509 from "@peculiar/x509";
 import { type Caller, REMOTE_ROLES, type RemoteRole } from "../audit/record.ts";
 import type { Trust } from "../tls/trust.ts";
 
-/** Who is at the other end, and from when to when its certificate says so. */
+/** The caller at the other end of a connection, and the period in which its certificate is valid. */
 export type Peer = { caller: Caller & { role: RemoteRole }; notBefore: Date; notAfter: Date };
 
 const ROLE_URI = new RegExp(`^deputize://role/(${REMOTE_ROLES.join("|")})/([A-Za-z0-9._-]{1,64})$`);
 
 /**
- * Tells whether the certificate at the other end is still accepted: it may have been revoked, or its
- * authority exchanged, while its connection is open. Judged once for each connection and set of TLS files.
+ * Returns a check whether the peer's certificate is still accepted. It may have been revoked, or its
+ * authority replaced, while the connection is open. The result is cached for each connection and set of TLS
+ * files.
  */
 export function createPeerCheck(
   trust: Pick<Trust, "accepts" | "generation">,
@@ -29,9 +30,9 @@ export function createPeerCheck(
 }
 
 /**
- * Reads the role out of certificates that the TLS layer has verified, once for each connection. A certificate
- * has a role only when it has exactly one URI among its alternative names and that is
- * `deputize://role/<role>/<name>`.
+ * Returns a reader of the role in certificates that the TLS layer has verified. The result is cached for each
+ * connection. A certificate grants a role only if it has exactly one URI among its alternative names, of the
+ * form `deputize://role/<role>/<name>`.
  */
 export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   const known = new WeakMap<TLSSocket, Peer>();
@@ -45,7 +46,7 @@ export function createPeerReader(): (socket: TLSSocket) => Peer | undefined {
   };
 }
 
-/** Whether a peer's certificate holds at `now`: a connection may outlive it. */
+/** Returns whether a peer's certificate is valid at `now`. A connection may outlive its certificate. */
 export function holds({ notBefore, notAfter }: Peer, now: Date): boolean {
   return notBefore <= now && now <= notAfter;
 }

@@ -3,14 +3,12 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type ErrorCode, errorBody, errorCodes } from "../errors.ts";
 
-/**
- * What a request is answered with. A stream goes out as `application/octet-stream`, everything else as JSON.
- */
+/** Answer to a request. A stream is sent as `application/octet-stream`, everything else as JSON. */
 export type Reply = { status: number; body: object; headers?: Readonly<Record<string, string>> };
 
 /**
- * The one error body, with the code's own status. A body that was not read to its end is not waited for: the
- * connection closes.
+ * Returns an error reply with the code's own status. If the request's body has not arrived completely, the
+ * connection closes instead of waiting for it.
  */
 export function errorReply(request: IncomingMessage, code: ErrorCode, message: string): Reply {
   const [status] = errorCodes[code];
@@ -21,7 +19,7 @@ export function errorReply(request: IncomingMessage, code: ErrorCode, message: s
   return { status, body: errorBody(code, message), headers };
 }
 
-/** The answer, in wire form, to bytes that are not a request. Its connection is to be ended. */
+/** Returns the raw HTTP answer to bytes that are not a request. The caller must close the connection. */
 export function malformedAnswer(): string {
   const [status, message] = errorCodes.invalid_request;
   const body = JSON.stringify(errorBody("invalid_request", message));
@@ -35,7 +33,7 @@ export function malformedAnswer(): string {
   return `HTTP/1.1 ${status} Bad Request\r\n${lines.join("")}\r\n${body}`;
 }
 
-/** Sends a reply. Rejects with the fault of a stream that breaks off, whose connection is then cut. */
+/** Sends a reply. If a stream fails, closes the connection and rejects with the stream's error. */
 export async function sendReply(response: ServerResponse, { status, body, headers }: Reply): Promise<void> {
   if (body instanceof Readable) {
     response.writeHead(status, { ...CONSTANT, "content-type": "application/octet-stream", ...headers });

@@ -6,19 +6,21 @@ import type { Refusal } from "../errors.ts";
 /** A request as the calls read it. */
 export type CallContext = {
   req: IncomingMessage;
-  /** The values of the path's parameters, percent-decoded. */
+  /** Values of the path's parameters, percent-decoded. */
   params: Readonly<Record<string, string>>;
   readonly query: ParsedUrlQuery;
-  /** A header by its lower-case name; empty when it was not sent, or more than once. */
+  /**
+   * Returns a header by its lower-case name. Returns an empty string if the header is missing or repeated.
+   */
   get(header: string): string;
-  /** Throws `VaultError forbidden` when the caller's certificate is not accepted any more. */
+  /** Throws `VaultError forbidden` if the caller's certificate is no longer accepted. */
   requireCaller(): void;
 };
 
-/** One call as its handler sees it: who calls, the key in the path, the request. */
+/** A call as its handler receives it: the caller, the key in the path, and the request. */
 export type Invocation = { caller: Caller; keyId: string; context: CallContext };
 
-/** One call: who may make it, and what it does. A handler answers with a body or a refusal. */
+/** A call: the roles that may make it, and its handler. The handler returns a body or a refusal. */
 export type Call = {
   method: "GET" | "POST";
   path: string;
@@ -26,26 +28,26 @@ export type Call = {
   handle(invocation: Invocation): Promise<object | Refusal>;
 };
 
-/** A `GET` for these roles. */
+/** Returns a `GET` for these roles. */
 export function get(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
   return { method: "GET", path, roles, handle };
 }
 
-/** A `POST` for these roles. */
+/** Returns a `POST` for these roles. */
 export function post(path: string, roles: readonly Role[], handle: Call["handle"]): Call {
   return { method: "POST", path, roles, handle };
 }
 
-/** A call that a path names, with the values of the path's parameters. */
+/** The call of a path, with the values of the path's parameters. */
 export type Route = { call: Call; params: Readonly<Record<string, string>> };
 
 /**
- * The call of a method and a path, or undefined. Paths are matched whole, letter by letter; `HEAD` finds what
- * `GET` does.
+ * Finds the call of a method and a path, or returns `undefined`. Paths must match completely and are
+ * case-sensitive. `HEAD` finds the same call as `GET`.
  */
 export type FindRoute = (method: string | undefined, path: string) => Route | undefined;
 
-/** Finds calls by their paths, in which `:name` takes one segment that is not empty. */
+/** Returns a finder of calls by path. `:name` in a path matches one non-empty segment. */
 export function createRoutes(calls: readonly Call[]): FindRoute {
   const known = new Map<string, { call: Call; parts: readonly string[] }[]>();
   for (const call of calls) {
@@ -61,7 +63,7 @@ export function createRoutes(calls: readonly Call[]): FindRoute {
   };
 }
 
-/** What the calls read of a request to `path`. */
+/** Returns the context of a request for the calls. */
 export function contextOf(
   req: IncomingMessage,
   params: Route["params"],
@@ -83,7 +85,7 @@ export function contextOf(
   };
 }
 
-/** The path of a request, without its query. */
+/** Returns the path of a request, without its query. */
 export function pathOf({ url = "" }: IncomingMessage): string {
   const end = url.indexOf("?");
   return end === -1 ? url : url.slice(0, end);

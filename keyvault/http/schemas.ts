@@ -22,12 +22,13 @@ const oneLine = (length: number) => z.string().max(length).regex(ONE_LINE, "must
 const text = oneLine(512);
 const seconds = z.int().min(0);
 
-/** A tenant in a path. */
+/** Schema of a tenant in a path. */
 export const tenantName = tenant;
 
 /**
- * At most `most` identifiers of 1 to 128 characters, none of them a control character. Checked in one pass,
- * because a list may have tens of thousands while other calls wait.
+ * Returns the schema of a list with at most `most` identifiers of 1 to 128 characters without control
+ * characters. Checks the list in one pass, because it may have tens of thousands of items while other calls
+ * wait.
  */
 export function identifierList(most: number): z.ZodType<string[]> {
   return z
@@ -44,13 +45,13 @@ function isIdentifier(value: unknown): boolean {
   return !CONTROL_CHARACTER.test(value);
 }
 
-/** Names in paths, headers and bodies. */
+/** Forms of ids in paths and headers. */
 export const keyIdPattern = /^[0-9a-f]{32}$/;
 export const idempotencyKeyPattern = /^[\x21-\x7e]{8,200}$/;
 
 /**
- * Body of `POST /v1/keys`. An agent's key is bounded from its first moment; a root is bounded by its tenant's
- * earlier ones.
+ * Body of `POST /v1/keys`. An agent's key has a ceiling from the start. A root key stays within the ceiling
+ * of its tenant's earlier root keys.
  */
 export const createKeyBody = z.discriminatedUnion("purpose", [
   z.strictObject({
@@ -67,15 +68,15 @@ export const createKeyBody = z.discriminatedUnion("purpose", [
   }),
 ]);
 
-/** Body of `POST /v1/keys/{id}/disable`: the API says whose key it means; an admin need not. */
+/** Body of `POST /v1/keys/{id}/disable`. The API must name the tenant. An admin may omit it. */
 export const disableBody = z.strictObject({ tenant: tenant.exactOptional() });
 
 /** Body of `POST /v1/keys/{id}/ceiling`. */
 export const ceilingBody = z.strictObject({ tenant, ceiling: scopes });
 
 /**
- * Body of `POST /v1/keys/{id}/sign/delegation`. The certificate's contents are checked by the protocol's own
- * rules, later.
+ * Body of `POST /v1/keys/{id}/sign/delegation`. The rules of the protocol check the certificate's contents
+ * later.
  */
 export const delegationBody = z.strictObject({
   tenant,
@@ -120,7 +121,7 @@ export const revocationListBody = z
     error: "must be as long as revoked_certs",
   });
 
-/** Checked in one pass, because a list may have tens of thousands while other calls wait. */
+/** Checks the list in one pass, because it may have tens of thousands of items while other calls wait. */
 function isListOfSeconds(value: unknown): boolean {
   return Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0);
 }

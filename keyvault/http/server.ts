@@ -25,29 +25,30 @@ const KEEP_ALIVE_MS = 75_000;
 const STOP_DEADLINE_MS = 10_000;
 const SWEEP_MS = 20;
 /**
- * Requests of one connection that may wait for their answers. HTTP clients send one at a time; what does not
- * would fill the memory.
+ * Maximum number of unanswered requests per connection. HTTP clients send one at a time. A client that sends
+ * many more would fill the memory.
  */
 const MOST_AT_ONCE = 32;
-/** Connections of the health port. Callers need no certificate. */
+/** Maximum number of connections to the health port, whose callers need no certificate. */
 const HEALTH_CONNECTIONS = 250;
 
-/** A server that listens. */
+/** A listening server. */
 export type Listening = {
   port: number;
-  /** Takes no more calls, lets those in flight end (10 s at most), and lets go of the port. */
+  /** Stops accepting calls, waits up to 10 s for calls in flight, and releases the port. */
   stop(): Promise<void>;
 };
 
-/** Where to listen; port 0 takes a free one. */
+/** Address to listen on. Port 0 selects a free port. */
 export type Address = { host: string; port: number };
 
 /**
- * Serves the application by TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
- * The vault stays on plain `node:http`: a framework would put more code of others beside the keys, and the
- * vault has one body form, one error form and no middleware that it could share.
- * Sessions are not resumed, so each is checked again. Exchanged TLS files hold for new connections; those
- * that are open stay, and the application judges them again.
+ * Serves the application over TLS 1.3 to clients whose certificate the authority signed and nobody revoked.
+ * Sessions are not resumed, so each new connection is checked. Replaced TLS files apply to new connections.
+ * Open connections remain, and the application checks their certificates again.
+ *
+ * The vault uses plain `node:http`, because a framework would put more third-party code beside the keys. The
+ * vault needs little of a framework: it has one form of body, one form of error and no shared middleware.
  */
 export async function serveTls(
   app: RequestListener,
@@ -63,7 +64,7 @@ export async function serveTls(
       handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
       requestTimeout: REQUEST_TIMEOUT_MS,
       keepAliveTimeout: KEEP_ALIVE_MS,
-      requireHostHeader: false, // the application refuses it, with an answer in the form of every error
+      requireHostHeader: false, // The application refuses it, with the same form of error as always.
     },
     unlessEnded(app),
   );
@@ -88,10 +89,12 @@ export async function serveTls(
   return listen(server, address);
 }
 
-/** How many requests of a connection wait for their answers, and the last of them. */
+/** Number of unanswered requests of a connection, and the last of them. */
 type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "get">;
 
-/** Ends a connection that sends more requests than {@link MOST_AT_ONCE} before it has their answers. */
+/**
+ * Closes a connection that sends more than {@link MOST_AT_ONCE} requests before it receives their answers.
+ */
 function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => void = () => {}): Waiting {
   const waiting = new WeakMap<Socket, { count: number; last: IncomingMessage }>();
   server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
@@ -111,9 +114,9 @@ function limitAtOnce(server: Server | PlainServer, tell: (socket: Socket) => voi
 }
 
 /**
- * Answers bytes that are not HTTP or do not arrive in time like any malformed call, and ends the connection.
- * Where another call waits for its answer the connection is only ended, because this answer would be mistaken
- * for that one's.
+ * Answers bytes that are not HTTP, or do not arrive in time, like any malformed call, and closes the
+ * connection. If another call on the connection waits for its answer, only closes the connection. Otherwise
+ * the client would take this answer for that call's.
  */
 function answerMalformed(server: Server, waiting: Waiting): void {
   const refuse = (socket: Socket): void => {
@@ -133,8 +136,8 @@ function contextOf({ authorities, cert, key }: TlsMaterial): SecureContextOption
 }
 
 /**
- * Serves `/livez` and `/readyz` by plain HTTP, for probes, which have no certificate and learn nothing but
- * yes or no, and `/metrics` as Prometheus reads them.
+ * Serves `/livez`, `/readyz` and `/metrics` over plain HTTP. Probes have no certificate and learn only yes or
+ * no. Prometheus reads `/metrics`.
  */
 export async function serveHealth(
   { readiness, metrics }: { readiness: Readiness; metrics: Metrics },
@@ -155,8 +158,8 @@ export async function serveHealth(
 }
 
 /**
- * Leaves requests alone whose connection was ended: thousands may have been read together with the one that
- * ended it.
+ * Skips requests whose connection has closed. Thousands of them may have been read together with the request
+ * that closed it.
  */
 function unlessEnded(listener: RequestListener): RequestListener {
   return (request, response) => {
@@ -165,8 +168,8 @@ function unlessEnded(listener: RequestListener): RequestListener {
 }
 
 /**
- * Closes the oldest connection when there is one more than `most`: probes, which are short, are let in
- * however many connections are open.
+ * Closes the oldest connection if there are more than `most`. Probes are short, so a new probe always gets a
+ * connection.
  */
 function keepNewest(server: PlainServer, most: number): void {
   const open = new Set<Socket>();
@@ -205,8 +208,8 @@ async function listen(server: Server | PlainServer, { host, port }: Address): Pr
 }
 
 /**
- * Connections are kept alive, so each gets `connection: close` with its last answer, and idle ones are closed
- * as they are found.
+ * Closes the server. Connections are kept alive, so each gets `connection: close` with its next answer, and
+ * idle ones are closed repeatedly until none remain.
  */
 async function stop(server: Server | PlainServer): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
