@@ -3,7 +3,7 @@ import pg from "pg";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 
-/** Ordinary queries, typed by `rows.ts`. */
+/** Ordinary queries. `rows.ts` has their types. */
 export type Database = Knex;
 
 const CONNECT_TIMEOUT_MS = 3_000;
@@ -13,9 +13,9 @@ const TIMESTAMPTZ = 1184;
 const LAST_DATE = 8_640_000_000_000_000;
 
 /**
- * Postgres' 64-bit integers are read as numbers: the only ones kept here count audit records. A time that no
- * `Date` holds, which only an altered row has, is read as the last one that there is, so that its code does
- * not hold and nothing else fails by it.
+ * Type parsers. Postgres' 64-bit integers become numbers, because the only ones here count audit records. A
+ * time outside the range of `Date`, which only an altered row contains, becomes the last possible `Date`. The
+ * row's code then does not match, and nothing else fails.
  */
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -30,12 +30,11 @@ function readTime(text: string): Date {
   return time instanceof Date && !Number.isNaN(time.getTime()) ? time : new Date(LAST_DATE);
 }
 
-/** An error of a database, with the setting whose URL led there when that is not `KEYVAULT_DATABASE_URL`. */
+/** An error of a database, with the setting that contains its URL if that is not `KEYVAULT_DATABASE_URL`. */
 export type BlamedError = { setting?: string };
 
 /**
- * Does something with the database of a setting, and puts that setting's name on an error unless another
- * one's is on it.
+ * Runs `work` with the database of a setting. Adds the setting's name to an error unless it already has one.
  */
 export async function blaming<T>(setting: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -48,10 +47,7 @@ export async function blaming<T>(setting: string, work: () => Promise<T>): Promi
   }
 }
 
-/**
- * Opens the vault's database. A lost connection is replaced by the next query; nothing is fatal. Queries that
- * take longer than `timeoutMs` fail.
- */
+/** Opens the vault's database. The next query replaces a lost connection. Queries fail after `timeoutMs`. */
 export function openDatabase(
   url: string,
   log: Logger,
@@ -75,8 +71,8 @@ export function openDatabase(
 }
 
 /**
- * A connection of its own, not yet connected; queries that take longer than 5 s fail. The caller listens for
- * `error` and ends it.
+ * Returns a separate client that is not connected yet. Its queries fail after 5 s. The caller must listen for
+ * `error` and close it.
  */
 export function createClient(url: string): pg.Client {
   return new pg.Client({
@@ -89,7 +85,7 @@ export function createClient(url: string): pg.Client {
   });
 }
 
-/** Runs a read; any failure of the database becomes `VaultError unavailable`. */
+/** Runs a read. Any failure of the database becomes `VaultError unavailable`. */
 export async function available<T>(read: () => PromiseLike<T>): Promise<T> {
   try {
     return await read();

@@ -5,17 +5,18 @@ import type { Logger } from "../log.ts";
 import { blaming, createClient, type Database, openDatabase } from "./database.ts";
 import { type Migration, migrations } from "./migrations.ts";
 
-/** Names of all migrations that this code knows, in their order. */
+/** Names of all migrations that this code knows, in order. */
 export function migrationNames(): string[] {
   return migrations.map(({ name }) => name);
 }
 
 /**
- * Of these applied migrations the one that this code does not know, undefined when it knows all. A database
- * may be one ahead, because a migration leaves in place what the version before it needs: that version starts
- * and works when a release is taken back.
+ * Returns the applied migration that this code does not know, or `undefined` if it knows all. A database may
+ * be one migration ahead, because a migration keeps everything that the previous version needs. That version
+ * still works if a release is rolled back.
  *
- * Throws `UserError` when the database is more than one ahead, or lacks migrations and has unknown ones
+ * Throws `UserError` if the database is more than one migration ahead, or lacks migrations and has unknown
+ * ones.
  */
 export function migrationAhead(applied: readonly string[]): string | undefined {
   const known = migrationNames();
@@ -35,17 +36,17 @@ export function migrationAhead(applied: readonly string[]): string | undefined {
 }
 
 /**
- * The two ways into the vault's database: as the role that runs, and as the one that owns the tables. They
- * may be one.
+ * URLs of the vault's database: for the role that runs the vault, and for the role that owns the tables. They
+ * may be equal.
  */
 export type SchemaUrls = Pick<Config, "databaseUrl" | "migrationDatabaseUrl">;
 
 /**
- * Brings the vault's database to the newest schema, each migration in a transaction of its own, gives the
- * role that runs exactly the rights it needs, and returns the names of the migrations it applied. Safe to run
- * again and from several processes.
+ * Migrates the vault's database to the newest schema, each migration in its own transaction. Gives the role
+ * that runs the vault exactly the rights that it needs. Returns the names of the migrations that it applied.
+ * Safe to repeat and to run from several processes.
  *
- * Throws `UserError` when the two roles do not lead to one database, or when that is newer than this code
+ * Throws `UserError` if the two roles reach different databases, or if the database is newer than this code.
  */
 export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> {
   return withSchemaLock(urls, log, async (database, running) => {
@@ -54,7 +55,7 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
       if (running !== undefined) await grantPrivileges(database, running, "add");
       return [];
     }
-    // knex's own lock is a row, which a killed migration leaves behind; the holder of the advisory lock may
+    // knex's own lock is a row, which a killed migration leaves behind. The holder of the advisory lock may
     // clear it.
     await database.migrate.forceFreeMigrationsLock(settings);
     const [, applied] = await database.migrate.latest(settings);
@@ -64,8 +65,8 @@ export async function migrate(urls: SchemaUrls, log: Logger): Promise<string[]> 
 }
 
 /**
- * Does something as the owner of the tables while no other process changes the schema. `running` is the role
- * that runs, where it is another one.
+ * Runs `work` as the owner of the tables while no other process changes the schema. `running` is the role
+ * that runs the vault, or `undefined` if it is the owner.
  */
 export async function withSchemaLock<T>(
   urls: SchemaUrls,
@@ -89,7 +90,9 @@ export async function withSchemaLock<T>(
   }
 }
 
-/** Does something as the owner of the tables; an error of the database names the setting that led there. */
+/**
+ * Runs `work` as the owner of the tables. An error of the database names the setting that contains its URL.
+ */
 export async function asOwner<T>(
   { databaseUrl, migrationDatabaseUrl }: SchemaUrls,
   work: () => Promise<T>,
@@ -97,29 +100,26 @@ export async function asOwner<T>(
   return migrationDatabaseUrl === databaseUrl ? work() : blaming("KEYVAULT_MIGRATION_DATABASE_URL", work);
 }
 
-/** Names of the migrations that the database has, in their order; of tables that have not been made, none. */
+/** Names of the database's migrations, in order. Empty if the tables do not exist. */
 export async function appliedNames(database: Database): Promise<string[]> {
   if (!(await database.schema.hasTable("schema_migrations"))) return [];
   return database("schema_migrations").orderBy("id").pluck<string[]>("name");
 }
 
-/** Names of the migrations that the database has, in their order. Throws when it is newer than this code. */
+/** Names of the database's migrations, in order. Throws if the database is newer than this code. */
 export async function appliedMigrations(transaction: Knex.Transaction): Promise<string[]> {
   const [applied]: [{ name: string }[]] = await transaction.migrate.list(settings);
   return applied.map(({ name }) => name);
 }
 
-/**
- * Applies all migrations up to and with the one of this name that the database lacks, and gives their names.
- * They end with the transaction.
- */
+/** Applies all missing migrations up to and including this one, in the transaction. Returns their names. */
 export async function migrateTo(transaction: Knex.Transaction, name: string): Promise<string[]> {
   await transaction.migrate.forceFreeMigrationsLock(settings);
   const [, applied]: [number, string[]] = await transaction.migrate.to({ ...settings, name });
   return applied;
 }
 
-/** Takes everything away that migrations made. The caller knows that there are no rows. */
+/** Drops everything that migrations created. The caller must know that there are no rows. */
 export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
   await transaction.raw(`
     drop table if exists listed_certificates, audit_register, residents, keys, tenants, audit, schema_migrations, schema_migrations_lock;
@@ -128,7 +128,7 @@ export async function dropSchema(transaction: Knex.Transaction): Promise<void> {
 }
 
 const MIGRATION_LOCK = 7_233_102;
-/** For an index on the audit of years. */
+/** Long enough to build an index on years of audit records. */
 const MIGRATION_TIMEOUT_MS = 3_600_000;
 
 const settings: Knex.MigratorConfig = {
@@ -145,10 +145,7 @@ const settings: Knex.MigratorConfig = {
   },
 };
 
-/**
- * What the role that runs may do with each table, and no more: of the audit's records it alters and removes
- * none.
- */
+/** Rights of the role that runs the vault, for each table. It can neither alter nor remove audit records. */
 const PRIVILEGES: Readonly<Record<string, string>> = {
   audit: "select, insert",
   tenants: "select, insert, update",
@@ -164,9 +161,9 @@ const WHERE =
   "select current_user as role, current_database() as database, pg_postmaster_start_time()::text as server";
 
 /**
- * The name of the role that runs, undefined when it is the owner.
+ * Returns the name of the role that runs the vault, or `undefined` if it is the owner.
  *
- * Throws `UserError` when the two reach different databases
+ * Throws `UserError` if the two roles reach different databases.
  */
 export async function findRunningRole(owner: Database, running: Database): Promise<string | undefined> {
   const own = await place(owner);
@@ -180,8 +177,8 @@ export async function findRunningRole(owner: Database, running: Database): Promi
 }
 
 /**
- * Gives the role that runs its rights on the owner's tables, and takes every other one there away, from
- * everybody's too; with `add` it takes none away.
+ * Gives the role that runs the vault its rights on the owner's tables. Revokes all its other rights there,
+ * and those of `public`. With `add`, revokes nothing.
  */
 export async function grantPrivileges(
   owner: Database | Knex.Transaction,

@@ -1,11 +1,11 @@
 import type { HybridPublicKey, HybridSignature } from "../../src/protocol/keys/hybrid.ts";
 
-/** What a key may sign; fixed when it is made. */
+/** Determines what a key may sign. Fixed when the key is created. */
 export type Purpose = "account_root" | "agent" | "service";
 
 /**
- * The vault's word that it made a key and keeps it: binds key, tenant and purpose. Signed by the vault's
- * service key.
+ * The vault's statement that it created and stores a key. Binds key, tenant and purpose. Signed by the
+ * vault's service key.
  */
 export type Attestation = {
   type: "key_attestation";
@@ -22,8 +22,8 @@ export type Attestation = {
 };
 
 /**
- * What one admin asked for and a second one has not granted yet. `days`: how long a destruction waits;
- * `rows`: SHA-256 of the rows that an adoption is for, in hexadecimal.
+ * A change that one admin requested and that a second one has not approved yet. `days` is how long a
+ * destruction waits. `rows` is SHA-256, in hexadecimal, of the rows to adopt.
  */
 export type Wish = {
   action: "enable" | "destroy" | "adopt";
@@ -34,19 +34,22 @@ export type Wish = {
 };
 
 /**
- * A wish as it is stored: with the certificate it was asked for by, base64 of its DER; a wish of an older
- * version has none.
+ * A wish as stored, with the requesting admin's certificate, base64 of its DER. A wish of an older version
+ * has none.
  */
 export type Pending = Wish & { certificate?: string };
 
-/** What is shown of a stored wish. */
+/** Returns the public part of a stored wish. */
 export function wishOf(pending: Pending | null): Wish | null {
   if (pending === null) return null;
   const { certificate: _, ...wish } = pending;
   return wish;
 }
 
-/** One row of `tenants`: the tenant's data key, wrapped by the token and empty once it was destroyed. */
+/**
+ * One row of `tenants`. It contains the tenant's data key, wrapped by the token, or empty after its
+ * destruction.
+ */
 export type TenantRow = {
   tenant: string;
   kek: string;
@@ -56,8 +59,8 @@ export type TenantRow = {
   pending: Pending | null;
   destroy_at: Date | null;
   /**
-   * Number of the audit record that gave the row this state; with `state_mac` null only in a row of a version
-   * that knew no codes, until it is adopted.
+   * Number of the audit record that set this state. Like `state_mac`, it is null only in a row of a version
+   * without codes, until the row is adopted.
    */
   state_seq: number | null;
   state_mac: Buffer | null;

@@ -3,17 +3,17 @@ import type { Logger } from "../log.ts";
 import { openDatabase } from "./database.ts";
 import { appliedNames, migrate, migrationAhead, migrationNames } from "./migrate.ts";
 
-/** What the role that runs finds, and may do. */
+/** Migrations that the role finds, and its rights. */
 type Found = { applied: string[]; owns: boolean; rewrites: boolean };
 
 const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
 
 /**
- * Sees to it that the tables are this version's. A role that owns them brings them up to date, and is warned
- * of at each start, since it may rewrite the audit too; any other one only looks. Tables that are one
- * migration ahead do, with a warning.
+ * Checks that the tables match this version. A role that owns the tables migrates them. Each start then logs
+ * a warning, because such a role can also rewrite the audit. Any other role only checks. Tables that are one
+ * migration ahead are accepted with a warning.
  *
- * Throws `UserError` when the tables are those of another version, or the role was not given its rights
+ * Throws `UserError` if the tables are those of another version, or the role lacks its rights.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
   const found = await look(databaseUrl, log);
