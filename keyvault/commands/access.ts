@@ -5,10 +5,13 @@ import { loadConfig } from "../config.ts";
 import { UserError } from "../errors.ts";
 import { readCertificates, writeCertificates } from "../tls/material.ts";
 
-/** Where a running vault is and who asks it, as the command line says it. */
+/** Address of a running vault and credentials of the caller, from the command line. */
 export type AccessOptions = { url?: string; ca?: string; cert?: string; key?: string };
 
-/** Where a running vault is and who asks it: PEM files as they were read, and the certificate itself. */
+/**
+ * Address of a running vault and credentials of the caller: the contents of PEM files, and the parsed
+ * certificate.
+ */
 export type Access = {
   url: URL;
   ca: Buffer;
@@ -20,10 +23,9 @@ export type Access = {
 };
 
 /**
- * The address, authority, certificate and key that the options name; from the settings what they leave open.
- * A certificate's key is looked for beside it; `-` takes both from standard input. Throws a `UserError` that
- * names a file which cannot be read or is not the key of the certificate, or says that the address is not a
- * vault address.
+ * Reads address, authority, certificate and key from the options. The settings provide what the options omit.
+ * The key of a certificate is expected beside it. `-` reads both from standard input. Throws a `UserError`
+ * that names a file that cannot be read or a key of another certificate, or reports an invalid address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
   const config = url && ca && cert ? undefined : loadConfig();
@@ -81,9 +83,9 @@ const KEY = /-----BEGIN ((?:EC )?PRIVATE KEY)-----[^-]+-----END \1-----\s*?\n/;
 let taken: { cert: Buffer; key: Buffer } | undefined;
 
 /**
- * The certificate and the key, PEM and in either order, that standard input begins with; read once, however
- * often it is asked for. What follows them, as a PIN does, is left to be read. Throws a `UserError` when they
- * are not there.
+ * Reads the certificate and the key, PEM and in either order, from the start of standard input. Reads them
+ * once and caches them. Leaves what follows, for example a PIN, to be read later. Throws a `UserError` if
+ * they are missing.
  */
 function readStdinIdentity(): { cert: Buffer; key: Buffer } {
   taken ??= read();
@@ -104,7 +106,9 @@ function read(): { cert: Buffer; key: Buffer } {
   throw new UserError("Standard input does not begin with a certificate and its key, both PEM");
 }
 
-/** The next byte, undefined at the end. One at a time, so that nothing more is taken. */
+/**
+ * Returns the next byte, or `undefined` at the end. Reads a single byte, so that nothing more is consumed.
+ */
 function readByte(): string | undefined {
   const byte = Buffer.alloc(1);
   for (;;) {

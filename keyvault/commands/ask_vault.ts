@@ -7,12 +7,12 @@ import { UserError } from "../errors.ts";
 import { type Access, type AccessOptions, readAccess } from "./access.ts";
 import { describeFileError } from "./describe_error.ts";
 
-/** Options of the commands that ask a running vault. */
+/** Options of the commands that call a running vault. */
 export type RemoteOptions = AccessOptions & { json?: true };
 
 const TIMEOUT_MS = 10_000;
 
-/** What a vault refused, with the stable code of its error. */
+/** A refusal by the vault, with the stable code of its error. */
 export class CallError extends UserError {
   override readonly name = "Refused";
   readonly code: string;
@@ -23,7 +23,7 @@ export class CallError extends UserError {
   }
 }
 
-/** Adds the options of a command that asks a running vault. */
+/** Adds the options of a command that calls a running vault. */
 export function withRemoteOptions(command: Command): Command {
   return command
     .option("--url <url>", "the vault's address (default: this machine, KEYVAULT_PORT)")
@@ -40,8 +40,8 @@ export function withRemoteOptions(command: Command): Command {
 }
 
 /**
- * Asks a running vault by the caller's certificate: a GET, or with a `body` a POST. Throws a `UserError` when
- * it does not answer or refuses, or lets one wait for longer than `timeoutMs` (10 s).
+ * Calls a running vault with the caller's certificate: a GET, or a POST if there is a `body`. Throws a
+ * `UserError` if the vault refuses or does not answer within `timeoutMs` (10 s).
  */
 export async function ask(
   options: RemoteOptions,
@@ -53,9 +53,9 @@ export async function ask(
 }
 
 /**
- * Posts to a running vault and writes its answer to a new file, for the owner only; returns the bytes
- * written. The file is made before the vault is asked, and removed when the answer does not arrive whole.
- * Throws as {@link ask} does, or a `UserError` or file system's error that names the file.
+ * Posts to a running vault and writes its answer to a new file, for the owner only. Returns the number of
+ * bytes. Creates the file before the call, and removes it unless the answer arrives completely. Throws like
+ * {@link ask}, or a `UserError` or file system error that names the file.
  */
 export async function download(options: RemoteOptions, path: string, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
@@ -121,8 +121,7 @@ async function refusalOf({ statusCode, headers, body }: Dispatcher.ResponseData,
 }
 
 /**
- * What is wrong, and what to do about it, by the code of the error; `NOT_TRUSTED` and `REFUSED` are explained
- * from the files in use.
+ * Explanations and remedies by error code. `NOT_TRUSTED` and `REFUSED` are explained from the files in use.
  */
 const REASONS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there; is "keyvault serve" running?',
@@ -142,7 +141,7 @@ const NOT_TRUSTED =
   /^(SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT|UNABLE_TO_(GET|VERIFY)_.*|CERT_SIGNATURE_FAILURE)$/;
 const REFUSED = /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ERR_SSL_.*ALERT.*)$/;
 
-/** Why a vault gave no answer: one sentence that says what to look at. */
+/** Explains why a vault gave no answer, in one sentence with a hint. */
 function explainSilence(error: unknown, { caFile, certFile, certificate }: Access): string {
   const { message, code = "" } = error as Error & { code?: string };
   if (error instanceof SyntaxError) return "what answers there is not a key vault";
@@ -157,7 +156,7 @@ function explainSilence(error: unknown, { caFile, certFile, certificate }: Acces
   return `${message}; it may refuse ${certFile} (revoked, or issued by another authority)`;
 }
 
-/** What a vault refused, and what to do about it where it is not plain. */
+/** Returns a refusal's message, with a hint if the message needs one. */
 function explainRefusal(
   code: string,
   message: string,

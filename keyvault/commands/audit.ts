@@ -84,7 +84,9 @@ function printable({ chain, contradictions, damaged }: AuditVerdict): object {
     : chain;
 }
 
-/** What is wrong although the chain holds; empty when nothing is. */
+/**
+ * Describes contradictions and damaged rows in an intact chain. Returns an empty string if there are none.
+ */
 function describeWrong({ contradictions, damaged }: AuditVerdict): string {
   return [
     ...contradictions.map(({ seq, what }) => `Record ${seq}: ${what}.\n`),

@@ -68,7 +68,10 @@ const parseCount = wholeNumber(1, 1000, "Give a number from 1 to 1000.");
 
 const WIDE = 120;
 
-/** Columns and their widths in characters: together 79 in a narrow window, 119 in one of 120 and more. */
+/**
+ * Returns columns and their widths in characters: 79 in total for a narrow terminal, 119 for 120 columns or
+ * more.
+ */
 function columnsOf(width: number): readonly (readonly [name: string, width: number])[] {
   return width < WIDE
     ? [
@@ -89,7 +92,7 @@ function columnsOf(width: number): readonly (readonly [name: string, width: numb
       ];
 }
 
-/** The line above the records. */
+/** Returns the header line of the records. */
 export function auditHeader(width: number): string {
   return row(
     columnsOf(width).map(([name]) => name),
@@ -97,7 +100,7 @@ export function auditHeader(width: number): string {
   );
 }
 
-/** One record on one line no longer than `width` (80 or more). What does not fit ends in `…`. */
+/** Returns one record as a line of at most `width` characters (80 or more). Shortened texts end in `…`. */
 export function auditLine(record: AuditView, width: number): string {
   const time = record.recorded_at.slice(0, 19).replace("T", " ");
   return row(

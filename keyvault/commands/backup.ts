@@ -85,16 +85,17 @@ const parseCount = wholeNumber(1, 10_000, "Give a number from 1 to 10000.");
 
 const NAME = /^keyvault-\d{8}T\d{6}\.\d{3}Z\.backup$/;
 const UNFINISHED = /^\.keyvault-\d{8}T\d{6}\.\d{3}Z\.backup\.unfinished$/;
-/** An unfinished backup that nobody has written to for so long was left by a run that was cut off. */
+/** Age after which an unfinished backup counts as the leftover of an interrupted run. */
 const LEFT_MS = 3_600_000;
 
 /** A backup that was added to a folder, and the files that were removed for it, oldest first. */
 type AddedBackup = { file: string; bytes: number; removed: string[] };
 
 /**
- * Adds a backup to a folder, under a name by its time: `take` writes it beside, and it is moved into place
- * when it is whole and on disk. Only then are the oldest backups beyond `keep` removed, and what runs that
- * were cut off left an hour ago or more; files of other names stay. When `take` rejects nothing has changed.
+ * Adds a backup to a folder, under a name with its time. `take` writes it to a temporary file, which is moved
+ * into place when it is complete and on disk. Only then are two kinds of files removed: the oldest backups
+ * beyond `keep`, and leftovers of interrupted runs after an hour. Files with other names are kept. If `take`
+ * rejects, nothing has changed.
  */
 export async function addBackup(
   folder: string,
@@ -152,7 +153,7 @@ function withReadOptions(command: Command): Command {
     .option("--json", "print JSON");
 }
 
-/** Does something with a backup, the recovery key and the origin that the options name. */
+/** Runs `work` with the backup, the recovery key and the origin that the options name. */
 async function withBackup<T>(
   file: string,
   { recoveryKey: keyFile, serviceKey, unsigned }: ReadOptions,

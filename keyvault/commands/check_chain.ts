@@ -16,10 +16,7 @@ import { tokenSettings } from "../token/install.ts";
 import { encryptPin } from "../token/pin_box.ts";
 import { readPin } from "./read_input.ts";
 
-/**
- * What verification found. What the records mean and what the rows say is looked at only when the chain
- * holds.
- */
+/** Result of a verification. Contradictions and damaged rows are checked only if the chain is intact. */
 export type AuditVerdict = {
   chain: ChainVerdict;
   contradictions: readonly Contradiction[];
@@ -27,9 +24,9 @@ export type AuditVerdict = {
 };
 
 /**
- * Whether the audit chain of the configured vault holds and contains the heads and the one that its token has
- * noted, by its token and its database; whether its records agree with each other, and the rows of keys and
- * tenants with them. Shows on a terminal how far it is.
+ * Verifies the audit chain of the configured vault, with its token and its database. Checks that the chain
+ * contains `heads` and the head that the token has noted. Also compares its records with each other, and the
+ * rows of keys and tenants with the records. Shows its progress on a terminal.
  */
 export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> {
   const progress = createProgress();
@@ -59,7 +56,7 @@ export async function checkChain(heads: readonly Head[]): Promise<AuditVerdict> 
   });
 }
 
-/** Has the token of the configured vault note this end of its chain. See {@link acceptHead}. */
+/** Makes the token of the configured vault note this end of its chain. See {@link acceptHead}. */
 export async function acceptChain(end: Head): Promise<Head> {
   return withChain((parts) => acceptHead({ ...parts, clock: systemClock }, end));
 }
@@ -78,7 +75,7 @@ async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T>
   }
 }
 
-/** The token, opened by its PIN file or, without one, by a PIN that is asked for. */
+/** Opens the token with its PIN file or, without one, with a PIN that it asks for. */
 async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   const token = await openToken(settings, log, "seal");
   if (token.sealed() === undefined) return token;
@@ -94,7 +91,7 @@ async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
   }
 }
 
-/** A line on a terminal that says how far it is, and that is gone at the end. */
+/** Returns a progress line for a terminal. The line disappears at the end. */
 function createProgress(): { show(records: number): void; end(): void } {
   if (!process.stderr.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -106,11 +103,11 @@ function createProgress(): { show(records: number): void; end(): void } {
 const LOCAL: Caller = { role: "local", name: "recovery" };
 
 /**
- * Has the token note the end of the chain as it is, whatever it had noted: for a database that lost its
- * newest records for a known reason. The chain must hold from its first record on and end with `end`. What
- * the token had noted before is on record afterwards.
+ * Makes the token note the current end of the chain, whatever it noted before. This is for a database that
+ * lost its newest records for a known reason. The chain must be intact from its first record on and end with
+ * `end`. Records what the token had noted before.
  *
- * Throws `LedgerHeld` while a vault runs; `UserError` when the chain does not hold or has another end
+ * Throws `LedgerHeld` while a vault runs. Throws `UserError` if the chain is broken or has another end.
  */
 export async function acceptHead(
   parts: { databaseUrl: string; database: Database; token: Token; clock: Clock; log: Logger },

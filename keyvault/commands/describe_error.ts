@@ -21,8 +21,8 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "55000": "it does not accept connections",
 };
 /**
- * Classes of SQLSTATE that tell of the server and never of what was asked: connection, resources, operators,
- * its own machine.
+ * SQLSTATE classes that describe the server and never the query: connection, resources, operators, its
+ * machine.
  */
 const SERVER_TROUBLE = /^(08|53|55|57|58)[0-9A-Z]{3}$/;
 
@@ -39,14 +39,14 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
   EIO: "the disk reports an error",
 };
 
-/** Calls of the file system whose errors do not say which file it was. */
+/** System calls whose errors do not name the file. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 
 type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & BlamedError;
 
 /**
- * What to show a person for an error that ended a command: one line, or undefined for a fault that only its
- * stack trace explains. Addresses, paths and codes may be in it, passwords never are.
+ * Returns one line for a person about an error that ended a command, or `undefined` for a fault that needs
+ * its stack trace. The line may contain addresses, paths and codes, never passwords.
  */
 export function describeError(error: unknown): string | undefined {
   if (error instanceof UserError) return error.message;
@@ -68,7 +68,7 @@ export function describeError(error: unknown): string | undefined {
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
 }
 
-/** A file system's error as one line that names the file, or undefined for any other error. */
+/** Returns a file system error as one line that names the file, or `undefined` for any other error. */
 export function describeFileError(error: unknown): string | undefined {
   const { code, path } = error as SystemError;
   if (code === undefined || path === undefined) return undefined;

@@ -1,16 +1,14 @@
 import stringWidth from "string-width";
 
-/**
- * A column of a table for people: its heading, and whether it is shortened first when the terminal is narrow.
- */
+/** A column of a table: its heading, and whether it may be shortened on a narrow terminal. */
 export type Column = { heading: string; shrinks?: true };
 
 const GAP = "  ";
 const LEAST = 8;
 
 /**
- * Rows as aligned text, no line longer than `columns` as far as the columns that may shrink allow; what is
- * cut ends in "…". Widths are those of a terminal, wide scripts and joined symbols included.
+ * Returns rows as aligned text. Lines have at most `columns` characters as far as the columns with `shrinks`
+ * allow. Shortened texts end in "…". Widths are terminal widths, also for wide scripts and joined symbols.
  */
 export function drawTable(
   head: readonly Column[],
@@ -41,7 +39,7 @@ function shrink(head: readonly Column[], widths: number[], columns: number): voi
   }
 }
 
-/** A cell of exactly `width` columns: filled with spaces, or cut and ended by "…". */
+/** Returns a cell of exactly `width` columns: padded with spaces, or shortened and ended by "…". */
 export function pad(cell: string, width: number): string {
   const long = lengthOf(cell) > width;
   const text = long ? `${cut(cell, width - 1)}…` : cell;
@@ -61,17 +59,17 @@ function lengthOf(text: string): number {
   return stringWidth(text);
 }
 
-/** Writes what a command did to standard output: with `--json` as a line of JSON, otherwise as this text. */
+/** Writes the result of a command to standard output: a line of JSON with `--json`, otherwise this text. */
 export function print({ json }: { json?: true | undefined }, value: unknown, text: string): void {
   process.stdout.write(json ? `${JSON.stringify(value)}\n` : text);
 }
 
-/** A line on standard error that shows how far long work is, drawn only for a terminal. */
+/** A progress line on standard error. Shown only on a terminal. */
 type ProgressBar = { show(done: number, total: number): void; end(): void };
 
 const WIDEST_BAR = 40;
 
-/** A progress bar for this terminal. On anything but a terminal it shows nothing. */
+/** Returns a progress bar for this terminal. It shows nothing if the stream is not a terminal. */
 export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr): ProgressBar {
   if (!terminal.isTTY) return { show: () => {}, end: () => {} };
   return {
@@ -80,7 +78,7 @@ export function createProgressBar(terminal: NodeJS.WriteStream = process.stderr)
   };
 }
 
-/** One line of at most `columns` characters: bar, share and counts. */
+/** Returns one line of at most `columns` characters: bar, percentage and counts. */
 export function drawProgress(done: number, total: number, columns: number): string {
   const share = total === 0 ? 1 : Math.min(1, done / total);
   const text = ` ${String(Math.floor(share * 100)).padStart(3)} %  ${done} of ${total}`;
@@ -89,18 +87,17 @@ export function drawProgress(done: number, total: number, columns: number): stri
   return `[${"#".repeat(filled)}${"-".repeat(width - filled)}]${text}`;
 }
 
-/** Terminals are taken to be at least so wide. */
+/** Narrowest assumed width of a terminal. */
 const NARROWEST = 80;
 
-/** Columns of the terminal that `stream` is, or 80 when it is not a terminal. */
+/** Returns the columns of the terminal, at least 80. Returns 80 if `stream` is not a terminal. */
 export function columnsOf(stream: NodeJS.WriteStream = process.stdout): number {
   return Math.max(stream.columns ?? NARROWEST, NARROWEST);
 }
 
 /**
- * Names and their texts, one under the other; a text that does not fit in `columns` goes on beneath itself,
- * between words. A word that is longer than a line of its own, as a code to be copied is, gets the next line
- * to itself, two columns in.
+ * Lists names and their texts, one entry per line. A text that does not fit in `columns` is wrapped between
+ * words. A word longer than a line, such as a code to copy, gets a line of its own, indented by two columns.
  */
 export function foldLines(
   lines: readonly (readonly [name: string, text: string])[],

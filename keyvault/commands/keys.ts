@@ -8,7 +8,7 @@ import { parseDestructionDays, parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
 const DAMAGED_EXIT_CODE = 2;
-/** Columns of a terminal from which on the list has room for dates. */
+/** Minimum terminal columns for a list with dates. */
 const WITH_DATES = 92;
 
 const ABOUT_KEYS = `Look at a running vault's keys and decide on their lives, by an admin's certificate (to look, an auditor's is enough).
@@ -84,7 +84,7 @@ async function readAll(options: ListOptions): Promise<ListedKey[]> {
   return keys;
 }
 
-/** The keys as a table that fits the terminal; for `keyvault keys list`. */
+/** Returns the keys as a table that fits the terminal, for `keyvault keys list`. */
 export function describeList(keys: readonly ListedKey[], columns: number): string {
   const wide = columns >= WITH_DATES;
   const head = [
@@ -114,7 +114,9 @@ function shownState(key: ListedKey): string {
   return key.pending ? `${key.state}*` : key.state;
 }
 
-/** Whether it is the tenant that ends a key. What was destroyed by itself stays so. */
+/**
+ * Returns whether the key ends because its tenant does. A key that was destroyed on its own keeps its state.
+ */
 function endsWithTenant({ state, tenant_state }: Pick<KeyView, "state" | "tenant_state">): boolean {
   return tenant_state !== "active" && state !== "destroyed";
 }

@@ -10,9 +10,9 @@ const INTERRUPT = 0x03;
 const SPACE = 0x20;
 
 /**
- * A PIN from a file, from the terminal without showing it, or else from standard input's first line; without
- * the line's end. It is only ever in one buffer, which the caller overwrites. Throws a `UserError` when it is
- * empty, too long or cannot be read.
+ * Reads a PIN without the end of its line: from a file, from the terminal without showing it, or else from
+ * the first line of standard input. The PIN exists in only one buffer, which the caller overwrites. Throws a
+ * `UserError` if the PIN is empty, too long, or cannot be read.
  */
 export async function readPin(file: string | undefined): Promise<Buffer> {
   if (file !== undefined) return readPinFile(file);
@@ -66,7 +66,10 @@ function readLine(input: NodeJS.ReadStream): Promise<Buffer> {
   });
 }
 
-/** What was typed so far. `type` takes bytes up to the line's end and says whether the line has ended. */
+/**
+ * Returns the state of a typed line. `type` reads bytes up to the end of the line and returns whether the
+ * line has ended.
+ */
 function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
   const bytes = Buffer.alloc(MAX_PIN_BYTES + 1);
   let length = 0;
@@ -89,8 +92,8 @@ function createPin(): { type(chunk: Buffer): boolean; pin(): Buffer } {
 }
 
 /**
- * A parser of an option's whole number in these bounds. It throws commander's error with `hint` for anything
- * else.
+ * Returns a parser for an option with a whole number within these bounds. For anything else the parser throws
+ * commander's error with `hint`.
  */
 export function wholeNumber(least: number, most: number, hint: string): (text: string) => number {
   return (text) => {
@@ -101,8 +104,8 @@ export function wholeNumber(least: number, most: number, hint: string): (text: s
 }
 
 /**
- * Opens a file that a person named, for reading. Throws a `UserError` for a folder, otherwise the file
- * system's error, which names the file.
+ * Opens a file named by a person, for reading. Throws a `UserError` for a folder, otherwise the file system's
+ * error, which names the file.
  */
 export async function openNamedFile(path: string): Promise<FileHandle> {
   const handle = await open(path);
@@ -111,7 +114,7 @@ export async function openNamedFile(path: string): Promise<FileHandle> {
   throw new UserError(`${path}: it is a folder`);
 }
 
-/** The text of a file that a person named. Throws as {@link openNamedFile} does. */
+/** Reads the text of a file named by a person. Throws like {@link openNamedFile}. */
 export async function readNamedFile(path: string): Promise<string> {
   const handle = await openNamedFile(path);
   try {

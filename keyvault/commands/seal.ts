@@ -13,8 +13,7 @@ const ABOUT_UNSEAL = `Open a sealed vault by the token's PIN, by an admin's cert
 It is encrypted here to a one-time key of the process that owns the token, and only that process can read it: what is in between, the vault's answering process too, passes on what it cannot open. After a wrong PIN the next try waits for 1 s, then 2 s, up to a minute.`;
 
 /**
- * A token's process is started within a second; after some faults the vault waits before it starts the next
- * one.
+ * A token's process starts within a second. After some faults the vault waits before it starts the next one.
  */
 const OFFER_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
@@ -50,8 +49,8 @@ export function unsealCommand(): Command {
 }
 
 /**
- * The one-time key of the process that owns the token, which may just be being started. Throws as {@link ask}
- * does.
+ * Returns the one-time key of the process that owns the token. Waits up to 30 s while that process starts.
+ * Throws like {@link ask}.
  */
 async function askForOffer(options: RemoteOptions): Promise<string> {
   const deadline = performance.now() + OFFER_DEADLINE_MS;

@@ -42,8 +42,8 @@ async function run(config: Config, log: Logger): Promise<void> {
 }
 
 /**
- * Resolves with the reason when somebody wants the vault to end. Listens from the start, so that no wish is
- * missed.
+ * Resolves with the reason when a signal or the end of standard input stops the vault. Listens from the
+ * start, so that it misses no signal.
  */
 function stopAsked(whenStdinCloses: boolean): Promise<string> {
   return new Promise((resolve) => {
@@ -117,7 +117,7 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
 
 const PIN = "The PIN itself is not a setting: the one process that uses it reads its file.";
 
-/** The settings that `--help` explains, as wide as the terminal. */
+/** Returns the settings for `--help`, wrapped to the terminal's width. */
 export function settingsHelp(): string {
   const lines = SETTINGS.map(([name, text]) => [`  ${name}`, text] as const);
   return `\nSettings (environment):\n${foldLines(lines, 29, columnsOf())}\n${PIN}`;

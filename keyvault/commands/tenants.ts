@@ -62,11 +62,11 @@ function describeAdoption({ adopted, keys, tenants, rows }: AdoptionAnswer): str
     : `${what} wait: another admin must run the same command within 24 hours.\n${fingerprint}`;
 }
 
-/** A tenant's name from the command line. Throws commander's error for what cannot be one. */
+/** Parses a tenant's name from the command line. Throws commander's error for an invalid name. */
 export function parseTenant(text: string): string {
   if (!TENANT.test(text)) throw new InvalidArgumentError("Give 1 to 128 letters, digits and ._:@-");
   return text;
 }
 
-/** Reads the days that a destruction waits from the command line. */
+/** Parses the days that a destruction waits from the command line. */
 export const parseDestructionDays = wholeNumber(7, 30, "Give 7 to 30 days.");
