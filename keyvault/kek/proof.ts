@@ -7,36 +7,40 @@ import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * Tenants whose data key prevents a version from being retired: it opens under that version alone (`needed`),
- * or under none (`unopened`).
+ * Tenants whose data key prevents the retirement of a version. It opens under that version only (`needed`) or
+ * under none (`unopened`).
  */
 export type Unproven = { needed: string[]; unopened: string[] };
 
 /**
- * The proof that no stored data key needs a version of the key-encryption key, whichever the database says
- * that each is under: every one is opened, in the token's process, under a version that stays. What was
- * proven stays so, for a box opens under one version only.
+ * The proof that no stored data key needs a version of the key-encryption key. It ignores which version the
+ * database names. Instead, the token's process opens every data key under a version that remains. A proven
+ * data key stays proven, because a box opens under one version only.
  */
 export type RetirementProof = {
-  /** Proves all that `read` gives; `onProgress` gets the number seen so far. */
+  /** Proves all data keys that `read` returns. `onProgress` receives the number checked so far. */
   extend(read: ReadDataKeys, onProgress: (seen: number) => void): Promise<Unproven>;
-  /** What of all that `read` gives is not proven yet; undefined when that is more than `most`. */
+  /**
+   * Returns the data keys of `read` that are not proven yet, or `undefined` if there are more than `most`.
+   */
   rest(read: ReadDataKeys, most: number): Promise<WrappedDataKey[] | undefined>;
-  /** Proves these. */
+  /** Proves these data keys. */
   prove(rows: readonly WrappedDataKey[]): Promise<Unproven>;
 };
 
-/** Data keys that one message to the token carries: a few milliseconds, for which other calls wait. */
+/**
+ * Data keys per message to the token. One message takes a few milliseconds, during which other calls wait.
+ */
 const BATCH = 250;
 const READ_BATCH = 2_000;
 const FINGERPRINT_BYTES = 16;
 /**
- * Of the name of a version; a longer text, which cannot be one, would keep the other rows from being sent to
- * the token.
+ * Maximum length of the name of a version. A longer text cannot be a version and would prevent the message
+ * with the other rows.
  */
 const MAX_KEK_LENGTH = 32;
 
-/** A proof that nothing needs `retiring`. */
+/** Returns a proof that no data key needs the version `retiring`. */
 export function createRetirementProof(token: Pick<Token, "findVersions">, retiring: string): RetirementProof {
   const proven = new Set<string>();
   const isNew = (row: WrappedDataKey): boolean => !proven.has(fingerprint(row));
@@ -93,7 +97,10 @@ async function* pages(read: ReadDataKeys, limit: number): AsyncGenerator<readonl
   }
 }
 
-/** Of tenant and box: which version the database says it is under decides nothing. */
+/**
+ * Fingerprint of tenant and box. It does not contain the version that the database names, because that proves
+ * nothing.
+ */
 function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
   const name = Buffer.from(`${tenant.length}:${tenant}`);
   const digest = hash("sha256", Buffer.concat([name, wrapped_data_key]), "buffer");
@@ -101,18 +108,17 @@ function fingerprint({ tenant, wrapped_data_key }: WrappedDataKey): string {
 }
 
 /**
- * Reads the data keys of at most `limit` tenants after that name, or from the first, in the order of their
- * names.
+ * Reads the data keys of at most `limit` tenants after that name, or from the first tenant, sorted by name.
  */
 export type ReadDataKeys = (after: string | undefined, limit: number) => Promise<readonly WrappedDataKey[]>;
 
 /**
- * Whether a row has a data key; by the key itself, not by the tenant's state, which the database could have
- * been given.
+ * Whether a row has a data key. It depends on the key itself and not on the tenant's state, which could have
+ * been altered in the database.
  */
 const STORED = "octet_length(wrapped_data_key) > 0";
 
-/** Reading in a turn of the journal. */
+/** Returns a reader for use in a transaction of the journal. */
 export function readInTurn(client: pg.Client): ReadDataKeys {
   return async (after, limit) => {
     const { rows } = await client.query<WrappedDataKey>(
@@ -124,7 +130,10 @@ export function readInTurn(client: pg.Client): ReadDataKeys {
   };
 }
 
-/** Reading beside the journal. Rejects with `VaultError unavailable` without a database. */
+/**
+ * Returns a reader for use outside the journal. Rejects with `VaultError unavailable` if the database does
+ * not answer.
+ */
 export function readBeside(database: Database): ReadDataKeys {
   return (after, limit) =>
     available(() => {
@@ -134,7 +143,7 @@ export function readBeside(database: Database): ReadDataKeys {
     });
 }
 
-/** How many data keys there are. Rejects with `VaultError unavailable` without a database. */
+/** Returns the number of data keys. Rejects with `VaultError unavailable` if the database does not answer. */
 export async function countStored(database: Database): Promise<number> {
   const [row] = await available(() =>
     database("tenants").whereRaw(STORED).count<{ count: number }[]>("* as count"),
@@ -142,7 +151,7 @@ export async function countStored(database: Database): Promise<number> {
   return row?.count ?? 0;
 }
 
-/** How many data keys are under a version, as the database has it. */
+/** Returns the number of data keys that the database assigns to a version. */
 export async function countUnder(client: pg.Client, kek: string): Promise<number> {
   const { rows } = await client.query<{ count: number }>(
     `select count(*) as count from tenants where ${STORED} and kek = $1`,

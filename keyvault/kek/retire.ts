@@ -18,25 +18,26 @@ import {
 } from "./proof.ts";
 
 /**
- * Destroys an older version of the key-encryption key in the token permanently: whatever was wrapped under
- * it, in old backups too, never opens again. Refused with `policy_violation` for the newest version, one that
- * the token does not have, and one that a stored data key needs. The database is not trusted to say which
- * those are: beside all other calls every one is opened under a version that stays, and those that were added
- * or changed meanwhile are opened in the turn that destroys.
+ * Destroys an older version of the key-encryption key in the token permanently. Anything wrapped under it
+ * never opens again, also in old backups. Refuses with `policy_violation` for the newest version, for a
+ * version that the token lacks, and for a version that a stored data key needs. The database is not trusted
+ * to name the version of a data key. Therefore every data key is opened under a version that remains, while
+ * other calls continue. Data keys added or changed meanwhile are opened in the transaction that destroys the
+ * version.
  *
- * That it begins is on record before anything is opened, and that it is done after the token was touched: cut
- * off in between, the next try begins anew or finds the version gone.
+ * The start is recorded before anything is opened, and the result after the token was changed. After an
+ * interruption in between, the next attempt starts again or finds that the version no longer exists.
  */
 export type RetireKek = (caller: Caller, kek: string) => Promise<Retired | Refusal>;
 
-/** How many of the stored data keys were opened so far. */
+/** Number of stored data keys that were opened so far. */
 export type RetireProgress = { kek: string; proven: number; of: number };
 
-/** Retiring, and how far it is: null while none is under way. */
+/** Retirement of versions and its progress, which is null while none runs. */
 export type Retirement = {
   retire: RetireKek;
   progress(): RetireProgress | null;
-  /** Ends a proof after the batch in hand, with nothing destroyed. */
+  /** Stops a proof after the current batch. Nothing is destroyed. */
   stop(): Promise<void>;
 };
 
@@ -44,14 +45,14 @@ type Retired = { retired: string; keks: string[] };
 type Ending = Retired | Refusal | VaultError;
 
 /**
- * Data keys that are opened in the turn that destroys, for which signing waits; when more were added since,
- * the proof continues alongside.
+ * Maximum number of data keys to open in the transaction that destroys the version, because signing waits for
+ * it. If more were added, the proof continues outside the journal.
  */
 const PROVEN_IN_TURN = 250;
 const ROUNDS = 20;
 const NAMED = 3;
 
-/** Retiring on these parts; `flush` puts the token's loss on the disk. */
+/** Returns the retirement with these parts. `flush` writes the token's loss of the key to disk. */
 export function createKekRetirement(parts: {
   journal: Pick<Journal, "change" | "record">;
   database: Database;
@@ -88,8 +89,8 @@ export function createKekRetirement(parts: {
   }
 
   /**
-   * In a turn: destroys the version unless a data key still needs it; undefined when too much is not proven
-   * yet.
+   * Destroys the version in a transaction of the journal unless a data key still needs it. Returns
+   * `undefined` if too many data keys are not proven yet.
    */
   async function finish(client: pg.Client, kek: string, proof: RetirementProof): Promise<Ending | undefined> {
     const refused = await refusal(client, kek);
@@ -173,7 +174,7 @@ function outcomeOf(ending: Ending): AuditEntry["outcome"] {
   return "refused" in ending ? ending.refused : "granted";
 }
 
-/** Reads as `read` does, and adds to `found` the tenants whose data keys it gives. */
+/** Returns a reader like `read` that also adds the tenants of its data keys to `found`. */
 function noting(read: ReadDataKeys, found: Set<string>): ReadDataKeys {
   return async (after, limit) => {
     const rows = await read(after, limit);

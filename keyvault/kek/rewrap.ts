@@ -8,8 +8,8 @@ import { isDataKeyRow } from "../keys/wrapping.ts";
 import type { Token } from "../token/client.ts";
 
 /**
- * How far rewrapping is. `remaining` counts data keys that an older version still wraps, `damaged` names
- * those that do not open.
+ * Progress of a rewrapping. `remaining` counts data keys that an older version still wraps. `damaged` names
+ * tenants whose data keys do not open.
  */
 export type RewrapProgress = {
   running: boolean;
@@ -17,26 +17,26 @@ export type RewrapProgress = {
   done: number;
   remaining: number;
   damaged: string[];
-  /** The code of the fault that ended the last run; what is left is done by the next. */
+  /** Code of the fault that ended the last run. The next run continues. */
   fault: string | null;
 };
 
 /**
- * Wraps the tenants' data keys again under the newest key-encryption key, beside all other calls. Each batch
- * goes into the database with its audit record in one transaction, so a run that was cut off anywhere is
- * continued by the next start, and nothing is done twice.
+ * Wraps the tenants' data keys again under the newest key-encryption key while other calls continue. Each
+ * batch is stored with its audit record in one transaction. The next run therefore continues an interrupted
+ * one, and nothing is done twice.
  */
 export type Rewrapping = {
-  /** Begins, or answers how far it is when it has begun. */
+  /** Starts, or returns the progress if it already runs. */
   start(caller: Caller): Promise<RewrapProgress>;
   progress(): Promise<RewrapProgress>;
-  /** Ends after the batch in hand. */
+  /** Stops after the current batch. */
   stop(): Promise<void>;
 };
 
 const BATCH = 250;
 
-/** Rewrapping on these parts. */
+/** Returns the rewrapping with these parts. */
 export function createRewrapping(parts: { journal: Journal; token: Token; database: Database }): Rewrapping {
   const { journal, token, database } = parts;
   let run: Promise<void> | undefined;
@@ -73,8 +73,8 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
   }
 
   /**
-   * Whether a row may be sent to the token at all: what somebody made of it must not keep the others of its
-   * batch from being sent.
+   * Returns whether a row may be sent to the token. An altered row must not prevent the message with the
+   * other rows of its batch.
    */
   function isWhole(row: WrappedDataKey): boolean {
     return isDataKeyRow(row) && token.info().keks.includes(row.kek);
@@ -132,16 +132,16 @@ export function createRewrapping(parts: { journal: Journal; token: Token; databa
 }
 
 /**
- * Makes the next version of the key-encryption key in the token. From then on it wraps; older versions only
- * open what they wrapped.
+ * Creates the next version of the key-encryption key in the token. From then on, it wraps new data keys.
+ * Older versions only open what they wrapped.
  */
 export type RotateKek = (caller: Caller) => Promise<Rotated>;
 
 type Rotated = { kek: string; keks: string[] };
 
 /**
- * Rotation on these parts. It takes its turn in the journal, and `flush` puts the token's new key on the
- * disk: a data key under it can be stored only after that.
+ * Returns the rotation with these parts. It runs in a transaction of the journal. `flush` writes the token's
+ * new key to disk, so a data key under it is stored only after that.
  */
 export function createKekRotation(parts: {
   journal: Journal;

@@ -9,25 +9,25 @@ import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import type { DataKeys } from "./data_keys.ts";
 import type { KeyStore } from "./store.ts";
 
-/** What changing a stored key needs. */
+/** Dependencies of changes to a stored key. */
 export type KeyChangeParts = { journal: Journal; store: KeyStore; rowCodes: RowCodes };
 
-/** What changing a tenant needs. */
+/** Dependencies of changes to a tenant. */
 export type TenantChangeParts = KeyChangeParts & { dataKeys: DataKeys };
 
-/** A key to change. With a `tenant`, another tenant's key is answered like one that does not exist. */
+/** A key to change. If `tenant` is set, another tenant's key is answered as if it did not exist. */
 type KeyTarget = { keyId: string; tenant: string | undefined };
 
-/** What a change makes of a row, and what its record says besides. */
+/** A changed row, and details for its audit record. */
 export type Changed<Row> = { row: Row; detail?: Readonly<Record<string, string>> };
 
 type About = Omit<AuditEntry, "outcome" | "keyId" | "purpose">;
 
 /**
- * Changes one key and records it in the same transaction; from the moment it is durable no signature is
- * released under the old state. `apply` sees the locked row, proven to be as the vault wrote it, and refuses
- * or gives the new one; a refusal is recorded too and changes nothing. Rejects with `VaultError key_damaged`,
- * recorded as `failed`, when the row was altered.
+ * Changes one key and records the change in the same transaction. After the change is durable, no signature
+ * under the old state is released. `apply` receives the locked row, verified to be as the vault wrote it, and
+ * returns the new row or a refusal. A refusal is recorded and changes nothing. Rejects with `VaultError
+ * key_damaged`, recorded as `failed`, if the row was altered.
  */
 export async function changeKey(
   parts: KeyChangeParts,
@@ -59,8 +59,8 @@ export async function changeKey(
 }
 
 /**
- * Changes one tenant, as {@link changeKey} does a key; whatever was remembered of its keys is forgotten at
- * that moment. A tenant without keys is answered with `key_not_found`.
+ * Changes one tenant, like {@link changeKey} for a key. The vault immediately forgets all its keys in memory.
+ * Refuses with `key_not_found` for a tenant without keys.
  */
 export async function changeTenant(
   parts: TenantChangeParts,
@@ -96,7 +96,7 @@ export async function changeTenant(
   });
 }
 
-/** How a row of one table is found and locked, recorded, coded and written. */
+/** How to lock, record, code and write a row of one table. */
 type Table<Row> = {
   lock(client: pg.Client): Promise<Row | undefined>;
   entryOf(row: Row | undefined): Omit<AuditEntry, "outcome">;
@@ -137,18 +137,18 @@ async function changeRow<Row extends KeyRow | TenantRow>(
 }
 
 /**
- * Stops a key from signing, immediately and until a call enables it again; a request to enable it that waits
- * for a second admin is dropped. Disabling a key that does not sign anyway succeeds.
+ * Stops a key from signing immediately, until a call enables it again. Cancels a request to enable it that
+ * waits for a second admin. Succeeds if the key does not sign anyway.
  */
 export type DisableKey = (
   caller: Caller,
   target: KeyTarget,
 ) => Promise<{ key_id: string; state: "disabled" } | Refusal>;
 
-/** Tenant of the vault's own keys. They attest all others, so nobody disables them. */
+/** Tenant of the vault's own keys. They attest all other keys, so nobody can disable them. */
 export const VAULT_TENANT = "vault";
 
-/** Disabling on these parts. */
+/** Returns the disabling with these parts. */
 export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): DisableKey {
   return async (caller, target) => {
     const disabled = await changeKey(parts, target, { caller, statement: "key_disable" }, (row) => {
@@ -164,9 +164,9 @@ export function createKeyDisabling(parts: KeyChangeParts & { clock: Clock }): Di
 }
 
 /**
- * Narrows the ceiling recorded with a key. A ceiling that grants anything the recorded one does not is
- * refused with `policy_violation`; a key without a ceiling takes its first. Certificates signed before keep
- * what they say.
+ * Narrows the ceiling stored with a key. Refuses with `policy_violation` if the new ceiling grants anything
+ * that the stored one does not. A key without a ceiling gets its first one. Certificates signed earlier do
+ * not change.
  */
 export type ShrinkCeiling = (
   caller: Caller,
@@ -174,7 +174,7 @@ export type ShrinkCeiling = (
   ceiling: string[],
 ) => Promise<{ key_id: string; ceiling: readonly string[] } | Refusal>;
 
-/** Narrowing on these parts. */
+/** Returns the narrowing with these parts. */
 export function createCeilingShrinking(parts: KeyChangeParts): ShrinkCeiling {
   return async (caller, target, ceiling) => {
     const shrunk = await changeKey(parts, target, { caller, statement: "ceiling_shrink" }, (row) => {

@@ -1,19 +1,19 @@
 import { LRUCache } from "lru-cache";
 
-/** When keys changed, counted in changes: says whether what was read of some of them is still true. */
+/** Counts changes of keys, to decide whether data read earlier is still current. */
 export type Changes = {
-  /** The number of changes so far. */
+  /** Returns the number of changes so far. */
   count(): number;
-  /** Notes a change of one key, or of whatever there is. */
+  /** Counts a change of one key, or of all keys. */
   note(keyId?: string): void;
   /**
-   * Whether the key changed after the first `count` changes. May say yes for one that did not when very many
-   * others changed meanwhile, never no for one that did.
+   * Returns whether the key changed after the first `count` changes. After very many changes of other keys,
+   * it may return true for an unchanged key. It never returns false for a changed one.
    */
   happened(keyId: string, count: number): boolean;
 };
 
-/** Changes of which the last ones of `most` keys are remembered one by one. */
+/** Returns a counter that remembers the last changes of `most` keys one by one. */
 export function createChanges(most: number): Changes {
   let count = 0;
   let ofAll = 0;

@@ -26,14 +26,13 @@ import {
 } from "./new_key.ts";
 import { attestationSignBytes, verifyAttestation } from "./store.ts";
 
-/** A key that was made: its public parts. */
+/** The public parts of a new key. */
 export type CreatedKey = { key_id: string; public_key: HybridPublicKey; attestation: Attestation };
 
 /**
- * Makes a key, once for each `requestKey`: the same request again gives the same key, another request under
- * the same name is refused with `idempotency_conflict`. A key that was altered since is not given again:
- * `VaultError key_damaged`. Key, tenant's data key and audit record are stored in one transaction, or none of
- * them.
+ * Creates a key, once for each `requestKey`. The same request again returns the same key. Another request
+ * under the same name is refused with `idempotency_conflict`. Rejects with `VaultError key_damaged` if the
+ * key was altered since. Key, tenant's data key and audit record are stored in one transaction.
  */
 export type CreateKey = (
   caller: Caller,
@@ -42,8 +41,8 @@ export type CreateKey = (
 ) => Promise<CreatedKey | Refusal>;
 
 /**
- * What creation needs. `service` gives the key that attests every key; it is undefined only while that is
- * made itself, and then attests itself.
+ * Dependencies of key creation. `service` returns the key that attests every new key. It is undefined only
+ * while the service key itself is created, which then attests itself.
  */
 export type CreateKeyParts = {
   database: Database;
@@ -51,7 +50,7 @@ export type CreateKeyParts = {
   dataKeys: DataKeys;
   rowCodes: RowCodes;
   register: Pick<Register, "rootsOf">;
-  /** Keys that a tenant may have; 0 sets no bound. */
+  /** Maximum number of keys per tenant. 0 means no limit. */
   keysPerTenant: number;
   journal: Journal;
   clock: Clock;
@@ -61,14 +60,14 @@ export type CreateKeyParts = {
 
 type Stored = "stored" | "raced" | "damaged" | Refusal;
 
-/** A stored key, and whether it is as the vault wrote it last. */
+/** A stored key, and whether it is as the vault last wrote it. */
 type Made = { row: KeyRow; intact: boolean };
 
 type Prepared = { key: KeptKey; attestation: Attestation; createdAt: Date };
 
 const ATTEMPTS = 5;
 
-/** Key creation on these parts. */
+/** Returns the key creation with these parts. */
 export function createKeyCreation({
   database,
   custody,
@@ -103,7 +102,7 @@ export function createKeyCreation({
     return { key, attestation: { ...fields, signature }, createdAt };
   }
 
-  /** What to say of a tenant whose row, read at that moment, says that it ends. */
+  /** Returns the answer for a tenant whose row, read at `readAt`, says that it is being destroyed. */
   async function ending(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };
     const [isIntact] = await rowCodes.check(rows);
@@ -131,8 +130,8 @@ export function createKeyCreation({
     }
 
     /**
-     * The key made earlier under this name, and whether it is as the vault wrote it; read again if it changed
-     * meanwhile.
+     * Reads the key created earlier under this name, and whether it is as the vault last wrote it. Reads it
+     * again if it changed meanwhile.
      */
     async function readMade(): Promise<Made | undefined> {
       for (;;) {
@@ -175,20 +174,20 @@ export function createKeyCreation({
   };
 }
 
-/** Everything that decides on a new key's row and record. */
+/** Everything that determines a new key's row and record. */
 type NewKey = {
   about: Omit<AuditEntry, "outcome" | "keyId" | "digest">;
   prepared: Prepared;
   request: KeyRequest;
   requestKey: string;
   requestHash: Buffer;
-  /** Ids of the tenant's root keys, as the audit records them. */
+  /** Ids of the tenant's root keys according to the audit. */
   roots(): readonly string[];
   keysPerTenant: number;
   token: Pick<Token, "info">;
 };
 
-/** Stores key and tenant, or says why not; to be called in a transaction of the journal. */
+/** Stores key and tenant, or returns why not. Call it in a transaction of the journal. */
 async function storeKey(
   client: pg.Client,
   seq: number,
@@ -227,7 +226,7 @@ function misplaced(
   return { value: fault, entry: { ...entry, outcome } };
 }
 
-/** Whether a stored key is one that the service key attested, and attested as what is asked for. */
+/** Returns whether the service key attested a stored key, for the requested tenant and purpose. */
 async function isAnswer(
   { key_id, public_key, tenant, purpose, attestation }: KeyRow,
   request: KeyRequest,

@@ -8,17 +8,17 @@ import type { Rate, Rates } from "../rates.ts";
 import type { CreateKey } from "./create.ts";
 
 /**
- * What the bound needs. `rates` are for this alone: tenants that a caller invents push no bucket of a
- * signature's out of memory.
+ * Dependencies of the limit. `rates` must not be shared: otherwise tenants that a caller invents would evict
+ * the buckets of signatures from memory.
  */
 export type CreationRateParts = {
   createKey: CreateKey;
   database: Database;
   journal: Pick<Journal, "record">;
   rates: Rates;
-  /** Keys a second that one caller may have made for one tenant; 0 sets no bound. */
+  /** Keys per second that one caller may create for one tenant. 0 means no limit. */
   rate: Rate;
-  /** Keys a day that one caller may have made for all tenants together; 0 sets no bound. */
+  /** Keys per day that one caller may create for all tenants together. 0 means no limit. */
   perDay: number;
   log: Logger;
   keyCreations: Metrics["keyCreations"];
@@ -27,11 +27,11 @@ export type CreationRateParts = {
 const DAY_SECONDS = 86_400;
 
 /**
- * Key creation that refuses with `rate_limited`, on record, when a caller asks too often for a tenant's keys.
- * A name that a key was made under is answered without being counted. Naming a tenant is all that creation
- * takes, so each caller has a bucket of its own for each tenant: another certificate uses up nothing that the
- * first one needs, and no signature waits for it. What one caller has made for all tenants together, invented
- * ones included, is bounded by the day, for as long as the process runs.
+ * Adds limits to key creation. If a caller asks too often for keys of a tenant, refuses with `rate_limited`
+ * and records it. Requests for an existing key are not counted. A caller can name any tenant, so each caller
+ * has its own bucket for each tenant. Another certificate cannot use up that bucket, and no signature waits
+ * for it. A second limit per day applies to all keys of one caller, invented tenants included. It counts from
+ * the start of the process.
  */
 export function limitKeyCreation({
   createKey,

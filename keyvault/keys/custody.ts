@@ -10,28 +10,28 @@ import type { Purpose } from "../db/rows.ts";
 import type { DataKeys, WrappedDataKey } from "./data_keys.ts";
 import { eraseSeeds, type KeyIdentity, SEEDS_VERSION, unwrapSeeds, wrapSeeds } from "./wrapping.ts";
 
-/** A key as it is stored: its identity, its seeds wrapped, and the data key they are wrapped under. */
+/** A key as stored: its identity, its wrapped seeds, and the data key that wraps them. */
 export type KeptKey = KeyIdentity & { wrappedSeeds: Uint8Array; dataKey: WrappedDataKey };
 
 /**
- * The only part of the vault that sees seeds. They are unwrapped for one signature, used off the event loop,
- * and overwritten: nothing of them is left when it is made, and nothing waits for a garbage collection.
+ * The only part of the vault that sees seeds. It unwraps them for one signature, signs off the event loop,
+ * and overwrites them. After the signature no copy remains in memory, not even for the garbage collector.
  */
 export type Custody = {
-  /** Makes a key under a tenant's data key. Stores nothing yet. */
+  /** Generates a key under a tenant's data key. Does not store it. */
   generate(dataKey: WrappedDataKey, tenant: string, purpose: Purpose): Promise<KeptKey>;
-  /** Both halves' signatures, or a rejection with `VaultError key_damaged` or `token_unavailable`. */
+  /** Returns the signatures of both halves. Rejects with `VaultError key_damaged` or `token_unavailable`. */
   sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature>;
   /**
-   * Whether both halves sign for the public key, tried on bytes that are not a statement. Rejects as {@link
-   * Custody.sign}.
+   * Returns whether both halves sign for the public key. Signs bytes that are not a statement. Rejects like
+   * {@link Custody.sign}.
    */
   holds(key: KeptKey): Promise<boolean>;
 };
 
 const PROBE = canonicalBytes({ type: "key_probe" });
 
-/** Custody under data keys that the token wraps. */
+/** Returns a custody whose data keys the token wraps. */
 export function createCustody(dataKeys: DataKeys): Custody {
   async function sign(key: KeptKey, bytes: Uint8Array): Promise<HybridSignature> {
     return dataKeys.use(key.dataKey, (dataKey) => {

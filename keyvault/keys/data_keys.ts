@@ -10,32 +10,32 @@ const DATA_KEY_BYTES = 32;
 const KEPT_TENANTS = 512;
 const KEPT_MS = 60_000;
 
-/** A tenant's data key as the token wrapped it. */
+/** A tenant's data key, wrapped by the token. */
 export type WrappedDataKey = Pick<TenantRow, "tenant" | "kek" | "wrapped_data_key">;
 
-/** A stored data key as the token takes it. */
+/** Converts a stored data key to the form that the token accepts. */
 export function boxOf({ tenant, kek, wrapped_data_key }: WrappedDataKey) {
   return { wrapped: { kek, box: wrapped_data_key }, context: dataKeyContext(tenant) };
 }
 
 /**
- * Tenants' data keys in use. At most 512 are kept unwrapped, each for at most a minute, and overwritten when
- * they are let go.
+ * Tenants' data keys in use. Caches at most 512 unwrapped keys, each for at most a minute, and overwrites
+ * them when they leave the cache.
  */
 export type DataKeys = {
-  /** A fresh data key for a tenant, wrapped; nothing is stored yet. */
+  /** Creates a wrapped data key for a tenant. Does not store it. */
   create(tenant: string): Promise<WrappedDataKey>;
   /**
-   * Runs `work` on the unwrapped key. It must be done with the key when it returns: the bytes may be
-   * overwritten immediately. Rejects with `VaultError key_damaged` when the stored key was altered, or
+   * Runs `work` with the unwrapped key. `work` must not use the key after it returns, because the bytes may
+   * be overwritten immediately. Rejects with `VaultError key_damaged` if the stored key was altered, or
    * `token_unavailable`.
    */
   use<T>(wrapped: WrappedDataKey, work: (dataKey: Uint8Array) => T): Promise<T>;
-  /** Overwrites everything kept; what is being unwrapped at this moment is used once and not kept. */
+  /** Overwrites the cache. A key that is being unwrapped now is used once and not cached. */
   clear(): void;
 };
 
-/** Data keys wrapped by the token. */
+/** Returns data keys that the token wraps. */
 export function createDataKeys(token: Token): DataKeys {
   const kept = new LRUCache<string, Buffer>({
     max: KEPT_TENANTS,

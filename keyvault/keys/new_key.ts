@@ -5,8 +5,7 @@ import type { KeyRow, Purpose, TenantRow } from "../db/rows.ts";
 import { type Refusal, refuse } from "../errors.ts";
 
 /**
- * What a key is made from. `ceiling` bounds permanently what may be delegated by it or to it; it can only
- * shrink.
+ * Request for a key. `ceiling` permanently limits what the key may delegate or receive. It can only shrink.
  */
 export type KeyRequest = {
   tenant: string;
@@ -18,7 +17,7 @@ export type KeyRequest = {
 /** A key row before it is stored. */
 export type NewKeyRow = Omit<KeyRow, "state_mac">;
 
-/** Whether a key was made earlier under this request name. */
+/** Returns whether a key was created earlier under this request name. */
 export async function isMade(client: pg.Client, requestKey: string): Promise<boolean> {
   const { rowCount } = await client.query("select from keys where request_key = $1", [requestKey]);
   return rowCount !== 0;
@@ -39,8 +38,8 @@ export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
 }
 
 /**
- * Refuses a tenant's key beyond its quota; destroyed keys do not count, and a quota of 0 means no quota. Call
- * in the storing transaction.
+ * Refuses a tenant's key beyond its quota. Destroyed keys do not count. 0 means no quota. Call it in the
+ * transaction that stores the key.
  */
 export async function exceedsQuota(
   client: pg.Client,
@@ -57,18 +56,18 @@ export async function exceedsQuota(
     : refuse("policy_violation", `The tenant has ${quota} keys already`);
 }
 
-/** A tenant before anything happened to it. */
+/** State of a new tenant. */
 export const NEW_TENANT = { state: "active", pending: null, destroy_at: null } as const;
 
-/** The refusal of a new key whose tenant is to end. */
+/** Returns the refusal of a new key whose tenant is being destroyed. */
 export function refuseEnding(): Refusal {
   return refuse("policy_violation", "The tenant's keys are destroyed, or will be");
 }
 
 /**
- * Sees that a new key's tenant is there with the data key that the key was wrapped under: `raced` when it has
- * another one by now, or that one's key-encryption key (none of `keks`) was retired meanwhile; `damaged` when
- * its row was altered, undefined when all is well.
+ * Ensures that a new key's tenant exists with the data key that wraps the key. Returns `raced` if the tenant
+ * now has another data key, or if the key-encryption key of this one is no longer in `keks`. Returns
+ * `damaged` if the tenant's row was altered, and `undefined` on success.
  */
 export async function placeTenant(
   client: pg.Client,
@@ -96,11 +95,11 @@ export async function placeTenant(
 }
 
 /**
- * A tenant's ceiling is what its root keys, disabled ones included, were bounded to: a further root stays
- * within that of one of them. Without this rule a caller could widen what a tenant may delegate by making it
- * another root. The audit (`known`) says which keys are its roots, not their rows. Where one of those is gone
- * or not as the vault wrote it, nothing that can be believed bounds the tenant: `damaged`. Call in the
- * storing transaction.
+ * Refuses a root key that exceeds the ceiling of its tenant. That ceiling comes from the tenant's root keys,
+ * disabled ones included: a further root key must stay within the ceiling of one of them. Otherwise a caller
+ * could widen a tenant's rights by creating another root key. The audit (`known`) names the tenant's root
+ * keys, because their rows are not trusted. Returns `damaged` if one of those rows is missing or altered,
+ * because nothing trustworthy then limits the tenant. Call it in the transaction that stores the key.
  */
 export async function exceedsTenantCeiling(
   client: pg.Client,

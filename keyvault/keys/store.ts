@@ -14,55 +14,55 @@ const KEPT_KEYS = 10_000;
 const KEPT_MS = 60_000;
 
 /**
- * A key as the operations see it: what signing needs and nothing more, because many are kept. `ceiling`
- * bounds every delegation the key issues or receives; null sets no bound.
+ * A key as the operations use it. It contains only what signing needs, because many keys are cached.
+ * `ceiling` limits every delegation that the key issues or receives. Null means no limit.
  */
 export type Key = KeptKey & {
   label: string;
   state: KeyRow["state"];
   ceiling: readonly string[] | null;
-  /** A tenant that is being destroyed signs nothing, whatever its keys' states. */
+  /** State of the tenant. A tenant that is being destroyed signs nothing, whatever the states of its keys. */
   tenantState: TenantRow["state"];
 };
 
-/** A stored row with its tenant's. */
+/** The row of a key with the row of its tenant. */
 export type JoinedKeyRow = { key: KeyRow; tenant: TenantRow };
 
-/** A row that was judged. */
+/** A row and the result of its check. */
 type CheckedRow = { row: JoinedKeyRow; intact: boolean };
 
 /** Keys read for one decision. */
 export type Reading = Pick<KeyStore, "find"> & {
-  /** Whether none of the keys that were looked for has changed since. */
+  /** Returns true while none of the keys that were looked for has changed. */
   holds(): boolean;
 };
 
 /**
- * Keys by id, remembered for up to a minute. Only this process changes them (it holds the ledger), and every
- * change calls {@link KeyStore.changed}, so the memory always agrees with the database.
+ * Keys by id, cached for up to a minute. Only this process changes keys, because it holds the ledger. Every
+ * change calls {@link KeyStore.changed}, so the cache always agrees with the database.
  */
 export type KeyStore = {
   /**
-   * The key, its attestation and state checked; undefined when there is none. With a `tenant`, a key of
-   * another one is looked for and not found in the time that one takes which does not exist. Rejects with
-   * `VaultError key_damaged` when the row is not what the service key attested or not in the state the vault
-   * gave it last, `unavailable` without a database.
+   * Returns the key after checking its attestation and state, or `undefined` if it does not exist. If
+   * `tenant` is set, returns `undefined` for another tenant's key, after the same time as for a missing key.
+   * Rejects with `VaultError key_damaged` if the service key did not attest the row or its state is not the
+   * last one the vault wrote. Rejects with `unavailable` if the database does not answer.
    */
   find(keyId: string, tenant?: string): Promise<Key | undefined>;
-  /** The key's row as it is stored now, otherwise as {@link KeyStore.find}. */
+  /** Returns the key's row as stored now, otherwise like {@link KeyStore.find}. */
   read(keyId: string, tenant?: string): Promise<JoinedKeyRow | undefined>;
   /**
-   * The rows that `read` gives, in their order, and of each whether the service key attested it and it is in
-   * the state that the vault gave it and its tenant last. One that changes meanwhile is read again.
+   * Returns the rows of `read` in order. Each is `intact` if the service key attested it and the states of
+   * key and tenant are the last ones the vault wrote. Reads a row again if it changes meanwhile.
    */
   checkRows(read: () => PromiseLike<readonly JoinedKeyRow[]>): Promise<CheckedRow[]>;
-  /** Begins to read what one decision rests on. */
+  /** Starts to read the keys of one decision. */
   reading(): Reading;
-  /** Forgets what is remembered of a key, or of all. */
+  /** Removes a key, or all keys, from the cache. */
   changed(keyId?: string): void;
 };
 
-/** A store that trusts the keys attested by `service`. */
+/** Returns a store that trusts keys attested by `service`. */
 export function createKeyStore(
   database: Database,
   rowCodes: RowCodes,
@@ -139,7 +139,7 @@ export function createKeyStore(
   return store;
 }
 
-/** As {@link verifyAttestation}; what cannot even be read is not attested. */
+/** Returns the result of {@link verifyAttestation}, or false if the row cannot be read. */
 async function isAttested(row: JoinedKeyRow, service: HybridPublicKey): Promise<boolean> {
   try {
     return await verifyAttestation(row.key.attestation, keyOf(row), service);
@@ -149,8 +149,8 @@ async function isAttested(row: JoinedKeyRow, service: HybridPublicKey): Promise<
 }
 
 /**
- * One stored key with what opens it, or undefined. With a `tenant`, only one that is that tenant's, or was
- * attested as that tenant's.
+ * Reads a key with its tenant's data key, or returns `undefined`. If `tenant` is set, the key must belong to
+ * that tenant or be attested for it.
  */
 export async function readKey(
   database: Database,
@@ -163,7 +163,7 @@ export async function readKey(
   return row && joinedRow(row);
 }
 
-/** Stored keys with their tenants, to be narrowed; {@link joinedRow} reads the rows. */
+/** Returns a query of keys with their tenants. {@link joinedRow} converts its rows. */
 export function selectKeys(database: Database): Knex.QueryBuilder<FlatRow, FlatRow[]> {
   const tenantColumns = TENANT_COLUMNS.map((column) => `tenants.${column} AS tenant_${column}`).join(", ");
   return database("keys")
@@ -186,7 +186,7 @@ type FlatRow = KeyRow & {
   [Column in keyof Omit<TenantRow, "tenant"> as `tenant_${Column}`]: TenantRow[Column];
 };
 
-/** One row of {@link selectKeys}. */
+/** Converts a row of {@link selectKeys}. */
 export function joinedRow(row: FlatRow): JoinedKeyRow {
   return {
     key: row,
@@ -204,7 +204,7 @@ export function joinedRow(row: FlatRow): JoinedKeyRow {
   };
 }
 
-/** A row in the operations' terms. */
+/** Converts a row to the key that the operations use. */
 export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
   return {
     keyId: row.key_id,
@@ -228,16 +228,16 @@ export function keyOf({ key: row, tenant }: JoinedKeyRow): Key {
 /** An attestation before it is signed. */
 export type AttestationFields = Omit<Attestation, "signature">;
 
-/** The bytes the service key signs: canonical JSON of all fields but the signature. */
+/** Returns the bytes that the service key signs: canonical JSON of all fields except the signature. */
 export function attestationSignBytes(fields: AttestationFields): Uint8Array {
   const { type, version, key_id, public_key, tenant, purpose, created_at, attested_by } = fields;
   return canonicalBytes({ type, version, key_id, public_key, tenant, purpose, created_at, attested_by });
 }
 
-/** What an attestation must say to hold for a key. */
+/** Fields that an attestation must contain to be valid for a key. */
 type AttestedKey = { keyId: string; publicKey: HybridPublicKey; tenant: string; purpose: Purpose };
 
-/** Whether `attestation` is `service`'s word on exactly this key. */
+/** Returns whether `attestation` is a statement of `service` about exactly this key. */
 export async function verifyAttestation(
   attestation: Attestation,
   key: AttestedKey,

@@ -18,19 +18,19 @@ export type KeyView = {
   purpose: Purpose;
   label: string;
   state: KeyRow["state"];
-  /** The tenant's own: a key signs only while both are active. */
+  /** State of the tenant. A key signs only while both the key and its tenant are active. */
   tenant_state: TenantRow["state"];
   ceiling: readonly string[] | null;
   public_key: HybridPublicKey;
-  /** What one admin asked for and another has not granted yet; null when nothing waits. */
+  /** A change that one admin requested and another has not approved yet. Null if none waits. */
   pending: Wish | null;
-  /** When the seeds are erased, or were; null unless the key is being destroyed. */
+  /** When the seeds will be or were erased. Null unless the key is being destroyed. */
   destroy_at: string | null;
   attestation: Attestation;
   created_at: string;
 };
 
-/** What may be shown of a key. */
+/** Returns the public parts of a key. */
 function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
   return {
     key_id: key.key_id,
@@ -49,11 +49,12 @@ function viewKey({ key, tenant }: JoinedKeyRow): KeyView {
 }
 
 /**
- * The public parts of a key. With a `tenant`, another tenant's key is answered like one that does not exist.
+ * Returns the public parts of a key. If `tenant` is set, another tenant's key is answered as if it did not
+ * exist.
  */
 export type GetKey = (keyId: string, tenant: string | undefined) => Promise<KeyView | Refusal>;
 
-/** Reading keys of a store. */
+/** Returns a reader of keys in a store. */
 export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   return async (keyId, tenant) => {
     const row = await store.read(keyId, tenant);
@@ -61,19 +62,19 @@ export function createKeyReading({ store }: { store: KeyStore }): GetKey {
   };
 }
 
-/** One page of keys, oldest first; `next` continues after it and is null on the last page. */
+/** A page of keys, sorted by id. `next` continues after it and is null on the last page. */
 export type KeyPage = { keys: ListedKey[]; next: string | null };
 
 /**
- * A key in a list. `damaged`: its public key, attestation, tenant, purpose, state or ceiling, or its tenant's
- * state, is not as the vault wrote it.
+ * A key in a list. `damaged` is true if its public key, attestation, tenant, purpose, state or ceiling, or
+ * its tenant's state, is not as the vault wrote it.
  */
 export type ListedKey = KeyView & { damaged: boolean };
 
-/** Lists keys, of one tenant or of all, `limit` at a time after the key id `after`. */
+/** Lists keys of one tenant or of all, `limit` at a time, after the key id `after`. */
 export type ListKeys = (filter: { tenant?: string; after?: string; limit: number }) => Promise<KeyPage>;
 
-/** Listing keys of a database. */
+/** Returns a lister of keys in a database. */
 export function createKeyListing({
   database,
   store,

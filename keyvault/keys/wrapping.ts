@@ -10,9 +10,10 @@ const SEED_BYTES = 32;
 const SEEDS_BYTES = 2 * SEED_BYTES;
 
 /**
- * The runtime decrypts into memory that it copies and frees as it is. So seeds are decrypted in pieces, and
- * after each something else of the same length is encrypted, which gets that memory. Anything longer leaves
- * parts of seeds there: the test that scans a running vault finds them.
+ * Bytes of seeds to decrypt at a time. The runtime decrypts into memory that it copies and frees without
+ * erasing. Therefore seeds are decrypted in pieces, and after each piece other text of the same length is
+ * encrypted, which overwrites that memory. Longer pieces leave parts of seeds there: the test that scans a
+ * running vault finds them.
  */
 const PIECE_BYTES = 16;
 const NOTHING = Buffer.alloc(PIECE_BYTES);
@@ -25,8 +26,7 @@ const wiper = createCipheriv("aes-256-ctr", randomBytes(32), randomBytes(16));
 export const SEEDS_VERSION = 1;
 
 /**
- * What wrapped seeds are bound to: moved to another key, tenant or purpose, or beside another public key,
- * they no longer open.
+ * Identity that wrapped seeds are bound to. They do not open for another key, tenant, purpose or public key.
  */
 export type KeyIdentity = {
   keyId: string;
@@ -36,18 +36,18 @@ export type KeyIdentity = {
   version: number;
 };
 
-/** Of a tenant's wrapped data key: nonce (12), key (32) and tag (16). */
+/** Bytes of a tenant's wrapped data key: nonce (12), key (32) and tag (16). */
 const WRAPPED_DATA_KEY_BYTES = 60;
 const MAX_TENANT_LENGTH = 128;
 
-/** What a tenant's wrapped data key is bound to. */
+/** Returns the context that a tenant's wrapped data key is bound to. */
 export function dataKeyContext(tenant: string): Uint8Array {
   return canonicalBytes({ tenant, type: "tenant_data_key" });
 }
 
 /**
- * Whether a row may be sent to the token among others: one of another length than the vault's would keep the
- * others from being sent. Which version it is said to be under is the caller's to judge.
+ * Returns whether a row may be sent to the token together with others. A row with another length than the
+ * vault's would prevent the whole message. The caller must check the version that the row names.
  */
 export function isDataKeyRow({
   tenant,
@@ -60,7 +60,7 @@ export function isDataKeyRow({
 }
 
 /**
- * Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. The seeds stay as they are.
+ * Encrypts seeds under a data key (AES-256-GCM), bound to the key they belong to. Does not change the seeds.
  */
 export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: HybridSeeds): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
@@ -70,8 +70,8 @@ export function wrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, seeds: Hyb
 }
 
 /**
- * The seeds that were wrapped for exactly this key. The caller overwrites them after use. Throws `VaultError`
- * `key_damaged` when box, key or identity were altered
+ * Returns the seeds that were wrapped for exactly this key. The caller overwrites them after use. Throws
+ * `VaultError` `key_damaged` if box, key or identity were altered.
  */
 export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uint8Array): HybridSeeds {
   if (identity.version !== SEEDS_VERSION) {
@@ -97,7 +97,7 @@ export function unwrapSeeds(dataKey: Uint8Array, identity: KeyIdentity, box: Uin
   return { ed25519: seeds.subarray(0, SEED_BYTES), ml_dsa_65: seeds.subarray(SEED_BYTES) };
 }
 
-/** Overwrites seeds that were used. */
+/** Overwrites seeds after use. */
 export function eraseSeeds(seeds: HybridSeeds): void {
   seeds.ed25519.fill(0);
   seeds.ml_dsa_65.fill(0);
@@ -115,8 +115,8 @@ function seedsContext({ keyId, tenant, purpose, publicKey, version }: KeyIdentit
 }
 
 /**
- * The bytes in memory of their own. Short ones that the database's driver reads, and those that `Buffer.from`
- * gives, are pieces of a pool: each that is kept keeps 64 KiB.
+ * Copies the bytes into memory of their own. Short buffers from the database driver and from `Buffer.from`
+ * are slices of a 64 KiB pool, which each cached slice would keep in memory.
  */
 export function ownBytes(bytes: Uint8Array): Buffer {
   const own = Buffer.from(new ArrayBuffer(bytes.length));
