@@ -10,14 +10,15 @@ import type { KeyStore } from "../keys/store.ts";
 import { decideByTwo, type JudgingParts, judging } from "./approval.ts";
 
 /**
- * Gives codes to the rows that a version without codes left, when a second admin asks for it too. `rows` is
- * the SHA-256 of all those states: the second admin grants exactly what the first one asked for, and a row
- * that is altered in between makes it another wish. Only keys and tenants whose records say that they never
- * had a code are taken. Each record names its rows. Cut off, the rest takes two admins again.
+ * Gives codes to the rows that a version without codes left, after a second admin requests it too. `rows` is
+ * the SHA-256 of all those states. The second admin therefore approves exactly what the first one requested.
+ * If a row is altered in between, the second request starts a new wish. Adopts only keys and tenants that
+ * never had a code according to the audit. Each record names its rows. After an interruption, the remaining
+ * rows need two admins again.
  */
 export type AdoptStates = (caller: Caller) => Promise<AdoptionAnswer | Refusal>;
 
-/** How many keys and tenants were adopted, or are to be when another admin asks for the same. */
+/** Number of keys and tenants that were adopted, or will be when another admin requests the same. */
 export type AdoptionAnswer = {
   adopted: boolean;
   keys: number;
@@ -26,7 +27,7 @@ export type AdoptionAnswer = {
   pending: Wish | null;
 };
 
-/** What adoption needs. */
+/** Dependencies of adoption. */
 export type AdoptionParts = JudgingParts & {
   journal: Journal;
   register: Pick<Register, "isAdoptable" | "adoptionWish">;
@@ -37,10 +38,10 @@ export type AdoptionParts = JudgingParts & {
 type Rows = { keys: KeyRow[]; tenants: TenantRow[] };
 type Asked = { outcome: AdoptionAnswer; granted: ReadonlySet<string> | undefined };
 
-/** Rows that one record names. */
+/** Maximum number of rows that one record names. */
 const BATCH = 250;
 
-/** Adoption on these parts. */
+/** Returns the adoption with these parts. */
 export function createAdoption(parts: AdoptionParts): AdoptStates {
   const { journal, register, rowCodes, store } = parts;
 
@@ -59,7 +60,10 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /** Writes the wish down, or the refusal. A wish that is granted has its records with the rows. */
+  /**
+   * Records the wish or the refusal. An approved wish has no record here: its records are written together
+   * with its rows.
+   */
   async function decide(client: pg.Client, caller: Caller): Promise<Change<Asked | Refusal>> {
     const found = await readRows(client);
     const about = { caller, statement: "state_adopt" } as const;
@@ -88,7 +92,7 @@ export function createAdoption(parts: AdoptionParts): AdoptStates {
     };
   }
 
-  /** Adopts some of the rows that were granted, and returns how many; those altered since are left. */
+  /** Adopts some of the approved rows and returns how many. Skips rows that were altered since. */
   async function adoptSome(
     client: pg.Client,
     seq: number,

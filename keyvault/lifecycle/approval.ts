@@ -5,31 +5,31 @@ import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Changed } from "../keys/change.ts";
 import type { AcceptsCertificate } from "../tls/trust.ts";
 
-/** How long what one admin asked for waits for a second one. */
+/** How long one admin's request waits for a second admin. */
 const APPROVAL_HOURS = 24;
 
-/** What an admin asks for, or grants to another who asked for exactly this. */
+/** An admin's request. A second admin approves it by requesting exactly the same. */
 type Asked = Pick<Pending, "action" | "days" | "rows">;
 
 /**
- * What the rule of two is judged by: `accepts` says whether a certificate, base64 of its DER, would be let in
- * at `now`.
+ * Inputs of the rule of two. `accepts` returns whether a certificate, base64 of its DER, is accepted at
+ * `now`.
  */
 export type Judging = { now: Date; accepts: AcceptsCertificate };
 
-/** What {@link judging} takes. */
+/** Dependencies of {@link judging}. */
 export type JudgingParts = { clock: Clock; accepts: AcceptsCertificate };
 
-/** Judging at this moment. */
+/** Returns the inputs of the rule of two for this moment. */
 export function judging({ clock, accepts }: JudgingParts): Judging {
   return { now: clock.now(), accepts };
 }
 
 /**
- * The rule of two: an admin's wish waits, and is granted when a different admin has the same wish within 24
- * hours. Admins differ when the names of their certificates do. A wish ends with the certificate it was asked
- * for by: revoked, expired, or of an authority that was taken out. Gives what waits from now on, `granted`,
- * or a refusal for the one who asked.
+ * Applies the rule of two: an admin's wish waits, and is granted if a different admin has the same wish
+ * within 24 hours. Admins are different if the names of their certificates are. A wish ends with its admin's
+ * certificate, when that is revoked, has expired, or its authority is removed. Returns the wish that waits
+ * from now on, `granted`, or a refusal for the requesting admin.
  */
 export function decideByTwo(
   pending: Pending | null,
@@ -51,7 +51,10 @@ export function decideByTwo(
   return refuse("policy_violation", "You have asked for it; another admin must ask for the same");
 }
 
-/** A clock that was set back makes no wish last longer: one from too far ahead is as stale as an old one. */
+/**
+ * Whether a wish is less than 24 hours old. A clock that was set back must not extend a wish, so one too far
+ * in the future is stale too.
+ */
 function isFresh({ asked_at }: Pending, now: Date): boolean {
   return Math.abs(now.getTime() - Date.parse(asked_at)) <= APPROVAL_HOURS * 3_600_000;
 }
@@ -65,8 +68,8 @@ function isSame({ action, days, rows }: Pending, wish: Asked): boolean {
 }
 
 /**
- * What becomes of a row when an admin asks for something that takes two: the wish waits on it, or it is
- * changed to what `granted` says of this moment, and its record names both.
+ * Applies the rule of two to a row. The row then stores the wish, or it is changed by `granted` and its
+ * record names both admins.
  */
 export function changeByTwo<Row extends { pending: Pending | null }>(
   row: Row,

@@ -12,22 +12,23 @@ import {
 import { changeByTwo, type JudgingParts } from "./approval.ts";
 
 /**
- * What became of a key: its state, what waits for a second admin, and when its seeds are erased (ISO 8601).
+ * Result for a key: its state, the wish that waits for a second admin, and when its seeds are erased (ISO
+ * 8601).
  */
 export type KeyAnswer = Pick<KeyRow, "key_id" | "state"> & Waiting;
 
-/** As {@link KeyAnswer}, of a tenant. */
+/** Result for a tenant, like {@link KeyAnswer}. */
 export type TenantAnswer = Pick<TenantRow, "tenant" | "state"> & Waiting;
 
 type Waiting = { pending: Wish | null; destroy_at: string | null };
 
 /**
- * Ends a key: it signs no more from the moment the second admin asks, and its seeds are erased `days` (7 to
- * 30) later.
+ * Destroys a key. It stops signing when the second admin requests it. Its seeds are erased `days` (7 to 30)
+ * later.
  */
 export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promise<KeyAnswer | Refusal>;
 
-/** Destroying keys on these parts. */
+/** Returns the destruction of keys with these parts. */
 export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): DestroyKey {
   return async (caller, keyId, days) => {
     const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
@@ -47,12 +48,11 @@ export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): Dest
 }
 
 /**
- * Takes a destruction back before its time, asked for or granted. The key is left disabled. One admin
- * suffices.
+ * Cancels a requested or approved destruction before its date. The key remains disabled. One admin suffices.
  */
 export type CancelKeyDestruction = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
-/** Cancelling destructions of keys on these parts. */
+/** Returns the cancellation for keys with these parts. */
 export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKeyDestruction {
   return async (caller, keyId) => {
     const about = { caller, statement: "key_destroy_cancel" } as const;
@@ -66,12 +66,12 @@ export function createKeyDestructionCancelling(parts: KeyChangeParts): CancelKey
 }
 
 /**
- * Lets a disabled key sign again, when a second admin asks for it too. A key that is being destroyed is
+ * Lets a disabled key sign again after a second admin requests it too. The destruction of a key must be
  * cancelled first.
  */
 export type EnableKey = (caller: Caller, keyId: string) => Promise<KeyAnswer | Refusal>;
 
-/** Enabling on these parts. */
+/** Returns the enabling with these parts. */
 export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableKey {
   return async (caller, keyId) => {
     const about = { caller, statement: "key_enable" } as const;
@@ -88,12 +88,12 @@ export function createKeyEnabling(parts: KeyChangeParts & JudgingParts): EnableK
 }
 
 /**
- * Ends a tenant: none of its keys signs from the moment the second admin asks, and its data key, under which
- * all of them are wrapped, is erased `days` (7 to 30) later.
+ * Destroys a tenant. Its keys stop signing when the second admin requests it. Its data key, which wraps all
+ * of them, is erased `days` (7 to 30) later.
  */
 export type DestroyTenant = (caller: Caller, tenant: string, days: number) => Promise<TenantAnswer | Refusal>;
 
-/** Destroying tenants on these parts. */
+/** Returns the destruction of tenants with these parts. */
 export function createTenantDestruction(parts: TenantChangeParts & JudgingParts): DestroyTenant {
   return async (caller, tenant, days) => {
     const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
@@ -111,10 +111,10 @@ export function createTenantDestruction(parts: TenantChangeParts & JudgingParts)
   };
 }
 
-/** Takes a destruction back before its time; the tenant's keys are as they were. One admin suffices. */
+/** Cancels a destruction before its date. The tenant's keys are then as before. One admin suffices. */
 export type CancelTenantDestruction = (caller: Caller, tenant: string) => Promise<TenantAnswer | Refusal>;
 
-/** Cancelling destructions of tenants on these parts. */
+/** Returns the cancellation for tenants with these parts. */
 export function createTenantDestructionCancelling(parts: TenantChangeParts): CancelTenantDestruction {
   return async (caller, tenant) => {
     const row = await changeTenant(parts, tenant, { caller, statement: "tenant_destroy_cancel" }, (row) =>

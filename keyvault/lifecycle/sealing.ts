@@ -9,37 +9,36 @@ import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
 import { StaleOffer, WrongPin } from "../token/messages.ts";
 
-/** Since when the vault is sealed (ISO 8601), why, and by whom if anybody asked for it. */
+/** When the vault was sealed (ISO 8601), the reason, and the admin who requested it, if any. */
 export type SealState = { since: string; reason: SealReason; by: string | null };
 
 /** A PIN encrypted to `offer`, both base64. */
 export type EncryptedPin = { offer: string; box: string };
 
 /**
- * Sealing and unsealing. While a vault is sealed nothing can be recorded, because the audit's key is in the
- * token: what happens to the seal meanwhile is logged, remembered, and recorded by the unsealing that
- * succeeds.
+ * Sealing and unsealing. A sealed vault cannot record anything, because the audit's key is in the token.
+ * Events about the seal are therefore logged and kept in memory. The next successful unsealing records them.
  */
 export type Sealing = {
   state(): SealState | undefined;
   /**
-   * Seals immediately and returns since when. The record is written before; if it is not within 2 s, the
-   * vault is sealed all the same.
+   * Seals immediately and returns the new state. Writes the record first, but seals after 2 s even without
+   * it.
    */
   seal(caller: Caller): Promise<SealState>;
-  /** The key to encrypt the PIN to. Refused when the vault is not sealed. */
+  /** Returns the key to encrypt the PIN to. Refuses if the vault is not sealed. */
   offer(): { offer: string } | Refusal;
   /**
-   * Opens the token by an encrypted PIN, then the vault. Refused with `wrong_pin`, `stale_offer`, or
-   * `rate_limited` to whom failed before: for 1 s, doubled each time, 60 s at most. A vault that cannot be
-   * opened, or cannot record who unsealed it, is sealed again.
+   * Opens the token with an encrypted PIN, then the vault. Refuses with `wrong_pin`, `stale_offer` or
+   * `rate_limited`. A caller that failed must wait: 1 s, doubled after each failure, at most 60 s. If the
+   * vault cannot be opened, or cannot record who unsealed it, it is sealed again.
    */
   unseal(caller: Caller, pin: EncryptedPin): Promise<{ sealed: false } | Refusal>;
 };
 
 /**
- * What sealing needs. `open` opens the vault after its token; `journal` gives its audit once it was.
- * `elapsed` never goes back, in ms.
+ * Dependencies of sealing. `open` opens the vault after its token. `journal` returns its audit once it has
+ * been opened. `elapsed` is a monotonic clock in milliseconds.
  */
 export type SealingParts = {
   token: Pick<Token, "sealed" | "seal" | "whenSealed" | "offer" | "unseal">;
@@ -58,7 +57,7 @@ const REMEMBERED_ENTRIES = 100;
 
 type Failures = { count: number; at: number };
 
-/** Sealing on these parts. */
+/** Returns the sealing with these parts. */
 export function createSealing({ token, open, journal, clock, elapsed, log }: SealingParts): Sealing {
   const failures = new LRUCache<string, Failures>({ max: REMEMBERED_CALLERS });
   const unrecorded: AuditEntry[] = [];

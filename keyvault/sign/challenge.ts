@@ -5,21 +5,21 @@ import type { Caller } from "../audit/record.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
-/** An agent's answer to a challenge: the last fields of a proof bundle. */
+/** An agent's signed response to a challenge: the last fields of a proof bundle. */
 export type SignedChallenge = {
   agent_id: string;
   agent_pub_key: HybridPublicKey;
   challenge_sig: HybridSignature;
 };
 
-/** Signs a challenge, with what it is bound to, with an agent's key. */
+/** Signs a challenge and its binding with an agent's key. */
 export type SignChallenge = (
   caller: Caller,
   keyId: string,
   request: { tenant: string; binding: ChallengeBinding },
 ) => Promise<SignedChallenge | Refusal>;
 
-/** Signing challenges on these parts. */
+/** Returns the signing of challenges with these parts. */
 export function createChallengeSigning(parts: SigningParts): SignChallenge {
   return async (caller, keyId, { tenant, binding }) => {
     const call = { caller, keyId, tenant, purpose: "agent", statement: "challenge", detail: {} } as const;

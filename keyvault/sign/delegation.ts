@@ -13,33 +13,34 @@ import type { Key } from "../keys/store.ts";
 import { clockRefusal, type SigningParts, signStatement } from "./statement.ts";
 
 /**
- * The fields of a certificate that a caller fills; the vault adds the issuer's public key and the signature.
+ * The fields of a certificate that the caller provides. The vault adds the issuer's public key and the
+ * signature.
  */
 export type DelegationRequest = Omit<DelegationFields, "issuer_pub_key">;
 
 /**
- * What the human approved, as the caller says. Nothing outside `ceiling` is signed, whatever the certificate
- * asks for.
+ * A person's approval, as the caller reports it. The vault signs nothing outside `ceiling`, whatever the
+ * certificate requests.
  */
 export type Approval = {
   ceiling: string[];
   request_id: string;
   approved_by: string;
   /**
-   * The subject's key is not in this vault; it has no ceiling of its own, and the vault must be set to allow
-   * it.
+   * True if this vault does not store the subject's key. The vault's settings must allow it. Such a subject
+   * has no ceiling of its own.
    */
   external_subject?: boolean;
 };
 
-/** Signs a delegation certificate with an account's root key and returns it whole. */
+/** Signs a delegation certificate with an account's root key and returns the whole certificate. */
 export type SignDelegation = (
   caller: Caller,
   keyId: string,
   request: { tenant: string; certificate: DelegationRequest; approval: Approval },
 ) => Promise<DelegationCert | Refusal>;
 
-/** What is known when a delegation is decided on. */
+/** Input of the rules for a delegation. */
 type DelegationInput = {
   policy: DelegationPolicy;
   fields: DelegationFields;
@@ -48,7 +49,7 @@ type DelegationInput = {
   subject: Key | undefined;
 };
 
-/** Signing delegations on these parts, within the policy. */
+/** Returns the signing of delegations with these parts, within the policy. */
 export function createDelegationSigning(parts: SigningParts & { policy: DelegationPolicy }): SignDelegation {
   return async (caller, keyId, { tenant, certificate, approval }) => {
     const detail = {

@@ -19,8 +19,8 @@ import {
 } from "./statement.ts";
 
 /**
- * The certificates to list. `expires_at` has the Unix second at which each ends, at the same place; 0 for one
- * that never does.
+ * The certificates to list. `expires_at` contains their expiry times in Unix seconds, in the same order. 0
+ * means that a certificate never expires.
  */
 export type ListRequest = {
   tenant: string;
@@ -30,11 +30,12 @@ export type ListRequest = {
 };
 
 /**
- * Signs all certificates that an account has revoked, or refuses. `updated_at` is within 60 s of the vault's
- * clock and later than the last list's. A list only grows: it lacks no certificate of the last one that has
- * not expired, by the latest end that was ever said of it, so nobody who may have lists signed can take a
- * revocation back. The last list itself is signed again while it is in time, for its answer may have been
- * lost. Rejects with `VaultError key_damaged` when what is kept of the last list was altered.
+ * Signs the list of all certificates that an account has revoked, or refuses. `updated_at` must be within 60
+ * s of the vault's clock and later than that of the last list. A list only grows: it must contain every
+ * certificate of the last one that has not expired, by the latest expiry time ever given for it. A caller
+ * therefore cannot undo a revocation. The last list itself is signed again while its time is still allowed,
+ * because its answer may have been lost. Rejects with `VaultError key_damaged` if the stored last list was
+ * altered.
  */
 export type SignRevocationList = (
   caller: Caller,
@@ -42,15 +43,15 @@ export type SignRevocationList = (
   request: ListRequest,
 ) => Promise<RevocationList | Refusal>;
 
-/** What signing lists needs besides what every signing does. */
+/** Dependencies of signing lists, in addition to those of every signing. */
 export type ListSigningParts = SigningParts & { database: Database };
 
 const NOTHING: Listed = { certificates: [], expiresAt: [] };
 
 /**
- * Signing revocation lists on these parts. A list is compared with the last one, and stored, before its turn
- * in the audit, so that a long one delays nobody; in its turn the only check is that the last one is still
- * the last.
+ * Returns the signing of revocation lists with these parts. A list is compared with the last one and stored
+ * before its transaction in the journal, so that a long list delays nobody. The transaction only checks that
+ * the last list is still the last.
  */
 export function createListSigning(parts: ListSigningParts): SignRevocationList {
   const { journal, database, register } = parts;
@@ -96,7 +97,7 @@ export function createListSigning(parts: ListSigningParts): SignRevocationList {
   };
 }
 
-/** Refuses a time that is not after the last list's, unless it is that list once more. */
+/** Refuses a time that is not later than the last list's, unless it is the same list again. */
 function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer): Refusal | undefined {
   if (last === undefined || updatedAt > last.updatedAt) return undefined;
   if (updatedAt === last.updatedAt && digest.equals(last.digest)) return undefined;
@@ -104,17 +105,17 @@ function notAfter(last: LastList | undefined, updatedAt: number, digest: Buffer)
 }
 
 /**
- * Certificates of a revocation list, and at the same place the Unix second at which each ends; 0 for one that
- * never does.
+ * Certificates of a revocation list, and their expiry times in Unix seconds in the same order. 0 means never.
  */
 export type Listed = { certificates: readonly string[]; expiresAt: readonly number[] };
 
-/** A list as it is kept, and SHA-256 of that text in base64, which the audit record of the list has. */
+/** A list as stored, and SHA-256 of its text in base64, which is also in the list's audit record. */
 type Kept = { text: string; digest: string };
 
 /**
- * The entries of a list of these certificates after `last`: each with the later of the ends that it had and
- * has. Refused when one is missing that has not surely expired at `now`, in Unix seconds.
+ * Returns the entries of a list of these certificates that follows `last`. Each entry has the later of its
+ * previous and its new expiry time. Refuses if a certificate is missing that may not have expired at `now`,
+ * in Unix seconds.
  */
 export function follow(last: Listed, { certificates, expiresAt }: Listed, now: number): Listed | Refusal {
   const grown = grow(last, { certificates, expiresAt });
@@ -137,8 +138,8 @@ export function follow(last: Listed, { certificates, expiresAt }: Listed, now: n
 }
 
 /**
- * As {@link follow}, in a fraction of its time, where certificates were only added between those of the last
- * list; nothing for any other list.
+ * Returns the result of {@link follow} in a fraction of its time if certificates were only added between
+ * those of the last list. Returns `undefined` for any other list.
  */
 function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undefined {
   let found = 0;
@@ -150,15 +151,15 @@ function grow(last: Listed, { certificates, expiresAt }: Listed): Listed | undef
   return found === last.certificates.length ? { certificates, expiresAt: ends } : undefined;
 }
 
-/** A list as it is kept. */
+/** Returns a list as stored. */
 function keep({ certificates, expiresAt }: Listed): Kept {
   const text = JSON.stringify({ certificates, expires_at: expiresAt });
   return { text, digest: digestOf(text) };
 }
 
 /**
- * What the last list has; nothing before the first, and after one that was signed before lists were kept.
- * Rejects with `VaultError key_damaged` when it was altered or taken away.
+ * Reads the entries of the last list. Returns none before the first list, and after a list from a version
+ * that did not store lists. Rejects with `VaultError key_damaged` if the stored list was altered or removed.
  */
 async function listedBy(database: Database, keyId: string, last: LastList | undefined): Promise<Listed> {
   const digest = last?.listed ?? null;
@@ -173,7 +174,7 @@ async function listedBy(database: Database, keyId: string, last: LastList | unde
   return { certificates, expiresAt };
 }
 
-/** Keeps a list beside those that its key has; {@link dropOthers} makes it the only one. */
+/** Stores a list beside the key's other lists. {@link dropOthers} makes it the only one. */
 async function writeListed(database: Database, keyId: string, { text, digest }: Kept): Promise<void> {
   const row = { key_id: keyId, digest, listed: text };
   await available(() =>
@@ -182,8 +183,8 @@ async function writeListed(database: Database, keyId: string, { text, digest }: 
 }
 
 /**
- * Lets go of every list of a key but the one of this digest, those that were kept and never signed among
- * them.
+ * Deletes every list of a key except the one with this digest. This includes lists that were stored and never
+ * signed.
  */
 async function dropOthers(client: pg.Client, keyId: string, digest: string): Promise<void> {
   await client.query("delete from listed_certificates where key_id = $1 and digest <> $2", [keyId, digest]);

@@ -12,11 +12,12 @@ import type { Key, KeyStore, Reading } from "../keys/store.ts";
 import type { Rates } from "../rates.ts";
 
 /**
- * Seconds by which a time in a statement may differ from the vault's clock, either way, both ends included.
+ * Maximum difference in seconds between a time in a statement and the vault's clock, in both directions,
+ * inclusive.
  */
 export const CLOCK_TOLERANCE_SECONDS = 60;
 
-/** Refuses a time in a statement that is too far from `now`, both in Unix seconds. */
+/** Refuses a time in a statement that is too far from `now`. Both are in Unix seconds. */
 export function clockRefusal(field: string, time: number, now: number): Refusal | undefined {
   if (Math.abs(now - time) <= CLOCK_TOLERANCE_SECONDS) return undefined;
   return refuse(
@@ -25,7 +26,7 @@ export function clockRefusal(field: string, time: number, now: number): Refusal 
   );
 }
 
-/** What signing needs. */
+/** Dependencies of signing. */
 export type SigningParts = {
   store: KeyStore;
   custody: Custody;
@@ -36,39 +37,39 @@ export type SigningParts = {
   signingRates: SigningRates;
 };
 
-/** The key a caller names, for a tenant it names, for one kind of statement. */
+/** The key and tenant that a caller names, and the kind of statement to sign. */
 export type SigningCall = {
   caller: Caller;
   keyId: string;
   tenant: string;
   purpose: Purpose;
   statement: StatementKind;
-  /** What the statement is about, for the audit. */
+  /** Details of the statement for the audit. */
   detail: Readonly<Record<string, string>>;
 };
 
 /**
- * Decides on the statement and builds its bytes: the only source of bytes that are ever signed. `now` is in
- * Unix seconds; other keys that the decision rests on are looked for in `reading`.
+ * Decides on the statement and builds its bytes. No other bytes are ever signed. `now` is in Unix seconds.
+ * Other keys that the decision needs must be read with `reading`.
  */
 export type BuildBytes = (key: Key, now: number, reading: Reading) => Promise<Uint8Array | Refusal>;
 
 /**
- * Writes the record of a statement that is signed, and returns whether it did: not if `stillTrue` answers
- * false when its turn arrives.
+ * Writes the record of a signed statement and returns true. If `stillTrue` returns false when the record's
+ * turn comes, writes nothing and returns false.
  */
 export type Grant = (entry: AuditEntry, stillTrue: () => boolean) => Promise<boolean>;
 
-/** A signature and the key it was made with. */
+/** A signature and the key that made it. */
 export type Signed = { key: Key; signature: HybridSignature; bytes: Uint8Array };
 
 const ATTEMPTS = 5;
 
 /**
- * Signs a statement with both halves, or refuses. The signature is made while its audit record is written,
- * and leaves only when the record is durable. When a key that the decision rests on changed in between, it is
- * decided again: the recorded decision rests on current keys. After five times that is given up, on record as
- * `failed`, with `VaultError unavailable`.
+ * Signs a statement with both halves, or refuses. Creates the signature while its audit record is written,
+ * and returns it only after the record is durable. If a key of the decision changes in between, decides
+ * again, so that the recorded decision uses current keys. After five attempts, records `failed` and rejects
+ * with `VaultError unavailable`.
  */
 export async function signStatement(
   parts: SigningParts,
@@ -105,9 +106,9 @@ export async function signStatement(
 }
 
 /**
- * Refuses with `key_not_found` a key that the tenant does not have, and with `rate_limited` one that signs
- * too often, by itself or with the tenant's others; otherwise the attempt is counted. A call for no key of
- * the tenant's is counted against its caller: nobody uses up the rate of a tenant or a key by naming them.
+ * Refuses with `key_not_found` if the tenant does not have the key, and with `rate_limited` if the key, or
+ * all keys of the tenant together, sign too often. Otherwise counts the attempt. A call that names no key of
+ * the tenant counts against its caller, so nobody can use up the rate of a tenant or a key by naming it.
  */
 export async function admit(
   { store, rates, signingRates: { perKey, perTenant } }: SigningParts,
@@ -127,8 +128,8 @@ export async function admit(
 }
 
 /**
- * Gives what `work` gives. A damaged key that it meets is on record, as `failed`, before its error is passed
- * on.
+ * Returns the result of `work`. If `work` finds a damaged key, records it as `failed` and then throws its
+ * error.
  */
 export async function telling<T>(
   journal: Journal,
