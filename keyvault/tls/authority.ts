@@ -4,17 +4,16 @@ import * as x509 from "@peculiar/x509";
 import type { RemoteRole } from "../audit/record.ts";
 
 /**
- * A certificate and its private key, both PEM with the last line's end, so that one can be appended to
- * another.
+ * A certificate and its private key, both PEM. Each ends with a newline, so that texts can be concatenated.
  */
 export type Identity = { certificate: string; privateKey: string };
 
-/** What a certificate is for. A client carries a role, a server the names it is reached by. */
+/** Purpose of a certificate: a client with a role, or a server with its host names. */
 export type Subject =
   | { kind: "client"; role: RemoteRole; name: string }
   | { kind: "server"; names: readonly string[] };
 
-/** From when to when a certificate holds. */
+/** Period in which a certificate is valid. */
 export type Validity = { notBefore: Date; notAfter: Date };
 
 const KEY_ALGORITHM = { name: "ECDSA", namedCurve: "P-256" } as const;
@@ -24,7 +23,10 @@ const IPV4 = /^\d{1,3}(\.\d{1,3}){3}$/;
 const CLIENT_AUTH = "1.3.6.1.5.5.7.3.2";
 const SERVER_AUTH = "1.3.6.1.5.5.7.3.1";
 
-/** A new authority for the vault's own transport: it may issue end certificates and nothing below it. */
+/**
+ * Creates an authority for the vault's own transport. It can issue end certificates but no further
+ * authorities.
+ */
 export async function createAuthority(validity: Validity): Promise<Identity> {
   const keys = await generateKeys();
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -43,7 +45,7 @@ export async function createAuthority(validity: Validity): Promise<Identity> {
 }
 
 /**
- * A certificate of the authority, with a fresh key. A client's role is in its only URI name,
+ * Issues a certificate with a fresh key. A client's role is in its only URI name,
  * `deputize://role/<role>/<name>`.
  */
 export async function issueCertificate(
@@ -73,12 +75,12 @@ export async function issueCertificate(
   return { certificate: `${certificate.toString("pem")}\n`, privateKey: await exportKey(keys.privateKey) };
 }
 
-/** The URI that gives a client its role. */
+/** Returns the URI that gives a client its role. */
 export function roleUri(role: string, name: string): string {
   return `deputize://role/${role}/${name}`;
 }
 
-/** The alternative names of a certificate for this subject. */
+/** Returns the alternative names of a certificate for this subject. */
 export function alternativeNames(subject: Subject): x509.JsonGeneralName[] {
   if (subject.kind === "client") return [{ type: "url", value: roleUri(subject.role, subject.name) }];
   return subject.names.map((name) => ({

@@ -13,28 +13,28 @@ import { AUTHORITY_DAYS, validity } from "./issue.ts";
 import type { SecretFiles, Secrets } from "./kubernetes_secrets.ts";
 import { readCertificates } from "./material.ts";
 
-/** Names of Secrets, and what is in them: the authority, and the certificates that it issues. */
+/** The Secrets to create, by name: the authority, and the certificates that it issues. */
 export type CertificatePlan = {
   authority: string;
   ends: readonly { secret: string; subject: Subject }[];
   labels: Readonly<Record<string, string>>;
-  /** How long certificates hold, and how many days before their end they are made anew. */
+  /** Lifetime of certificates in days, and the number of days before expiry at which they are renewed. */
   days: number;
   renewDays: number;
 };
 
-/** What became of a Secret, and until when its certificate holds. */
+/** Result for a Secret, and the expiry time of its certificate. */
 export type EnsuredSecret = { secret: string; done: "made" | "renewed" | "kept"; not_after: string };
 
 type Authority = Identity & { pem: string; all: readonly X509Certificate[] };
 
 /**
- * Sees to it that there is an authority and that each certificate is there, is one of that authority, has its
- * names, and holds for long enough. The authority's Secret (`ca.pem`, `ca.key`) is written once; the others
- * (`tls.crt`, `tls.key`, `ca.crt`) are written anew when it is their time. Safe to run again and from several
- * processes.
+ * Ensures that the authority exists, and that each certificate exists, comes from that authority, contains
+ * its names, and is valid for long enough. Writes the authority's Secret (`ca.pem`, `ca.key`) once. Rewrites
+ * the others (`tls.crt`, `tls.key`, `ca.crt`) when they must be renewed. Safe to repeat and to run from
+ * several processes.
  *
- * Throws `UserError` for a Secret that holds something else, which stays as it is
+ * Throws `UserError` for a Secret with other content, and does not change that Secret.
  */
 export async function ensureCertificates(
   secrets: Pick<Secrets, "read" | "apply">,
@@ -96,7 +96,7 @@ async function ensureEnd(
   return { secret, done: present === undefined ? "made" : "renewed", not_after: endOf(certificate) };
 }
 
-/** The certificate in a Secret. Throws `UserError` unless it is one of the authorities'. */
+/** Returns the certificate in a Secret. Throws `UserError` unless one of the authorities issued it. */
 function requireOwn(name: string, files: SecretFiles, { all }: Authority): X509Certificate {
   const [certificate] = readCertificates(
     `tls.crt of the Secret ${name}`,

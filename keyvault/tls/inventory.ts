@@ -6,18 +6,18 @@ import { UserError } from "../errors.ts";
 import type { Identity } from "./authority.ts";
 import { readCertificates } from "./material.ts";
 
-/** The first certificates, by the names of their files: the vault's own, and those of its first callers. */
+/** The first certificates, by file name: the vault's own, and those of its first callers. */
 export const ENDS = ["server", "api", "admin"] as const;
 
-/** Whether `<name>.pem` is in the folder. */
+/** Returns whether `<name>.pem` is in the folder. */
 export function isThere(dir: string, name: string): boolean {
   return existsSync(join(dir, `${name}.pem`));
 }
 
 /**
- * Checks, and changes nothing, that what is in the folder belongs together and that what is missing can be
- * made: each certificate beside its key and of an authority in `ca.pem`; without `ca.key`, at least the
- * vault's own. Throws a `UserError` that names the file.
+ * Checks that the files in the folder belong together and that missing ones can be created. Changes nothing.
+ * Each certificate must have its key beside it and an issuer in `ca.pem`. Without `ca.key`, at least the
+ * vault's own certificate must exist. Throws a `UserError` that names the file.
  */
 export async function requireTls(dir: string): Promise<void> {
   const there = ENDS.filter((name) => isThere(dir, name));
@@ -41,8 +41,8 @@ export async function requireTls(dir: string): Promise<void> {
 }
 
 /**
- * The authority that issues certificates: of those in `ca.pem`, the one of `ca.key`. Throws a `UserError`
- * when it is not there.
+ * Reads the authority that issues certificates: the certificate in `ca.pem` that matches `ca.key`. Throws a
+ * `UserError` if it is missing.
  */
 export async function readAuthority(dir: string): Promise<Identity> {
   for (const name of ["ca.pem", "ca.key"]) {
@@ -57,7 +57,7 @@ export async function readAuthority(dir: string): Promise<Identity> {
   return authorityOf(authorities, privateKey, join(dir, "ca.pem"));
 }
 
-/** Of several authorities that of this key. Throws a `UserError` that says where they are from. */
+/** Returns the authority with this key. Throws a `UserError` that names `place` if there is none. */
 export function authorityOf(
   authorities: readonly X509Certificate[],
   privateKey: string,

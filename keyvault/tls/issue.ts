@@ -15,19 +15,22 @@ import {
 import { ENDS, isThere, readAuthority, requireTls } from "./inventory.ts";
 import { normaliseSerial, readRevoked } from "./material.ts";
 
-/** How long an authority holds. */
+/** Days for which an authority is valid. */
 export const AUTHORITY_DAYS = 3650;
 const END_DAYS = 397;
 const CLOCK_SKEW_MS = 300_000;
 
-/** What was made, and what is not there and cannot be made because the authority's key was taken away. */
+/**
+ * Certificates that were created, and missing ones that cannot be created because the authority's key was
+ * removed.
+ */
 export type TlsInstalled = { created: string[]; absent: string[] };
 
 /**
- * Makes the authority and the first certificates unless they are there, as `<name>.pem` and `<name>.key`:
- * `ca`, `server` for the vault, `api` and `admin` for its first callers. A certificate is never there without
- * its key: the key is written first. Where `ca.key` was taken away nothing is made. Throws as {@link
- * requireTls} does.
+ * Creates the authority and the first certificates unless they exist, as `<name>.pem` and `<name>.key`: `ca`,
+ * `server` for the vault, `api` and `admin` for its first callers. Writes each key before its certificate, so
+ * no certificate exists without its key. Creates nothing if `ca.key` was removed. Throws like
+ * {@link requireTls}.
  */
 export async function installTls(
   dir: string,
@@ -68,23 +71,20 @@ async function ensure(
   created.push(name);
 }
 
-/** From five minutes ago, for clocks that are behind, to `days` from now. */
+/** Returns the period from five minutes ago, for clocks that are behind, until `days` from now. */
 export function validity(now: Date, days: number): Validity {
   return { notBefore: new Date(now.getTime() - CLOCK_SKEW_MS), notAfter: daysAfter(now, days) };
 }
 
-/**
- * A certificate to issue: what it is for, for how long, and the files `<stem>.pem` and `<stem>.key` it goes
- * to.
- */
+/** A certificate to issue. It is written to the files `<stem>.pem` and `<stem>.key`. */
 export type CertificateOrder = { subject: Subject; days: number; stem: string; replace: boolean };
 
-/** A certificate that was issued. `serial` is what a revocation names. */
+/** An issued certificate. A revocation names its `serial`. */
 export type IssuedCertificate = { certificate: string; key: string; serial: string; not_after: string };
 
 /**
- * Issues a certificate with a fresh key from the authority in `tlsDir`. The key's file is written first.
- * Throws `UserError` when the authority's key is not there, or files would be overwritten unasked
+ * Issues a certificate with a fresh key from the authority in `tlsDir`. Writes the key first. Throws
+ * `UserError` if the authority's key is missing, or if files exist and `replace` is false.
  */
 export async function issueFiles(
   tlsDir: string,
@@ -108,9 +108,9 @@ export async function issueFiles(
 }
 
 /**
- * Adds a certificate to the revocation list, once; gives its serial number. A running vault takes notice
- * within seconds. Throws `UserError` when the certificate or the list cannot be read, or the list has a line
- * for which the vault does not take it up
+ * Adds a certificate to the revocation list, once, and returns its serial number. A running vault reloads the
+ * list within seconds. Throws `UserError` if the certificate or the list cannot be read, or if a line
+ * prevents the vault from reading the list.
  */
 export async function revokeCertificate(
   revokedFile: string,

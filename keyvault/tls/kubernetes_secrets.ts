@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { Agent, request } from "undici";
 import { reasonOf, UserError } from "../errors.ts";
 
-/** What a Secret holds, by the names of its files. */
+/** Contents of a Secret, by the names of its files. */
 export type SecretFiles = Readonly<Record<string, Buffer>>;
 
-/** A Secret to be written. What is `immutable` is written once and never again. */
+/** A Secret to write. An `immutable` one is written once and never again. */
 export type SecretToApply = {
   name: string;
   type: "Opaque" | "kubernetes.io/tls";
@@ -15,11 +15,11 @@ export type SecretToApply = {
   files: Readonly<Record<string, string>>;
 };
 
-/** The Secrets of one namespace, by their names. */
+/** The Secrets of one namespace, by name. */
 export type Secrets = {
-  /** Undefined when there is no such Secret. */
+  /** Resolves to `undefined` if the Secret does not exist. */
   read(name: string): Promise<SecretFiles | undefined>;
-  /** Makes the Secret, or has it hold these files. False when it is immutable and holds others. */
+  /** Creates or updates the Secret with these files. Returns false if it is immutable and contains others. */
   apply(secret: SecretToApply): Promise<boolean>;
   close(): Promise<void>;
 };
@@ -28,12 +28,12 @@ const MANAGER = "deputize-keyvault-certificates";
 const TIMEOUT_MS = 10_000;
 
 /**
- * Secrets of the namespace in which this program runs, by the account that the pod has: `account` is the
- * folder with its `token`, `ca.crt` and `namespace`. It needs the rights to get, create and patch Secrets of
- * the names it is given, and no others: each is written by a patch under its own name.
+ * Opens the Secrets of this program's namespace with the pod's account. `account` is the folder with its
+ * `token`, `ca.crt` and `namespace`. The account needs the rights to get, create and patch the Secrets that
+ * it is asked for, and no others. Each is written by a patch under its own name.
  *
- * Throws `UserError` when the folder is not an account's. Its calls do when the API server does not answer,
- * or refuses
+ * Throws `UserError` if the folder is not an account's. Calls throw `UserError` if the API server refuses or
+ * does not answer.
  */
 export async function openSecrets(url: string, account: string): Promise<Secrets> {
   const read = (name: string): Promise<string> =>

@@ -4,8 +4,8 @@ import type { TlsConfig } from "../config.ts";
 import { UserError } from "../errors.ts";
 
 /**
- * What the vault's own TLS end is made of, and whom it lets in: PEM bytes, parsed authorities, serial numbers
- * that were revoked.
+ * Contents of the TLS files: PEM bytes of the vault's server, parsed authorities, and revoked serial numbers.
+ * They decide who may connect.
  */
 export type TlsMaterial = {
   ca: Buffer;
@@ -19,9 +19,9 @@ const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE---
 const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
- * Reads the server's TLS files and the revocation list, whole and belonging together or not at all. `former`
- * is who was revoked until now: only without them is an absent list an empty one. Throws `UserError` naming
- * the file that is missing, damaged, or of another key
+ * Reads the server's TLS files and the revocation list. `former` contains the serial numbers revoked so far.
+ * A missing list counts as empty only if `former` is empty. Throws `UserError` that names the file if one is
+ * missing or damaged, or if the key does not match the certificate.
  */
 export async function readMaterial(
   files: TlsConfig,
@@ -43,8 +43,8 @@ export async function readMaterial(
 }
 
 /**
- * The certificates in a file's bytes, PEM, in their order. Throws a `UserError` that names the file when one
- * is damaged.
+ * Parses the PEM certificates in a file, in order. Throws a `UserError` that names the file if one is
+ * damaged.
  */
 export function readCertificates(file: string, bytes: Buffer): X509Certificate[] {
   return parse(file, () =>
@@ -53,14 +53,14 @@ export function readCertificates(file: string, bytes: Buffer): X509Certificate[]
 }
 
 /**
- * Certificates as OpenSSL reads all of them: each beginning on a line of its own, which they need not in a
- * file that was put together.
+ * Writes certificates so that OpenSSL reads all of them, each starting on its own line. In a file that was
+ * concatenated by hand, they may not.
  */
 export function writeCertificates(certificates: readonly X509Certificate[]): Buffer {
   return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
 
-/** A serial number as the list has it: lower-case hexadecimal without leading zeros. */
+/** Returns a serial number in the form of the list: lower-case hexadecimal without leading zeros. */
 export function normaliseSerial(serial: string): string {
   return serial
     .replaceAll(":", "")
@@ -69,8 +69,8 @@ export function normaliseSerial(serial: string): string {
 }
 
 /**
- * Whether a client's certificate is one of the authorities' and was not revoked. Its dates and role are
- * judged elsewhere.
+ * Returns whether one of the authorities issued a client's certificate and it was not revoked. Does not check
+ * its dates and role.
  */
 export function isTrusted({ authorities, revoked }: TlsMaterial, certificate: X509Certificate): boolean {
   if (revoked.has(normaliseSerial(certificate.serialNumber))) return false;
@@ -85,12 +85,13 @@ async function readPem(file: string): Promise<Buffer> {
   }
 }
 
-/** The revocation list is gone from under a running vault. */
+/** The revocation list of a running vault was removed. */
 export class ListGone extends UserError {}
 
 /**
- * The serial numbers on a revocation list, none when there is no such file and was none before. Throws a
- * `UserError` that names the first line that is not a serial number, or the file that is gone.
+ * Reads the serial numbers of a revocation list. Returns none if the file does not exist and `former` is
+ * empty. Throws a `UserError` that names the first line that is not a serial number, or the file that was
+ * removed.
  */
 export async function readRevoked(
   file: string,

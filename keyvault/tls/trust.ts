@@ -5,29 +5,29 @@ import type { Logger } from "../log.ts";
 import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
 
 /**
- * The TLS files in force. They are read again while the vault runs, so that they can be exchanged without a
- * stop.
+ * The current TLS files. They are reloaded while the vault runs, so they can be replaced without a restart.
  */
 export type Trust = {
   material(): TlsMaterial;
-  /** Counts up whenever other files are in force. */
+  /** Returns a number that increases with each reload. */
   generation(): number;
-  /** Whether a certificate that was let in would still be. */
+  /** Returns whether a certificate would be accepted now. */
   accepts(certificate: X509Certificate): boolean;
-  /** Calls `apply` with every material that comes into force from now on. */
+  /** Calls `apply` with all later materials. */
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
-   * Looks at the files now, after the looks under way. Files that are damaged, do not belong together or are
-   * gone are logged and change nothing. A revocation takes effect immediately; one that was taken off the
-   * list stays until the list has not changed for a second, because it may be being written.
+   * Reloads the files now, after reloads in progress. Files that are damaged, missing or do not belong
+   * together are logged and change nothing. A new revocation takes effect immediately. A serial number that
+   * was removed from the list stays revoked until the list has not changed for a second, because the list may
+   * still be being written.
    */
   refresh(): Promise<void>;
   stop(): void;
 };
 
 /**
- * Whether a certificate, base64 of its DER, would be let in at `now`: trusted, not revoked, not expired.
- * False for anything that is not a certificate.
+ * Returns whether a certificate, base64 of its DER, is accepted at `now`: trusted, not revoked, not expired.
+ * Returns false for anything that is not a certificate.
  */
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
@@ -35,8 +35,8 @@ const EVERY_MS = 2_000;
 const QUIET_MS = 1_000;
 
 /**
- * Reads the TLS files, and then every two seconds. Rejects with a `UserError` when they cannot be used at the
- * start.
+ * Loads the TLS files and reloads them every two seconds. Rejects with a `UserError` if they cannot be used
+ * at the start.
  */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let material = await readMaterial(files);
@@ -45,25 +45,26 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   let listed = { revoked: material.revoked, since: performance.now() };
   let looks = Promise.resolve();
   /**
-   * The certificates that were revoked when the list was found gone: a new list does not let them in again.
+   * Serial numbers that were revoked when the list was found missing. A new list without them does not accept
+   * them again.
    */
   let lost: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
 
-  /** The certificates that a list revokes, as it was just read. */
+  /** Returns the serial numbers to refuse, given a list that was just read. */
   function revokedBy(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const now = performance.now();
     if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
     return now - listed.since >= QUIET_MS ? revoked : material.revoked.union(revoked);
   }
 
-  /** Logs once why files are not used as they are; nothing when they are. */
+  /** Logs once why the files are not used as they are. An empty reason means that they are. */
   function tell(reason: string): void {
     if (reason !== "" && reason !== told) log.error({ event: "tls_not_reloaded", reason });
     told = reason;
   }
 
-  /** The certificates that a list revokes, as it was just read, and those of one that was gone before it. */
+  /** Returns the serial numbers to refuse, including those of a list that went missing earlier. */
   function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
     const missing = lost.difference(revoked).size;
     if (missing === 0) lost = new Set();
@@ -103,7 +104,7 @@ export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
   };
 }
 
-/** Judges certificates by the TLS files in force. */
+/** Returns a check of certificates against the current TLS files. */
 export function acceptsBy(trust: Pick<Trust, "accepts">): AcceptsCertificate {
   return (text, now) => {
     try {
