@@ -23,90 +23,99 @@ const FIRST_RESTART_DELAY_MS = 50;
 const LAST_RESTART_DELAY_MS = 5_000;
 
 /**
- * The PKCS#11 token as the rest of the vault sees it. Every call rejects with `VaultError token_unavailable`
- * when the child that owns the token is away, was killed, or does not answer within 5 s; the child is then
- * started again. A late or wrong answer is never given. While the token is sealed, every call rejects with
- * `VaultError sealed`.
+ * The PKCS#11 token as the rest of the vault uses it. Every call rejects with `VaultError token_unavailable`
+ * if the child that owns the token is not running, was killed, or does not answer within 5 s. The child is
+ * then restarted. A late or wrong answer is never returned. While the token is sealed, every call rejects
+ * with `VaultError sealed`.
  */
 export type Token = {
   /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
   wrap(plain: Uint8Array, context: Uint8Array): Promise<Wrapped>;
   /**
-   * The text wrapped under the same context. Rejects with `DamagedBox` when it was altered, belongs
-   * elsewhere, or names a version that the token lacks.
+   * Decrypts a text wrapped under the same context. Rejects with `DamagedBox` if it was altered, belongs to
+   * another context, or names a version that the token lacks.
    */
   unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
-  /** Chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]); mac[−1] is `previous`. */
+  /**
+   * Returns the chained HMAC-SHA256 under the audit key: mac[i] = HMAC(mac[i−1] ‖ texts[i]); mac[−1] is
+   * `previous`.
+   */
   chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * HMAC-SHA256 of each text under the audit key, never equal to a code of the chain: for what the database
-   * must not change.
+   * Returns HMAC-SHA256 of each text under the audit key. The codes never equal those of the chain. They
+   * protect rows against changes in the database.
    */
   authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
   /**
-   * The boxes, wrapped again under the newest key-encryption key; null for one that {@link Token.unwrap}
-   * calls damaged. Their content never leaves the child.
+   * Wraps the boxes again under the newest key-encryption key. Returns null for a box that
+   * {@link Token.unwrap} reports as damaged. Their content never leaves the child.
    */
   rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
   /**
-   * Which version of the key-encryption key really opens each box, whatever it is said to be under; null for
-   * none that the token has. Their content never leaves the child.
+   * Returns the version of the key-encryption key that opens each box, whatever version the box names, or
+   * null if none does. Their content never leaves the child.
    */
   findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
-  /** Generates the next version of the key-encryption key, which wraps from then on. Gives all versions. */
+  /** Generates the next version of the key-encryption key, which wraps from then on. Returns all versions. */
   rotate(): Promise<{ keks: string[] }>;
   /**
-   * Destroys an older version of the key-encryption key in the token permanently, and returns those that are
-   * left. Anything still wrapped under it never opens again: only for a version that wraps nothing.
+   * Destroys an older version of the key-encryption key in the token permanently and returns the remaining
+   * ones. Anything still wrapped under it never opens again, so use it only for a version that wraps nothing.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
-  /** The highest head of the audit chain that was noted in the token, or null. */
+  /** Returns the highest head of the audit chain that the token has noted, or null. */
   notedHead(): Promise<{ head: NotedHead | null }>;
-  /** Notes a head, unless a higher one is noted. With `anew` it replaces any noted head. */
+  /** Notes a head, unless a higher one is noted. With `anew`, replaces any noted head. */
   noteHead(head: NotedHead, anew?: boolean): Promise<unknown>;
-  /** Proves the token by a round trip through its newest key. */
+  /** Checks the token with an encryption and decryption under its newest key. */
   health(): Promise<{ keks: string[] }>;
-  /** What the token said of itself when it was last opened. Throws `VaultError sealed` when it never was. */
+  /**
+   * Returns the token's description from when it was last opened. Throws `VaultError sealed` if it was never
+   * opened.
+   */
   info(): TokenInfo;
-  /** Why the token is sealed, or undefined while it is open. */
+  /** Returns why the token is sealed, or `undefined` while it is open. */
   sealed(): SealReason | undefined;
   /**
-   * Seals the token immediately: the child that is logged in is ended, and a new one waits for the PIN.
-   * Nothing happens to a sealed one.
+   * Seals the token immediately: kills the logged-in child and starts one that waits for the PIN. Does
+   * nothing if the token is sealed.
    */
   seal(reason: SealReason): void;
-  /** Calls `listener` whenever the token is sealed, at that moment, for whatever reason. */
+  /** Calls `listener` each time the token is sealed, immediately and for whatever reason. */
   whenSealed(listener: (reason: SealReason) => void): void;
-  /** The one-time key of the child that waits for the PIN. Throws `token_unavailable` while there is none. */
+  /**
+   * Returns the one-time key of the child that waits for the PIN. Throws `token_unavailable` if no such child
+   * runs.
+   */
   offer(): Uint8Array;
   /**
-   * Opens a sealed token by a PIN that was encrypted to the offer; this process passes it on and cannot read
-   * it. Rejects with `WrongPin`, with `StaleOffer` when it was encrypted to another one, or `VaultError
-   * token_unavailable`. The offer is used up in each case.
+   * Opens a sealed token with a PIN encrypted to the offer. This process passes the PIN on and cannot read
+   * it. Rejects with `WrongPin`, with `StaleOffer` if the PIN was encrypted to another offer, or with
+   * `VaultError token_unavailable`. The offer is used up in each case.
    */
   unseal(box: Uint8Array): Promise<TokenInfo>;
-  /** Process id of the child, or undefined while there is none. */
+  /** Returns the process id of the child, or `undefined` if none runs. */
   pid(): number | undefined;
-  /** Ends the child. Calls in flight are rejected. */
+  /** Ends the child. Calls in flight reject. */
   close(): Promise<void>;
 };
 
-/** What the child is started with: the token's place, the child's whole environment. */
+/** Start options of the child: the token's place, and the child's whole environment. */
 export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<string, string>> };
 
 /**
- * Why a token is sealed: there was no PIN file at the start, somebody sealed it, its process ended and there
- * is no PIN file, or the audit chain is not what the vault wrote.
+ * Reason why a token is sealed: no PIN file at the start, a request, its process ended and there is no PIN
+ * file, or the audit chain differs from what the vault wrote.
  */
 export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
 
-/** What a token without a PIN file is: a fault, or sealed. */
+/** Treatment of a token without a PIN file: a fault, or sealed. */
 export type WithoutPin = "refuse" | "seal";
 
 /**
- * Starts the child and opens the token. Rejects with a `TokenError` that says what is wrong when the first
- * opening fails; after that, the child is started again whenever it ends, with delays growing from 50 ms to 5
- * s. With `seal`, a token whose PIN file is not there when the child is started is sealed.
+ * Starts the child and opens the token. Rejects with a `TokenError` if the first opening fails. After that,
+ * restarts the child whenever it ends, with delays growing from 50 ms to 5 s. With `seal`, the token is
+ * sealed if its PIN file is missing when the child starts.
  */
 export async function openToken(
   { place, environment }: TokenSettings,

@@ -4,10 +4,10 @@ import { TokenError, type Wrapped } from "./messages.ts";
 
 const HEADER_BYTES = 4;
 
-/** Largest frame that either side accepts, in bytes: far more than the vault's own messages have. */
+/** Largest frame that either side accepts, in bytes. It is far larger than the vault's own messages. */
 export const MAX_FRAME_BYTES = 5_242_880;
 
-/** One message as it goes over the pipe: u32be length ‖ structured clone of `message`. */
+/** Encodes one message for the pipe: u32be length ‖ structured clone of `message`. */
 export function encodeFrame(message: unknown): Buffer {
   const body = serialize(message);
   if (body.length > MAX_FRAME_BYTES) throw new Error(`A frame of ${body.length} bytes is too large`);
@@ -19,11 +19,10 @@ export function encodeFrame(message: unknown): Buffer {
 }
 
 /**
- * Collects the pipe's chunks and gives whole messages, in order. A message's byte arrays are views of the
- * only copy that is kept, so that who overwrites them leaves nothing behind; the chunks are the caller's to
- * overwrite.
+ * Collects the pipe's chunks and returns whole messages, in order. A message's byte arrays are views of the
+ * only stored copy, so overwriting them leaves nothing behind. The caller overwrites the chunks.
  *
- * Throws when the other side announces a frame that is too large.
+ * Throws if the other side announces a frame that is too large.
  */
 export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
   let rest: Buffer = Buffer.alloc(0);
@@ -46,13 +45,14 @@ export function createFrameReader(): { push(chunk: Uint8Array): unknown[] } {
 }
 
 /**
- * Bytes of text that one message to the child carries: well within a frame, and short of what would keep
- * other calls waiting.
+ * Maximum bytes of text in one message to the child. It is well below the size of a frame and short enough
+ * not to delay other calls.
  */
 const CHUNK_BYTES = 262_144;
 
 /**
- * The texts in their order, in chunks of one message each. A text longer than a chunk is a chunk of its own.
+ * Splits the texts, in order, into chunks of one message each. A text longer than a chunk becomes a chunk of
+ * its own.
  */
 export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
   const chunks: Uint8Array[][] = [];
@@ -72,15 +72,15 @@ export function chunksOf(texts: readonly Uint8Array[]): Uint8Array[][] {
 
 const NONCE_AND_TAG_BYTES = 28;
 
-/** Random bytes, as many as are wrapped; for one use. */
+/** Returns as many random bytes as are wrapped, to use once. */
 export function createMask({ box }: Wrapped): Buffer {
   const length = Math.max(0, box.length - NONCE_AND_TAG_BYTES);
   return randomFillSync(Buffer.from(new ArrayBuffer(length)));
 }
 
 /**
- * XORs the mask onto the bytes, in their place, and gives them: put on and taken off alike. Throws a
- * `TokenError` when it is too short.
+ * XORs the mask onto the bytes in place and returns them. A second call removes the mask. Throws a
+ * `TokenError` if the mask is too short.
  */
 export function applyMask(bytes: Uint8Array, mask: Uint8Array): Uint8Array {
   if (mask.length < bytes.length) throw new TokenError("The mask is shorter than the bytes that it masks");

@@ -13,7 +13,8 @@ const PIN_BYTES = 32;
 const PROVISION_DEADLINE_MS = 60_000;
 
 /**
- * How the child is started for a token that is in place. Throws a `TokenError` when a SoftHSM token is not.
+ * Returns the child's start options for an existing token. Throws a `TokenError` if a SoftHSM token is
+ * missing.
  */
 export async function tokenSettings(config: TokenConfig): Promise<TokenSettings> {
   if (config.managed && !existsSync(config.dir)) {
@@ -32,11 +33,11 @@ async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
 }
 
 /**
- * Makes the token ready and returns the labels of the keys it generated: none when it was ready before. A
- * SoftHSM token is made aside and moved into place when it is whole, so a run that was cut off leaves nothing
- * that a later run could mistake for a token.
+ * Prepares the token and returns the labels of the keys that it generated, which is empty for a prepared
+ * token. Creates a SoftHSM token in a temporary folder and moves it into place when it is complete. An
+ * interrupted run therefore leaves nothing that a later run could mistake for a token.
  *
- * Throws `TokenError` when there is a token but not its PIN, or the module refuses
+ * Throws `TokenError` if a token exists without its PIN, or if the module refuses.
  */
 export async function installToken(config: TokenConfig, log: Logger): Promise<string[]> {
   if (!config.managed) return provision(await tokenSettings(config), false, log);
@@ -48,7 +49,7 @@ export async function installToken(config: TokenConfig, log: Logger): Promise<st
   );
 }
 
-/** Throws a `TokenError` when there is a SoftHSM token but not its PIN. */
+/** Throws a `TokenError` if a SoftHSM token exists without its PIN. */
 export function requirePin({ managed, dir, pinFile }: TokenConfig): void {
   if (managed && existsSync(dir) && !existsSync(pinFile)) {
     throw new TokenError(`There is a token in ${dir}, but its PIN file ${pinFile} is gone: put it back`);

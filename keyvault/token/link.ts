@@ -16,20 +16,20 @@ import {
   WrongPin,
 } from "./messages.ts";
 
-/** One life of the child that owns the token. */
+/** A running child that owns the token. */
 export type TokenLink = {
   pid: number | undefined;
   /**
-   * Asks the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` as the operation says, and with
-   * `TokenError` when the child reports a fault, ends, or lets the deadline pass: it is then killed, so that
-   * no late answer can be taken for another call's. What cannot be sent, because it is too large, rejects
-   * immediately and leaves the child as it is.
+   * Sends a request to the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` according to the
+   * operation. Rejects with `TokenError` if the child reports a fault, ends, or misses the deadline. The
+   * child is then killed, so that no late answer is taken for another call's. A request that is too large
+   * rejects immediately and does not affect the child.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
     deadlineMs: number,
   ): Promise<TokenAnswers[K]>;
-  /** Ends the child immediately. */
+  /** Kills the child immediately. */
   kill(): void;
   /** Resolves when the child has ended and every call in flight was rejected. */
   ended: Promise<void>;
@@ -41,10 +41,9 @@ const PROGRAM = fileURLToPath(new URL("./child/main.ts", import.meta.url));
 const PIPE = 3;
 
 /**
- * Starts the program that loads PKCS#11. It gets no arguments, and of the environment only what `environment`
- * says; it has a session of its own, so a Ctrl-C meant for the vault does not end it before the vault has
- * finished, and it ends when its pipe does. It may be killed at any moment: it holds no state but the
- * module's.
+ * Starts the program that loads PKCS#11. It receives no arguments and only the variables in `environment`. It
+ * runs in its own session, so that a Ctrl-C for the vault does not end it before the vault has finished. It
+ * ends when its pipe does. It may be killed at any time, because it has no state except the module's.
  */
 export function openTokenLink(environment: Readonly<Record<string, string>>, log: Logger): TokenLink {
   const waiting = new Map<number, Waiting>();

@@ -4,18 +4,18 @@ import { UserError } from "../errors.ts";
 export type Wrapped = { kek: string; box: Uint8Array };
 
 /**
- * Where the token is and what opens it. The PIN itself is read from `pinFile` by the child and by nobody
- * else. `parameters` is handed to the module as it is loaded, for those that want some (NSS does).
+ * Location of the token and its PIN file. Only the child reads the PIN from `pinFile`. `parameters` are
+ * passed to the module when it is loaded, because some modules such as NSS need them.
  */
 export type TokenPlace = { module: string; label: string; pinFile: string; parameters?: string };
 
-/** The number and the code of the audit chain's last record, as the token has them noted. */
+/** Number and code of the audit chain's last record, as noted in the token. */
 export type NotedHead = { seq: number; mac: Uint8Array };
 
 /**
- * What the child may be asked. Nothing else is understood, so nothing else of PKCS#11 can be reached.
- * Unwrapped bytes are returned XORed with `mask`, of its length: the runtime leaves copies of what went over
- * the pipe in memory that it has freed.
+ * Requests that the child accepts. It understands no others, so nothing else of PKCS#11 can be reached.
+ * Unwrapped bytes are returned XORed with `mask`, which has the same length, because the runtime leaves
+ * copies of pipe data in freed memory.
  */
 export type TokenRequest =
   | ({ kind: "open" } & TokenPlace)
@@ -34,7 +34,7 @@ export type TokenRequest =
   | { kind: "offer" }
   | ({ kind: "unseal"; box: Uint8Array } & TokenPlace);
 
-/** What an opened token is: found keys and the module's own words about itself. */
+/** Description of an opened token: its keys and the module's own information. */
 export type TokenInfo = {
   manufacturer: string;
   model: string;
@@ -42,7 +42,7 @@ export type TokenInfo = {
   keks: string[];
 };
 
-/** The answer's type for each request. */
+/** Type of the answer to each request. */
 export type TokenAnswers = {
   open: TokenInfo;
   provision: { created: string[] };
@@ -62,10 +62,10 @@ export type TokenAnswers = {
 };
 
 /**
- * Why a request failed: `damaged` when the text does not belong to the context and key it is said to (the
- * token is well), `pin` when the token does not accept the PIN of an unsealing, `offer` when that was not
- * encrypted for this child, `token` for everything that makes the token unusable. After all but the first the
- * child ends itself.
+ * Why a request failed. `damaged` means that the text does not belong to the context and key that it names,
+ * while the token works. `pin` means that the token does not accept the PIN of an unsealing. `offer` means
+ * that the PIN was not encrypted for this child. `token` means that the token cannot be used. The child ends
+ * itself after all of them except `damaged`.
  */
 export type TokenRefusal = { reason: "damaged" | "pin" | "offer" | "token"; message: string };
 
@@ -76,14 +76,12 @@ export type ReplyFrame = { id: number } & (
   | { failure: TokenRefusal }
 );
 
-/** The token or its module cannot be used. The child reports it and ends; the parent starts another. */
+/** The token or its module cannot be used. The child reports it and ends. The parent starts another child. */
 export class TokenError extends UserError {
   override readonly name = "TokenError";
 }
 
-/**
- * A wrapped text that was altered, moved to another context, or wrapped under another key. The token is well.
- */
+/** A wrapped text was altered, moved to another context, or wrapped under another key. The token works. */
 export class DamagedBox extends Error {
   override readonly name = "DamagedBox";
 
@@ -92,12 +90,12 @@ export class DamagedBox extends Error {
   }
 }
 
-/** The token does not accept a PIN. The message says why, without the PIN. */
+/** The token does not accept a PIN. The message contains the reason but not the PIN. */
 export class WrongPin extends UserError {
   override readonly name = "WrongPin";
 }
 
-/** A PIN that was encrypted for another child, or altered on its way. */
+/** A PIN was encrypted for another child, or altered in transit. */
 export class StaleOffer extends UserError {
   override readonly name = "StaleOffer";
 

@@ -10,22 +10,22 @@ import {
 
 const POINT_BYTES = 32;
 const TAG_BYTES = 16;
-/** One byte that counts, the PIN, zeros: the box does not tell how long the PIN is. */
+/**
+ * One byte for the length, the PIN, and zeros. The size of the box therefore does not reveal the length of
+ * the PIN.
+ */
 const PADDED_BYTES = 256;
 const PURPOSE = "deputize keyvault unseal 1";
-/** Each key encrypts one text, so its nonce may be constant. */
+/** The nonce may be constant because each key encrypts one text. */
 const NONCE = Buffer.alloc(12);
 
-/** Bytes that a PIN may have. */
+/** Maximum bytes of a PIN. */
 export const MAX_PIN_BYTES = PADDED_BYTES - 1;
 
-/**
- * What a child offers: its one-time X25519 key, for one PIN. The private half never leaves the child and ends
- * with it.
- */
+/** A child's one-time X25519 key, for one PIN. The private half never leaves the child and ends with it. */
 export type PinOffer = { publicKey: Buffer; privateKey: KeyObject };
 
-/** A fresh offer. */
+/** Creates a fresh offer. */
 export function createOffer(): PinOffer {
   const { publicKey, privateKey } = generateKeyPairSync("x25519");
   return { publicKey: pointOf(publicKey), privateKey };
@@ -33,9 +33,9 @@ export function createOffer(): PinOffer {
 
 /**
  * Encrypts a PIN to an offer: one-time X25519 key (32) ‖ AES-256-GCM of the padded PIN ‖ tag (16). The key is
- * HKDF-SHA256 of the shared secret over both public keys. The PIN stays as it is; the caller overwrites it.
+ * HKDF-SHA256 of the shared secret over both public keys. Does not change the PIN. The caller overwrites it.
  *
- * Throws `RangeError` when the PIN is empty or longer than {@link MAX_PIN_BYTES}, or the offer is not a key
+ * Throws `RangeError` if the PIN is empty or longer than {@link MAX_PIN_BYTES}, or if the offer is not a key.
  */
 export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
   if (pin.length === 0 || pin.length > MAX_PIN_BYTES) {
@@ -56,8 +56,8 @@ export function encryptPin(pin: Uint8Array, offer: Uint8Array): Buffer {
 }
 
 /**
- * The PIN that {@link encryptPin} encrypted to this offer, or undefined when the box was altered or is for
- * another one.
+ * Decrypts a PIN that {@link encryptPin} encrypted to this offer. Returns `undefined` if the box was altered
+ * or is for another offer.
  */
 export function decryptPin({ publicKey, privateKey }: PinOffer, box: Uint8Array): Buffer | undefined {
   if (box.length !== POINT_BYTES + PADDED_BYTES + TAG_BYTES) return undefined;

@@ -13,15 +13,15 @@ const SOFTHSM_MODULES = [
   "/opt/homebrew/lib/softhsm/libsofthsm2.so",
 ] as const;
 
-/** SoftHSM where Linux distributions put it, or undefined. */
+/** Returns the path of SoftHSM on common Linux distributions, or `undefined`. */
 export function findSoftHsm(): string | undefined {
   return SOFTHSM_MODULES.find((path) => existsSync(path));
 }
 
 /**
- * Makes `dir` (mode 0700) a home of SoftHSM with a configuration of its own, and returns the environment that
- * leads the module there. Called at every start, because the configuration names the folder by its absolute
- * path, and folders get moved and restored.
+ * Makes `dir` (mode 0700) a home of SoftHSM with its own configuration. Returns the environment that points
+ * the module to it. Call it at every start, because the configuration contains the folder's absolute path,
+ * and folders get moved and restored.
  */
 export async function prepareSoftHsm(dir: string): Promise<Record<string, string>> {
   const objects = join(dir, "objects");

@@ -2,34 +2,34 @@ import pkcs11 from "pkcs11js";
 import type { NotedHead } from "../messages.ts";
 import { findGuarded, GUARDED, type Session } from "./session.ts";
 
-/** Identifier of the objects whose labels are the note. */
+/** CKA_ID of the objects whose labels store the note. */
 export const HEAD_NOTE_ID = Buffer.from("audit-head");
 
 const SLOTS = 2;
 const LABEL = /^(\d{1,15}):([0-9a-f]{64})$/;
 /**
- * Digits that a number is written with, at least. SoftHSM does not bind an encrypted attribute to its object,
- * and a label is not a secret: of one with 7 digits the last two blocks would serve as an AES-192 key that
- * somebody knows. With 8 to 14 no end is as long as a key.
+ * Minimum number of digits of a number in a label. SoftHSM does not bind an encrypted attribute to its
+ * object, and a label is not secret. With 7 digits, an attacker could use the label's last two blocks as a
+ * known AES-192 key. With 8 to 14 digits, no end of a label has the length of a key.
  */
 const DIGITS = 8;
 
 /**
  * The audit chain's head, noted in the token, where the database's owner cannot write. It is the label of one
- * of two keys that are used for nothing else, written in turns: what is cut off while it is written leaves
- * the other one. Modules change a label within 2 ms, where a new object takes SoftHSM 36 ms, and not every
- * module has data objects.
+ * of two keys that have no other use and are written alternately, so an interrupted write leaves the other
+ * one. Modules change a label within 2 ms, while SoftHSM needs 36 ms for a new object. Not every module
+ * supports data objects.
  */
 export type HeadNote = {
-  /** The highest head that was noted, or null. */
+  /** Returns the highest noted head, or null. */
   read(): NotedHead | null;
-  /** Notes a head, unless a higher one is noted. With `anew` it replaces any noted head. */
+  /** Notes a head, unless a higher one is noted. With `anew`, replaces any noted head. */
   write(head: NotedHead, anew: boolean): void;
 };
 
 type Slot = { object: pkcs11.Handle; head: NotedHead | undefined };
 
-/** The note of an opened token. */
+/** Returns the note of an opened token. */
 export function createHeadNote(session: Session): HeadNote {
   const { library, handle } = session;
 
@@ -52,7 +52,10 @@ export function createHeadNote(session: Session): HeadNote {
     ]);
   }
 
-  /** Puts the label where `slot` was; a module that changes no labels gets a new object for it. */
+  /**
+   * Replaces the label of `slot`. If the module cannot change labels, creates a new object with the label and
+   * destroys the old one.
+   */
   function replace({ object }: Slot, label: string): void {
     try {
       library.C_SetAttributeValue(handle, object, [{ type: pkcs11.CKA_LABEL, value: label }]);
@@ -84,7 +87,7 @@ export function createHeadNote(session: Session): HeadNote {
   };
 }
 
-/** The label of an object, empty if it has none. */
+/** Returns the label of an object, or an empty string if it has none. */
 export function labelOf({ library, handle }: Session, object: pkcs11.Handle): string {
   const value: unknown = library.C_GetAttributeValue(handle, object, [{ type: pkcs11.CKA_LABEL }])[0]?.value;
   return Buffer.isBuffer(value) ? value.toString("utf8") : String(value ?? "");

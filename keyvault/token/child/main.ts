@@ -19,17 +19,17 @@ import { createOperations, type TokenOperations } from "./operations.ts";
 import { openSession } from "./session.ts";
 import { findKeys, provision } from "./token_keys.ts";
 
-/** The descriptor of the pipe to the parent. */
+/** File descriptor of the pipe to the parent. */
 const PIPE = 3;
 
-/** A token that was opened, and what it reported of itself. */
+/** An opened token and its own description. */
 type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo };
 
 /**
- * The only program that loads PKCS#11: one thread, one request after another, blocking reads from the
- * parent's pipe. It ends when the pipe does, so it cannot outlive its parent, and after any fault of the
- * token, so that no call meets a token in doubt. A sealed one waits with an offer for the PIN and has one
- * try: after a wrong PIN it ends too, and its key and what it was sent with it.
+ * Runs the only program that loads PKCS#11: one thread, one request after another, blocking reads from the
+ * parent's pipe. It ends when the pipe does, so it cannot outlive its parent. It also ends after any fault of
+ * the token, so that no call uses a token in doubt. For a sealed token it waits with an offer for the PIN and
+ * allows one attempt. After a wrong PIN it ends too, together with its key and everything that it received.
  */
 function serve(): void {
   const frames = createFrameReader();
@@ -45,7 +45,7 @@ function serve(): void {
   }
 }
 
-/** Answers one request after another, and says after which of them this process is of no more use. */
+/** Answers one request after another. Returns `ends` after a request that makes this process unusable. */
 function createAttendant(): (frame: RequestFrame) => "ends" | undefined {
   const offer = createOffer();
   let opened: Opened | undefined;
@@ -136,7 +136,7 @@ function answer(
   }
 }
 
-/** Overwrites what was wrapped or unwrapped: nothing of it stays in this process. */
+/** Overwrites what was wrapped or unwrapped, so that none of it remains in this process. */
 function erase(request: TokenRequest, given: unknown): void {
   if (request.kind === "wrap") request.plain.fill(0);
   if (request.kind === "unwrap" && given instanceof Uint8Array) given.fill(0);

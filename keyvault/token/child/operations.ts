@@ -10,8 +10,8 @@ const TAG_BYTES = 16;
 const MAC_BYTES = 32;
 const MAX_PLAIN_BYTES = 4096;
 /**
- * Stands where a chained record has the code before it, so that no code of a state is ever a record's, nor
- * the other way round.
+ * Replaces the previous record's code in codes of states, so that a code of a state never equals a code of a
+ * record.
  */
 const STATE_DOMAIN = hash("sha256", "deputize keyvault state", "buffer");
 const PROBE = Buffer.from("deputize keyvault probe");
@@ -19,13 +19,13 @@ const PROBE = Buffer.from("deputize keyvault probe");
 type Box = { wrapped: Wrapped; context: Uint8Array };
 
 /**
- * What an opened token does, as the parent's `Token` says of each operation. Everything is synchronous
- * and in one session: PKCS#11 allows one operation at a time in it. A token that does not work throws the
- * module's errors or a `TokenError`.
+ * Operations of an opened token, as described in the parent's `Token`. All are synchronous and use one
+ * session, because PKCS#11 allows only one operation at a time in it. If the token does not work, they throw
+ * the module's errors or a `TokenError`.
  */
 export type TokenOperations = ReturnType<typeof createOperations>;
 
-/** The operations of an opened token on its keys. */
+/** Returns the operations of an opened token with its keys. */
 export function createOperations(session: Session, keys: TokenKeys) {
   const { library, handle } = session;
   const newest = (): string => [...keys.keks.keys()].at(-1) ?? "";
@@ -73,8 +73,8 @@ export function createOperations(session: Session, keys: TokenKeys) {
     try {
       return decrypt(label, wrapped.box, context);
     } catch {
-      // Modules answer a wrong tag with a general error (SoftHSM does), so only a probe distinguishes it from
-      // a broken token.
+      // Some modules, such as SoftHSM, report a wrong tag as a general error. A probe distinguishes it from a
+      // broken token.
       probe(label);
       throw new DamagedBox();
     }

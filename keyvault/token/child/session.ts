@@ -3,12 +3,12 @@ import pkcs11 from "pkcs11js";
 import { reasonOf } from "../../errors.ts";
 import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
 
-/** Characters of a PIN that a module without lock-out must have: 32 random bytes in hexadecimal are 64. */
+/** Minimum length of a PIN for a module without lockout. 32 random bytes in hexadecimal are 64 characters. */
 export const MIN_PIN_LENGTH = 32;
 
 /**
- * What all objects of the vault's are. SoftHSM lets everybody who can write to a token's folder make others
- * there without the PIN, with values of their own choice: those are never looked at.
+ * Attributes of all the vault's objects. Anybody who can write to a SoftHSM token's folder can create objects
+ * there without the PIN, with values of their choice. The vault ignores objects without these attributes.
  */
 export const GUARDED: pkcs11.Template = [
   { type: pkcs11.CKA_TOKEN, value: true },
@@ -27,7 +27,7 @@ const REQUIRED_MECHANISMS = {
 /** CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
 const PIN_REFUSALS = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
 
-/** A loaded module, one slot of it, and the one session that everything runs in. */
+/** A loaded module, one of its slots, and the only session. */
 export type Session = {
   library: pkcs11.PKCS11;
   slot: pkcs11.Handle;
@@ -35,8 +35,7 @@ export type Session = {
 };
 
 /**
- * The module, loaded and initialised with its parameters, if it has any. Throws a `TokenError` that names its
- * path.
+ * Loads the module and initializes it with its parameters, if any. Throws a `TokenError` that names its path.
  */
 export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
@@ -52,7 +51,10 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
   return library;
 }
 
-/** The initialised slot whose token carries `label`, or undefined. Two tokens with the label are refused. */
+/**
+ * Returns the initialized slot whose token has this label, or `undefined`. Refuses two tokens with the same
+ * label.
+ */
 export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
   const found = library.C_GetSlotList(true).filter((slot) => {
     const info = library.C_GetTokenInfo(slot);
@@ -65,8 +67,8 @@ export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle |
 }
 
 /**
- * Opens the labelled token and checks that it can do what the vault needs. Without a `pin` the PIN is the
- * file's, and whatever is wrong with it is a `TokenError`; a `pin` that is given is refused with `WrongPin`.
+ * Opens the labelled token and checks that it supports what the vault needs. Without `pin`, uses the PIN in
+ * the file and reports any problem with it as a `TokenError`. Refuses a given `pin` with `WrongPin`.
  */
 export function openSession(place: TokenPlace, pin?: string): Session {
   const library = loadModule(place);
@@ -84,7 +86,7 @@ export function openSession(place: TokenPlace, pin?: string): Session {
   });
 }
 
-/** A read-write session of the slot, logged in as the user with the file's PIN. */
+/** Opens a read-write session of the slot, logged in as the user with the PIN in the file. */
 export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
   const refused = (error: unknown): TokenError =>
     new TokenError(`The token does not accept the PIN of ${pinFile}: ${reasonOf(error)}`);
@@ -107,8 +109,8 @@ function startSession(
 }
 
 /**
- * The PIN in the file, without the line's end. Refuses a file that everybody may read and, for SoftHSM, which
- * never locks a guesser out, a PIN shorter than {@link MIN_PIN_LENGTH}.
+ * Reads the PIN in the file, without the end of its line. Refuses a file that everybody may read. For
+ * SoftHSM, which never locks out a guesser, also refuses a PIN shorter than {@link MIN_PIN_LENGTH}.
  */
 export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
   let pin: string;
@@ -135,12 +137,12 @@ function shortPin(library: pkcs11.PKCS11, pin: string): string | undefined {
     : undefined;
 }
 
-/** Whether the module is SoftHSM, whose tokens are files that the vault itself may make. */
+/** Returns whether the module is SoftHSM, whose tokens are files that the vault itself can create. */
 export function isSoftHsm(library: pkcs11.PKCS11): boolean {
   return library.C_GetInfo().manufacturerID.trim().startsWith("SoftHSM");
 }
 
-/** Refuses a slot that lacks a mechanism, naming every one that is missing. */
+/** Refuses a slot that lacks mechanisms. The error names all of them. */
 export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): void {
   const offered = new Set(library.C_GetMechanismList(slot));
   const missing = Object.entries(REQUIRED_MECHANISMS).filter(([, mechanism]) => !offered.has(mechanism));
@@ -151,7 +153,7 @@ export function requireMechanisms(library: pkcs11.PKCS11, slot: pkcs11.Handle): 
   }
 }
 
-/** The token's secret keys that are guarded as the vault's own, of those with these attributes. */
+/** Returns the token's secret keys with these attributes that have the vault's {@link GUARDED} attributes. */
 export function findGuarded({ library, handle }: Session, ...attributes: pkcs11.Template): pkcs11.Handle[] {
   const kind = { type: pkcs11.CKA_CLASS, value: pkcs11.CKO_SECRET_KEY };
   library.C_FindObjectsInit(handle, [kind, ...attributes, ...GUARDED]);

@@ -16,19 +16,22 @@ import {
 /** Label of the key that chains the audit records. */
 const AUDIT_KEY_LABEL = "audit-1";
 
-/** Label of the first key-encryption key; later versions count up. */
+/** Label of the first key-encryption key. Later versions count up. */
 const FIRST_KEK_LABEL = "kek-1";
 
 const KEK_LABEL = /^kek-([1-9]\d{0,8})$/;
 
-/** Handles of the vault's keys in the token, found once: searching by label slows down as a token fills. */
+/**
+ * Handles of the vault's keys in the token. They are found once, because searching by label slows down as a
+ * token fills.
+ */
 export type TokenKeys = {
   /** Key-encryption keys by label, oldest first. */
   keks: Map<string, pkcs11.Handle>;
   audit: pkcs11.Handle;
 };
 
-/** Finds the vault's keys. Throws a `TokenError` naming what is missing or doubled. */
+/** Finds the vault's keys. Throws a `TokenError` that names a missing or duplicate key. */
 export function findKeys(session: Session): TokenKeys {
   const labels = secretKeys(session);
   const audit = labels.get(AUDIT_KEY_LABEL);
@@ -41,7 +44,8 @@ export function findKeys(session: Session): TokenKeys {
 }
 
 /**
- * Generates those of the first two keys that the token lacks, inside it, never to leave. Gives their labels.
+ * Generates the missing ones of the first two keys inside the token. They never leave it. Returns their
+ * labels.
  */
 function createMissingKeys(session: Session): string[] {
   const present = secretKeys(session);
@@ -54,8 +58,8 @@ function createMissingKeys(session: Session): string[] {
 }
 
 /**
- * Generates the version after the newest of `keks` inside the token and adds it. Throws a `TokenError` when
- * the module does not.
+ * Generates the version after the newest of `keks` inside the token and adds it to `keks`. Throws a
+ * `TokenError` if the module cannot.
  */
 export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>): void {
   const newest = Math.max(...[...keks.keys()].map(version));
@@ -64,8 +68,8 @@ export function createNextKek(session: Session, keks: Map<string, pkcs11.Handle>
 }
 
 /**
- * Destroys one version of `keks` in the token permanently, and forgets it. Never the newest. Throws a
- * `TokenError` when it is that or unknown.
+ * Destroys one version of `keks` in the token permanently and removes it from `keks`. Throws a `TokenError`
+ * if the version is the newest or unknown.
  */
 export function destroyKek(
   { library, handle }: Session,
@@ -131,11 +135,11 @@ function version(label: string): number {
 const LABEL_BYTES = 32;
 
 /**
- * Makes the token ready: when `initialise`, the module's free slot becomes a token with this label and the
- * PIN of the file; then the first key-encryption key and the audit key are generated inside it unless they
- * are there. Gives the labels of what it made.
+ * Prepares the token. With `initialise`, turns the module's free slot into a token with this label and the
+ * PIN of the file. Then generates the first key-encryption key and the audit key inside it unless they exist.
+ * Returns the labels of the new keys.
  *
- * The security officer's PIN is random and forgotten: it could only reset the user's PIN, which the vault
+ * The security officer's PIN is random and not stored: it could only reset the user's PIN, which the vault
  * never needs.
  */
 export function provision(place: TokenPlace, initialise: boolean): string[] {
