@@ -7,7 +7,7 @@ import type { Rate } from "./rates.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
 /**
- * A start that was refused because a setting is missing or wrong. The message names the setting, never its
+ * A setting is missing or wrong, so the program does not start. The message names the setting, never its
  * value.
  */
 export class ConfigError extends UserError {
@@ -74,82 +74,85 @@ const schema = z.object({
   KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
 });
 
-/** Concurrent connections, and handshakes a second from one address; 0 sets no bound. */
+/** Limits on concurrent connections, and on handshakes per second from one address. 0 means no limit. */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 
-/** Bounds that the vault's operator sets, out of every caller's reach. */
+/** Limits that the vault's operator sets. Callers cannot change them. */
 export type DelegationPolicy = {
-  /** Scopes that may be delegated at all; undefined sets no bound. */
+  /** Scopes that may be delegated at all. `undefined` means no limit. */
   ceiling: readonly string[] | undefined;
-  /** Whether anything may be delegated to a key that is not in this vault. */
+  /** True if the vault may delegate to a key that it does not store. */
   externalSubjects: boolean;
 };
 
-/** Signatures a second that one key, and all keys of one tenant, may make. */
+/** Signatures per second allowed for one key, and for all keys of one tenant together. */
 export type SigningRates = { perKey: Rate; perTenant: Rate };
 
 /**
- * Where the token is and how its module is started. `managed` tokens are SoftHSM's, made and kept in `dir` by
- * the vault itself.
+ * Location of the token and start options of its module. A `managed` token is a SoftHSM token that the vault
+ * itself creates and stores in `dir`.
  */
 export type TokenConfig = {
   module: string;
-  /** What the module is initialised with, if it wants anything. */
+  /** Initialization parameters of the module, if it needs any. */
   parameters: string | undefined;
   label: string;
   pinFile: string;
   dir: string;
   managed: boolean;
-  /** Variables that a vendor's module wants, by name; the child gets these and no others. */
+  /** Environment variables that a vendor's module needs, by name. The child process gets only these. */
   environment: Readonly<Record<string, string>>;
 };
 
-/** Files of the vault's own TLS end, and the list of certificates that were revoked. */
+/** Files of the vault's TLS server, and the list of revoked certificates. */
 export type TlsConfig = { caFile: string; certFile: string; keyFile: string; revokedFile: string };
 
-/** All settings of the process, absolute paths throughout. */
+/** All settings of the process. All paths are absolute. */
 export type Config = {
   dataDir: string;
   databaseUrl: string;
-  /** The same database as the role that owns its tables; the same URL where that is the role that runs. */
+  /**
+   * URL of the same database for the role that owns the tables. Equal to `databaseUrl` if one role does both.
+   */
   migrationDatabaseUrl: string;
   token: TokenConfig;
   tls: TlsConfig;
   tlsDir: string;
   serverNames: readonly string[];
   listen: { host: string; port: number };
-  /** Plain HTTP for probes, off unless a port is set. */
+  /** Plain HTTP listener for probes. `undefined` unless a port is set. */
   health: { host: string; port: number } | undefined;
   /** Public half of the key that backups are encrypted to. */
   recoveryKeyFile: string;
-  /** Where heads of the audit chain are noted, if anywhere but in the log. */
+  /** File that receives heads of the audit chain in addition to the log. */
   auditHeadsFile: string | undefined;
-  /** How often the log gets the audit chain's head. */
+  /** Interval at which the log gets the head of the audit chain. */
   auditHeadsLogSeconds: number;
   delegations: DelegationPolicy;
   signingRates: SigningRates;
-  /** Keys a second that one caller may have made for one tenant. */
+  /** Keys per second that one caller may create for one tenant. */
   creationRate: Rate;
-  /** Keys a day that one caller may have made for all tenants together; 0 sets no bound. */
+  /** Keys per day that one caller may create for all tenants together. 0 means no limit. */
   creationsPerDay: number;
-  /** Keys that a tenant may have, destroyed ones not counted; 0 sets no bound. */
+  /** Maximum number of keys per tenant, without destroyed ones. 0 means no limit. */
   keysPerTenant: number;
   connections: ConnectionLimits;
   logLevel: string;
   exitOnStdinClose: boolean;
 };
 
-/** What the commands that issue and revoke certificates need. */
+/** Settings of the commands that issue and revoke certificates. */
 export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revokedFile: string };
 
 type Environment = Record<string, string | undefined>;
 
-/** Settings that hold a password, so that a file may hold them instead. */
+/** Settings that contain a password, so that a file may contain them instead. */
 const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
 
 /**
- * The settings of this environment. `KEYVAULT_DATABASE_URL_FILE` and `KEYVAULT_MIGRATION_DATABASE_URL_FILE`
- * may name files that hold the URLs. Throws `ConfigError` naming every setting that is missing or wrong
+ * Reads the settings from the environment. `KEYVAULT_DATABASE_URL_FILE` and
+ * `KEYVAULT_MIGRATION_DATABASE_URL_FILE` may name files that contain the URLs. Throws `ConfigError` that
+ * names every setting that is missing or wrong.
  */
 export function loadConfig(environment: Environment = process.env): Config {
   const settings = parse(schema, URLS.reduce(withFile, environment));
@@ -212,8 +215,8 @@ export function loadConfig(environment: Environment = process.env): Config {
 }
 
 /**
- * The settings for issuing and revoking certificates, which takes the authority's folder and nothing else:
- * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` naming what is missing or wrong
+ * Reads the settings for issuing and revoking certificates. These commands need only the authority's folder:
+ * `tlsDir`, or the one in `KEYVAULT_DATA_DIR`. Throws `ConfigError` that names what is missing or wrong.
  */
 export function loadCertificateConfig(
   tlsDir: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * The closed set of error codes that leave the vault, each with its HTTP status and the condition that
- * produces it. Callers may rely on codes and statuses; messages are for people.
+ * All error codes that the vault returns, each with its HTTP status and its default message. Callers may rely
+ * on codes and statuses. Messages are for people.
  */
 export const errorCodes = {
   invalid_request: [400, "The body, a header or the path is malformed, mistyped, missing or too large"],
@@ -28,7 +28,7 @@ export const errorCodes = {
 /** A stable error code of the vault. */
 export type ErrorCode = keyof typeof errorCodes;
 
-/** Codes that a rule, rather than a fault, answers with. */
+/** Codes of refusals, which are decisions of a rule and not faults. */
 export type RefusalCode = Extract<
   ErrorCode,
   | "invalid_request"
@@ -44,22 +44,22 @@ export type RefusalCode = Extract<
 >;
 
 /**
- * A refused call: a value, because the vault is well and has decided against it. `message` never holds a
- * secret.
+ * A refused call. It is a value and not an exception, because the vault works and has decided against the
+ * call. `message` never contains a secret.
  */
 export type Refusal = { refused: RefusalCode; message: string; retryAfterSeconds?: number };
 
-/** A refusal with the code's own wording unless `message` says it better. */
+/** Returns a refusal. Uses the code's default message unless `message` is given. */
 export function refuse(code: RefusalCode, message: string = errorCodes[code][1]): Refusal {
   return { refused: code, message };
 }
 
-/** Tells a refusal from an answer. */
+/** Returns whether an answer is a refusal. */
 export function isRefusal(value: object): value is Refusal {
   return "refused" in value;
 }
 
-/** A malformed call, or a part of the vault that does not work. `message` never holds a secret. */
+/** A malformed call, or a part of the vault that does not work. `message` never contains a secret. */
 export class VaultError extends Error {
   readonly code: ErrorCode;
 
@@ -70,12 +70,12 @@ export class VaultError extends Error {
   }
 }
 
-/** The error itself, or `internal` because of one that is no `VaultError`. */
+/** Returns the error itself if it is a `VaultError`, otherwise an `internal` error with it as the cause. */
 export function asVaultError(error: unknown): VaultError {
   return error instanceof VaultError ? error : new VaultError("internal", undefined, { cause: error });
 }
 
-/** What an error says, for the log. */
+/** Returns an error's message for the log. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
@@ -83,14 +83,14 @@ export function reasonOf(error: unknown): string {
 /** The body of every error answer. */
 export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
 
-/** Code, message and status of an error answer, and nothing else. */
+/** Returns an error body. It contains only code, message and status. */
 export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { error: { code, message, status: errorCodes[code][0] } };
 }
 
 /**
- * A problem that a person can correct: shown as its message, never as a stack trace. The message never holds
- * a secret.
+ * A problem that a person can correct. The command line shows its message and no stack trace. The message
+ * never contains a secret.
  */
 export class UserError extends Error {
   override readonly name: string = "UserError";

@@ -2,10 +2,10 @@ import { mkdir, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
- * Writes a file whole or not at all, readable by its owner only unless `mode` says otherwise, and waits until
- * it is on disk. A file that is already at the temporary path, as after a crash, is removed and never written
- * to: in a folder that others write to it may be theirs. Rejects with the file system's error, which names
- * the file as its `path`; nothing is left then.
+ * Writes a file completely or not at all and waits until it is on disk. Only its owner can read it unless
+ * `mode` allows more. A file at the temporary path, for example after a crash, is removed and never written
+ * to. In a folder that others can write to, it may be theirs. Rejects with the file system's error, whose
+ * `path` names the file, and then leaves nothing behind.
  */
 export async function writeFileDurably(path: string, content: string, mode = 0o600): Promise<void> {
   const unfinished = `${path}.unfinished`;
@@ -32,10 +32,10 @@ async function writeThrough(path: string, content: string, mode: number): Promis
 }
 
 /**
- * Makes a folder whole or not at all: `fill` gets a new one beside it, for the owner only, which is moved
- * into place when everything in it is on disk. What others left there is removed first, also under those who
- * still fill it: `fill` must not make its folder again. Rejects when `fill` does, or when there is a folder
- * with something in it by then; nothing is left then.
+ * Creates a folder completely or not at all. `fill` receives a new folder beside it, for the owner only. That
+ * folder is moved into place when its content is on disk. Leftovers of earlier runs are removed first, even
+ * if another process still fills them, so `fill` must not recreate its folder. Rejects if `fill` rejects or
+ * if a non-empty folder exists by then, and then leaves nothing behind.
  */
 export async function makeFolderDurably<T>(path: string, fill: (aside: string) => Promise<T>): Promise<T> {
   const folder = dirname(path);
@@ -57,8 +57,8 @@ export async function makeFolderDurably<T>(path: string, fill: (aside: string) =
 }
 
 /**
- * Removes a folder that others may still write to: whole, not file by file, so that they find it gone and
- * never half of what they wrote.
+ * Removes a folder that others may still write to. Moves it away as a whole, so that they find it missing and
+ * never see half of their files.
  */
 async function removeAtOnce(leftover: string, path: string): Promise<void> {
   const away = await mkdtemp(`${path}.unfinished-`);
@@ -74,12 +74,12 @@ export async function syncFolder(path: string): Promise<void> {
   await syncPath(path);
 }
 
-/** Makes a folder, and those above it, for the owner only. */
+/** Creates a folder and its parents, for the owner only. */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
 }
 
-/** Waits until a file, or a folder's list of names, is on disk. */
+/** Waits until a file, or the list of names in a folder, is on disk. */
 export async function syncPath(path: string): Promise<void> {
   const handle = await open(path, "r");
   try {

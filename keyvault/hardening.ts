@@ -3,13 +3,13 @@ import { dirname, join } from "node:path";
 import type { Config } from "./config.ts";
 import type { Logger } from "./log.ts";
 
-/** Keeps SIGUSR1 from opening Node's inspector, which every local user could read. */
+/** Prevents SIGUSR1 from opening Node's inspector, which every local user could read. */
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /**
- * What the vault's processes are started with: without an inspector, and with little garbage in memory. By
- * default many new objects wait for a collection, with several times their size outside of the heap, which
- * does not count, and the heap may grow to up to four times what is in use.
+ * Node options of the vault's processes: no inspector, and little garbage in memory. By default, many new
+ * objects wait for a collection. Their memory outside the heap is several times larger and is not counted.
+ * The heap may also grow to four times what is in use.
  */
 export const NODE_OPTIONS: readonly string[] = [
   NO_INSPECTOR,
@@ -21,10 +21,10 @@ const SHELL = "/bin/sh";
 const SCRIPT = `ulimit -c 0 || { echo "keyvault: the limit for core files cannot be set; start it with ulimit -c 0 and node ${NO_INSPECTOR}" >&2; exit 1; }; exec "$@"`;
 
 /**
- * Starts this program again in its own place, with the same id, arguments and open streams, unless it runs
- * already as it must: without an inspector, with little garbage, and with a limit of 0 for core files, which
- * its children inherit. To be called before anything secret is read. Where there is no shell, only the
- * inspector is shut out; {@link warnOfExposure} reports the rest.
+ * Restarts this program in place, with the same process id, arguments and open streams, unless it already
+ * runs hardened. Hardened means: no inspector, little garbage, and a core file limit of 0, which child
+ * processes inherit. Call it before anything secret is read. Without a shell it only disables the inspector,
+ * and {@link warnOfExposure} reports the rest.
  */
 export function hardenProcess(): void {
   process.on("SIGUSR1", () => {});
@@ -44,8 +44,8 @@ const STICKY = 0o1000;
 const OTHERS_WRITE = 0o002;
 
 /**
- * Folders of the vault in which somebody else can put their own files in the place of its own: another
- * user's, and those that everybody may write to. Root's are not among them, as a volume is root's.
+ * Returns the vault's folders in which another user can replace files: folders of another user, and folders
+ * that everybody may write to. Folders of root are not included, because volumes belong to root.
  */
 export function exposedFolders({ dataDir, tlsDir, token }: Folders): string[] {
   const own = [0, process.getuid?.()];
@@ -64,14 +64,11 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** What to do about an exposed folder. */
+/** Remedy for an exposed folder. */
 export const EXPOSED_REMEDY =
   "Others can put their own files in the place of the vault's there: give it to the vault's user, mode 0700";
 
-/**
- * Says what of the running vault lies open and cannot be shut by itself: one warning for each, at every
- * start.
- */
+/** Logs one warning, at every start, for each weakness of the running vault that it cannot fix itself. */
 export function warnOfExposure(config: Exposed, log: Logger): void {
   const { tls, tlsDir } = config;
   if (config.migrationDatabaseUrl !== config.databaseUrl) {
@@ -108,7 +105,10 @@ export function warnOfExposure(config: Exposed, log: Logger): void {
   }
 }
 
-/** The hard limit for core files in bytes, `Infinity` for none; undefined where the system does not tell. */
+/**
+ * Returns the hard limit for core files in bytes, `Infinity` for no limit, or `undefined` if the system does
+ * not report it.
+ */
 function coreLimit(): number | undefined {
   try {
     const limits = readFileSync("/proc/self/limits", "utf8");
@@ -120,7 +120,8 @@ function coreLimit(): number | undefined {
 }
 
 /**
- * Whether the system lets other programs of the same user look in; it gives what they may not read to root.
+ * Returns whether other programs of the same user can read this process's memory. If they cannot, the system
+ * makes root the owner of `/proc/self/mem`.
  */
 function isDumpable(): boolean {
   try {

@@ -12,20 +12,20 @@ import { openToken } from "./token/client.ts";
 import { installToken, requirePin, tokenSettings } from "./token/install.ts";
 import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 
-/** One thing that `keyvault init` makes sure of, and whether it had to be made. */
+/** A step of `keyvault init`, with the names of the things that it created. */
 export type InitStep = {
   step: "database" | "token" | "service key" | "certificates";
   created: string[];
   /**
-   * What was taken away, or cannot be made without it: the token's `pin`; certificates, where the authority's
-   * key is elsewhere.
+   * Things that were removed, or that cannot be created because something was removed. For the token, this is
+   * its `pin`. For certificates, the authority's key is elsewhere.
    */
   absent?: string[];
 };
 
 /**
- * What `report` is told of each step, and what is not to be made because it comes from elsewhere: the PIN of
- * a new vault, certificates.
+ * Options of {@link initialise}. `report` receives each step. `makesPin` and `makesCertificates` are false if
+ * the PIN of a new vault or the certificates come from elsewhere.
  */
 export type InitOptions = {
   report?: (step: InitStep) => void;
@@ -34,14 +34,14 @@ export type InitOptions = {
 };
 
 /**
- * Makes everything a vault needs that is not there yet: tables, token with its PIN and keys, service key, TLS
- * authority and first certificates. Each step is whole or absent, so running it again after any interruption
- * completes it, and running it on a finished vault changes nothing, also when the authority's key or the PIN
- * file was taken away: without the PIN the token is not tried. What does not belong together is found before
- * anything is made.
+ * Creates everything that a vault needs and does not have yet: tables, token with its PIN and keys, service
+ * key, TLS authority and first certificates. Each step completes or leaves nothing, so another run completes
+ * an interrupted one. A run on a finished vault changes nothing, even if the authority's key or the PIN file
+ * was removed. Without the PIN file, the token is not opened. Conflicts between existing parts are detected
+ * before anything is created.
  *
- * Throws `UserError` when what is there does not belong together, for instance a database whose token is
- * gone, or a PIN is needed that is not to be made
+ * Throws `UserError` if existing parts do not belong together, for example a database without its token. Also
+ * throws it if a new vault needs a PIN and `makesPin` is false.
  */
 export async function initialise(
   config: Config,
@@ -89,7 +89,7 @@ async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[
   }
 }
 
-/** Whether `keyvault init` was completed on this database before. */
+/** Returns whether `keyvault init` has completed on this database before. */
 async function hasServiceKey(url: string, log: Logger): Promise<boolean> {
   const database = openDatabase(url, log, 1);
   try {

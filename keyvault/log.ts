@@ -2,12 +2,12 @@ import { type Logger, pino } from "pino";
 
 export type { Logger };
 
-/** What every line of the vault's log says it is of. */
+/** Value of `part` in every line of the vault's log. */
 export const PART = "keyvault";
 
 /**
- * One JSON line per event on standard output. The vault passes it identifiers, codes and counts, never key
- * material.
+ * Returns a log that writes one JSON line per event to standard output. The vault logs identifiers, codes and
+ * counts, never key material.
  */
 export function createLog(level: string): Logger {
   return pino({ level, base: { part: PART }, timestamp: pino.stdTimeFunctions.isoTime });

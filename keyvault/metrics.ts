@@ -5,28 +5,30 @@ import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
 
 /**
- * What became of a request for a key: one was made or given again, or refused by a bound for its tenant, or
- * for all that its caller asks for.
+ * Outcome of a request for a key: answered with a new or an existing key, or refused by the limit for its
+ * tenant or by the limit for all keys of its caller.
  */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
 
 /**
- * What one vault counts. Labels are names of certificates and kinds of things: no tenant, key or address is a
+ * Metrics of one vault. Labels are names of certificates and kinds of things. No tenant, key or address is a
  * label.
  */
 export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
   lastBackup: Gauge;
-  /** Seconds from a call's head to its answer, by the call and `answered` or the error's code. */
+  /**
+   * Seconds from a call's headers to its answer, by the call and its result: `answered` or the error's code.
+   */
   calls: Histogram<"call" | "result">;
 };
 
-/** Why a vault cannot sign: what `Readiness` rejects with. */
+/** Reasons why a vault cannot sign: the codes with which `Readiness` rejects. */
 const REASONS = ["sealed", "token_unavailable", "audit_unavailable", "unavailable", "internal"] as const;
 const READY_MS = 2_000;
 
-/** A registry of this vault's own. */
+/** Returns the metrics of one vault, in a registry of its own. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
@@ -53,7 +55,7 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** Shows whether this vault can sign, and when its certificates end, as they are at each look. */
+/** Exports whether this vault can sign and when its certificates expire, measured at each scrape. */
 export function showState(
   { registry }: Pick<Metrics, "registry">,
   { readiness, material }: { readiness: Readiness; material(): Pick<TlsMaterial, "cert" | "authorities"> },
@@ -83,7 +85,10 @@ export function showState(
   });
 }
 
-/** The reason why the vault cannot sign; a part that does not answer in time is `unavailable`. */
+/**
+ * Returns the reason why the vault cannot sign, or `undefined` if it can. A part that does not answer in time
+ * counts as `unavailable`.
+ */
 async function whyNotReady(readiness: Readiness): Promise<(typeof REASONS)[number] | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"unavailable">((resolve) => {

@@ -24,7 +24,7 @@ import { createListSigning } from "./sign/revocation_list.ts";
 import type { AcceptsCertificate } from "./tls/trust.ts";
 import { openVault, type Vault, type VaultParts } from "./vault.ts";
 
-/** A vault that was opened, and everything it can be asked. */
+/** An opened vault and its operations. */
 type Opened = {
   vault: Vault;
   operations: Operations;
@@ -33,25 +33,25 @@ type Opened = {
 };
 
 /**
- * Opens the vault once its token is open for the first time; a token that is sealed later and opened again
- * finds it as it was.
+ * Opens the vault when its token is opened for the first time. If the token is sealed later and unsealed
+ * again, the same opened vault continues.
  */
 export type Opening = {
   /**
-   * Opens the vault unless it was opened before. Rejects with a `UserError` when its parts do not belong
+   * Opens the vault unless it is already open. Rejects with a `UserError` if its parts do not belong
    * together.
    */
   open(): Promise<Opened>;
-  /** What was opened, whether its token is sealed by now or not. */
+  /** Returns the opened vault, even if its token has been sealed since. */
   opened(): Opened | undefined;
-  /** Lets go of everything but the token. */
+  /** Closes everything except the token. */
   stop(): Promise<void>;
 };
 
-/** What a vault is opened and run with. `accepts` judges admins' certificates. */
+/** Dependencies of a vault and its operations. `accepts` checks admins' certificates. */
 type Parts = VaultParts & { accepts: AcceptsCertificate; metrics: Metrics };
 
-/** Opening of a vault of these parts. */
+/** Returns the opening of a vault with these parts. */
 export function createOpening(parts: Parts): Opening {
   const { config, clock, log, token, metrics } = parts;
   let current: (Opened & { working: OpenOperations; heads: HeadKeeping }) | undefined;
@@ -78,7 +78,7 @@ export function createOpening(parts: Parts): Opening {
   };
 }
 
-/** Everything an open vault can be asked, and what it does by itself until it is stopped. */
+/** Operations of an open vault, and its background work until `stop`. */
 type OpenOperations = {
   operations: Operations;
   rewrapping: Rewrapping;
@@ -86,7 +86,10 @@ type OpenOperations = {
   stop(): Promise<void>;
 };
 
-/** The operations of an open vault. What it does by itself, erasing and rewrapping, ends with `stop`. */
+/**
+ * Returns the operations of an open vault and starts its background work, erasing and rewrapping. `stop` ends
+ * that work.
+ */
 function openOperations(vault: Vault, { clock, config, log, accepts, metrics }: Parts): OpenOperations {
   const parts = { ...vault, clock, config, log, accepts, metrics };
   const erasing = keepErasing(createErasing(parts), log);

@@ -12,7 +12,7 @@ import { statusCommand } from "./commands/status.ts";
 import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
 import { ConfigError } from "./config.ts";
 
-/** As sysexits.h has it: something is wrong with the configuration. */
+/** Exit code of sysexits.h for a configuration error. */
 const CONFIG_EXIT_CODE = 78;
 
 const ABOUT =
@@ -34,8 +34,8 @@ Settings come from the environment only: "keyvault serve --help" lists them.
 docs/keyvault_reference.md has the rest.`;
 
 /**
- * Runs the command that these arguments name. A failure that a person can mend is one line on standard error
- * and sets the exit code; any other error is thrown.
+ * Runs the command named by the arguments. A failure that a person can correct becomes one line on standard
+ * error and sets the exit code. Any other error is thrown.
  */
 export async function runProgram(args: readonly string[]): Promise<void> {
   try {
@@ -49,8 +49,8 @@ export async function runProgram(args: readonly string[]): Promise<void> {
 }
 
 /**
- * A command loads what it works with when it runs: help and usage errors need none of it, and no command
- * loads another's.
+ * Builds the command line. Each command loads its modules when it runs, so help and usage errors need none of
+ * them.
  */
 function createProgram(): Command {
   const program = new Command("keyvault")
@@ -74,8 +74,8 @@ function createProgram(): Command {
 }
 
 /**
- * Has a command, and all those below it, tell of a wrong use as of every other failure: one line on standard
- * error that begins with the program's name, and that says which command's help to ask for.
+ * Makes a command and its subcommands report wrong usage like every other failure: one line on standard error
+ * that begins with the program's name and names the command's help.
  */
 function complainInOneLine(command: Command, above = ""): void {
   const name = `${above}${command.name()}`;

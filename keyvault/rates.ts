@@ -1,22 +1,18 @@
 import { LRUCache } from "lru-cache";
 
 /**
- * A number of calls a second, over time; a burst of twice as many is let through after a rest. 0 sets no
- * bound.
+ * Calls per second, averaged over time. After a pause, a burst of twice as many is allowed. 0 means no limit.
  */
 export type Rate = number;
 
-/**
- * A bucket by name. `burst` is how many are let through in one go after a rest, where that is not twice the
- * rate.
- */
+/** A bucket by name. `burst` is the largest burst after a pause, if it is not twice the rate. */
 export type Wanted = { name: string; rate: Rate; burst?: number };
 
-/** Bounds on how often something may happen, by name. */
+/** Limits on how often something may happen, by name. */
 export type Rates = {
   /**
-   * Takes one from every named bucket, or from none: then gives the seconds until all of them would have one.
-   * Undefined when it may happen.
+   * Takes one token from every named bucket, or none if a bucket is empty. Returns the seconds until every
+   * bucket would have one, or `undefined` if the call may proceed.
    */
   take(wanted: readonly Wanted[]): number | undefined;
 };
@@ -26,9 +22,9 @@ type Bucket = { left: number; at: number };
 const BURST = 2;
 const BUCKETS = 200_000;
 
-/** Token buckets. `elapsed` is a clock that never goes back, in milliseconds. */
+/** Returns token buckets. `elapsed` is a monotonic clock in milliseconds. */
 export function createRates(elapsed: () => number): Rates {
-  // A bound by size: one by number takes its memory, 5.6 MB, before there is anything to remember.
+  // `maxSize` and not `max`: with `max` the cache allocates its memory, 5.6 MB, before it stores anything.
   const buckets = new LRUCache<string, Bucket>({ maxSize: BUCKETS, sizeCalculation: () => 1 });
 
   function fill({ name, rate, burst = rate * BURST }: Wanted, now: number): Bucket {

@@ -16,23 +16,23 @@ import { openToken, type Token } from "./token/client.ts";
 import { tokenSettings } from "./token/install.ts";
 import type { Vault } from "./vault.ts";
 
-/** A vault that answers calls. */
+/** A running vault that answers calls. */
 export type Serving = {
   port: number;
   healthPort: number | undefined;
   token: Token;
   sealing: Sealing;
   trust: Trust;
-  /** The vault's parts. Throws `VaultError sealed` before it was opened for the first time. */
+  /** Returns the vault's parts. Throws `VaultError sealed` if the vault has not been opened yet. */
   vault(): Vault;
-  /** Ends the calls in flight, then the vault. Safe to call once. */
+  /** Waits for calls in flight, then closes the vault. Call it once. */
   stop(): Promise<void>;
 };
 
 /**
- * Sees to the vault's tables, opens it, or leaves it sealed when there is no PIN file or its audit chain is
- * broken, and listens. Rejects with a `UserError` when a part is missing or does not belong to the others, or
- * with the error of the port; whatever was opened is closed again.
+ * Checks the vault's tables, opens the vault and starts to listen. If there is no PIN file or the audit chain
+ * is broken, leaves the vault sealed. Rejects with a `UserError` if a part is missing or does not belong to
+ * the others, or with the error of the port. Closes everything that it opened.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
@@ -58,7 +58,8 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
 }
 
 /**
- * Opens the vault. One whose audit chain is broken is sealed, so that it can say so and nothing is believed.
+ * Opens the vault. Seals it if its audit chain is broken, so that it can report the broken chain and trusts
+ * nothing in it.
  */
 async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<void> {
   try {

@@ -7,27 +7,29 @@ import type { Sealing, SealState } from "./lifecycle/sealing.ts";
 import type { Token } from "./token/client.ts";
 import type { TokenInfo } from "./token/messages.ts";
 
-/** What the vault is and has, without a secret in it. A sealed one knows nothing of its token. */
+/** Status of the vault, without secrets. A sealed vault cannot report on its token. */
 export type Status = {
   sealed: SealState | null;
   token: (TokenInfo & { answers: boolean }) | null;
   kek: RewrapProgress | null;
-  /** How far the proof is that a version may be destroyed; null while none is under way. */
+  /** Progress of the proof that a version may be destroyed. Null while no proof runs. */
   retiring: RetireProgress | null;
   keys: { tenants: number; active: number; disabled: number; destroying: number; destroyed: number };
   /**
-   * Id of the key that attests all others and signs backups; null before the vault was opened for the first
+   * Id of the key that attests all other keys and signs backups. Null until the vault is opened for the first
    * time.
    */
   service_key: string | null;
-  /** The head is null before the vault was opened for the first time: until then nobody has checked it. */
+  /**
+   * `head` is null until the vault is opened for the first time, because nobody has verified it before then.
+   */
   audit: { records: number; head: string | null };
 };
 
-/** Reads the status. Rejects with `VaultError unavailable` when the database does not answer. */
+/** Reads the status. Rejects with `VaultError unavailable` if the database does not answer. */
 export type ReadStatus = () => Promise<Status>;
 
-/** What the status of an opened vault is read from. */
+/** Parts of an opened vault that its status is read from. */
 export type StatusParts = {
   token: Token;
   journal: Journal;
@@ -37,8 +39,8 @@ export type StatusParts = {
 };
 
 /**
- * The status of these parts; `opened` is undefined before the vault was opened for the first time. The
- * audit's `head` is the last record's code in hexadecimal, to be noted elsewhere.
+ * Returns a reader of the status. `opened` returns `undefined` until the vault is opened for the first time.
+ * The audit's `head` is the last record's code in hexadecimal, for a note in another place.
  */
 export function createStatusReading(parts: {
   database: Database;
@@ -92,11 +94,11 @@ async function count(database: Database): Promise<Status["keys"]> {
   return rows[0];
 }
 
-/** Whether the vault can sign right now. */
+/** Checks whether the vault can sign now. */
 export type Readiness = {
   /**
-   * Proves token and audit, at most once a second, however many ask. Rejects with the `VaultError` of the
-   * part that is away.
+   * Checks token and audit, at most once per second for all callers together. Rejects with the `VaultError`
+   * of the part that is unavailable.
    */
   check(): Promise<void>;
 };
@@ -104,8 +106,8 @@ export type Readiness = {
 const FRESH_MS = 1_000;
 
 /**
- * Readiness of the parts that are open now; undefined while the vault is sealed. `elapsed` never goes back,
- * in milliseconds.
+ * Returns the readiness of the open parts. `opened` returns `undefined` while the vault is sealed. `elapsed`
+ * is a monotonic clock in milliseconds.
  */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,

@@ -17,16 +17,16 @@ import type { Logger } from "./log.ts";
 import { createRates, type Rates } from "./rates.ts";
 import type { Token } from "./token/client.ts";
 
-/** The name under which the vault makes its own key, once. */
+/** Request name under which the vault creates its own key, once. */
 export const SERVICE_REQUEST = "local:service-key";
 const LOCAL = { role: "local", name: "init" } as const;
 
-/** The open parts of a vault, without anything that listens. */
+/** The open parts of a vault, without a network listener. */
 export type Vault = {
   token: Token;
   database: Database;
   journal: Journal;
-  /** What the verified audit says. */
+  /** State of the vault according to the verified audit. */
   register: Register;
   dataKeys: DataKeys;
   custody: Custody;
@@ -34,30 +34,32 @@ export type Vault = {
   store: KeyStore;
   createKey: CreateKey;
   /**
-   * The vault's own key: its id, and the key as it is now, checked again, which rejects with `VaultError
-   * key_damaged` when it was altered since the vault was opened.
+   * The vault's own key. `read` checks the current key again and rejects with `VaultError key_damaged` if it
+   * was altered since the vault was opened.
    */
   service: { keyId: string; read(): Promise<Key> };
   rates: Rates;
   signingRates: SigningRates;
-  /** Puts what the token wrote on the disk, where the token is files of the vault's own. */
+  /** Writes the token's files to disk, if the token consists of files of the vault. */
   flush(): Promise<void>;
-  /** Whether the service key had to be made. */
+  /** True if the service key was created now. */
   serviceKeyMade: boolean;
   close(): Promise<void>;
 };
 
-/** What a vault is opened from. */
+/** Dependencies of {@link openVault}. */
 export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
 
-/** Whether a vault without its service key gets one (`keyvault init`) or is refused (`keyvault serve`). */
+/**
+ * Whether a vault without a service key creates one (`keyvault init`) or does not open (`keyvault serve`).
+ */
 export type ServiceKeyRule = "create" | "require";
 
 /**
- * Opens database and audit chain on an open token, and the service key that attests all others, whose public
- * half is checked against its seeds. Rejects with a `UserError` when a part is missing or the parts do not
- * belong together; whatever was opened is closed again. The token stays its opener's. When it is sealed,
- * everything remembered of keys is forgotten at that moment.
+ * Opens database, audit chain and service key with an open token. The service key attests all other keys. Its
+ * public half is checked against its seeds. Rejects with a `UserError` if a part is missing or the parts do
+ * not belong together, and then closes everything that it opened. The caller still owns the token. When the
+ * token is sealed, the vault immediately forgets all keys in memory.
  */
 export async function openVault(
   { config, clock, log, token }: VaultParts,
@@ -114,7 +116,10 @@ export async function openVault(
   }
 }
 
-/** Opens the chain from the snapshot, or, when that is not of this chain, from the first record. */
+/**
+ * Opens the chain from the snapshot. If the snapshot does not belong to this chain, opens it from the first
+ * record.
+ */
 async function openChain(
   parts: Omit<JournalParts, "taken">,
   snapshots: Snapshots,
@@ -165,9 +170,9 @@ async function readServiceKey(database: Database): Promise<JoinedKeyRow | undefi
 }
 
 /**
- * The service key, if its seeds open as those of the vault's own service key; otherwise undefined. One of a
- * version without codes waits for its adoption like all others: until then its public half is believed,
- * because what it attested is, and it attests nothing.
+ * Returns the service key if its seeds open as those of the vault's own service key, otherwise `undefined`. A
+ * service key of a version without codes waits for adoption like all other keys. Until then its public half
+ * is accepted because its earlier attestations are, but it attests nothing new.
  */
 async function proven(
   joined: JoinedKeyRow,

@@ -22,6 +22,7 @@ export const BACKUP_TABLES = [
 
 /** Format version of backups that end with a signature. */
 export const SIGNED_VERSION = 2;
+/** Format version of unsigned backups, which earlier versions wrote. */
 export const UNSIGNED_VERSION = 1;
 
 const manifest = z.object({
@@ -48,6 +49,7 @@ export type Manifest = z.infer<typeof manifest>;
 
 /** Some rows of one table, in the database's own JSON. */
 export type RowsLine = z.infer<typeof rows>;
+/** Line after all rows, with the number of rows of each table. */
 export type EndLine = z.infer<typeof end>;
 
 /** Schemas of the lines before the signature. */
