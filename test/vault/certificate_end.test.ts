@@ -12,7 +12,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-test("the end of the certificate that is in the file now is shown, and none while none is there", async () => {
+test("the metric exports the expiry of the current certificate, and no value without one", async () => {
   const [metrics, file] = [createMetrics(), join(folder, "client.pem")];
   showCertificateEnd(metrics, file);
   const shown = async () =>

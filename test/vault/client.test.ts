@@ -52,7 +52,7 @@ async function makePair(tenant = "acc-1") {
   return { root, agent, certificate, approval };
 }
 
-/** A client of a server that behaves as `answer` says. */
+/** Creates a client of a server that behaves like `answer`. */
 async function clientOf(
   answer: Parameters<typeof createServer>[1],
   deadlineMs = 10_000,
@@ -69,7 +69,7 @@ async function clientOf(
 const answering = (status: number, body: string) =>
   clientOf((_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body));
 
-test("makes keys, signs with them and stops them, over one kept-alive pool", async () => {
+test("creates keys, signs with them and disables them over one kept-alive pool", async () => {
   await client.health();
   const { root, agent, certificate, approval } = await makePair();
   const signed = await client.signDelegation({ tenant: "acc-1", keyId: root.key_id }, certificate, approval);
@@ -101,7 +101,7 @@ test("makes keys, signs with them and stops them, over one kept-alive pool", asy
   });
 });
 
-test("reports a refusal by its code", async () => {
+test("reports the code of a refusal", async () => {
   const { root, agent, certificate, approval } = await makePair();
   const key = { tenant: "acc-1", keyId: root.key_id };
   const refusals: [() => Promise<unknown>, string][] = [
@@ -134,7 +134,7 @@ test("reports a refusal by its code", async () => {
   });
 });
 
-test.each([500, 502, 503])("a %d is an unavailable vault, with its code", async (status) => {
+test.each([500, 502, 503])("reports status %d as VaultUnavailable with the vault's code", async (status) => {
   const own = await answering(
     status,
     JSON.stringify({ error: { code: "sealed", message: "The vault is sealed", status } }),
@@ -150,7 +150,7 @@ test.each([
   ["1.5", undefined],
   [undefined, undefined],
 ])(
-  "a vault that is asked too often has refused, with the seconds until the next try (%s)",
+  "reports too many calls as VaultRefused with the seconds from Retry-After (%s)",
   async (header, seconds) => {
     const own = await clientOf((_, response) =>
       response
@@ -170,11 +170,11 @@ test.each([
   ["no JSON", 200, "<html>"],
   ["an error without a body", 503, ""],
   ["a refusal that is no JSON", 403, "no"],
-])("an answer with %s is an unavailable vault", async (_, status, body) => {
+])("reports an answer with %s as VaultUnavailable", async (_, status, body) => {
   await expect((await answering(status, body)).health()).rejects.toMatchObject({ name: "VaultUnavailable" });
 });
 
-test("a vault that does not answer in time is unavailable, and so is one that breaks off", async () => {
+test("reports a vault that misses the deadline or breaks off its answer as unavailable", async () => {
   const silent = await clientOf(() => {}, 300);
   await expect(silent.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
   const breaking = await clientOf((_, response) => {
@@ -185,13 +185,13 @@ test("a vault that does not answer in time is unavailable, and so is one that br
   await expect(breaking.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
 });
 
-test("nobody listening is an unavailable vault", async () => {
+test("reports VaultUnavailable if nothing listens at the address", async () => {
   const own = createVaultClient({ url: "https://localhost:1", ...readIdentity(vault.home, "api") });
   others.push(own);
   await expect(own.health()).rejects.toMatchObject({ name: "VaultUnavailable", code: "unreachable" });
 });
 
-test("does not talk to a server of another authority, of another name, or without TLS 1.3", async () => {
+test("refuses a server of another authority, with another name, or without TLS 1.3", async () => {
   const asApi = readIdentity(vault.home, "api");
   const stranger = await issueIdentity(vault.home, { kind: "server", names: ["elsewhere.example"] });
   const client = await issueIdentity(vault.home, { kind: "client", role: "admin", name: "one" });
@@ -223,7 +223,7 @@ test("does not talk to a server of another authority, of another name, or withou
   }
 });
 
-test("keeps many concurrent calls within its connections, and all are answered", async () => {
+test("answers all of many concurrent calls over a limited number of connections", async () => {
   const { agent } = await makePair();
   const narrow = createVaultClient({ url: vault.url, ...readIdentity(vault.home, "api"), connections: 2 });
   others.push(narrow);
@@ -234,7 +234,7 @@ test("keeps many concurrent calls within its connections, and all are answered",
   expect(answers).toHaveLength(60);
 });
 
-test("reads its certificate again when the files change, while calls go on, and goes on with what it has while they are half exchanged", async () => {
+test("reloads changed certificate files while calls continue, and keeps the old ones while the pair does not match", async () => {
   const folder = await mkdtemp(join(tmpdir(), "vault-client-"));
   const files = { ca: join(folder, "ca.pem"), cert: join(folder, "api.pem"), key: join(folder, "api.key") };
   const issue = (name: string) => issueIdentity(vault.home, { kind: "client", role: "api", name });

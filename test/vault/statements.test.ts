@@ -26,7 +26,7 @@ const reference = ({ key_id }: CreatedKey) => ({ tenant: "acc-1", keyId: key_id 
 const now = () => Math.floor(vault.clock.now().getTime() / 1000);
 const refused = { name: "VaultRefused", code: "policy_violation" };
 
-test("revocation lists are whole, signed by the root, and only go forward", async () => {
+test("signs complete revocation lists with the root key and refuses older ones", async () => {
   const first = {
     updatedAt: now(),
     revoked: [
@@ -53,7 +53,7 @@ test("revocation lists are whole, signed by the root, and only go forward", asyn
   await expect(next(122, [])).rejects.toMatchObject(refused);
 });
 
-test("a key that is being destroyed is shown as such, with what waits and when its seeds go", async () => {
+test("shows the pending wish of a key whose destruction an admin requested", async () => {
   const agent = await client.createKey(
     { tenant: "acc-1", purpose: "agent", label: "ending", ceiling: [] },
     randomUUID(),
