@@ -32,20 +32,20 @@ const accept = (seq: number, mac: Buffer) =>
     { seq, mac },
   );
 
-/** What is refused leaves the token's note and the chain as they were. */
+/** Checks that an end is refused, and that the token's note and the chain do not change. */
 async function refused(seq: number, mac: Buffer, why: RegExp): Promise<void> {
   const before = stringify([await token.notedHead(), await end()]);
   await expect(accept(seq, mac)).rejects.toThrow(why);
   expect(stringify([await token.notedHead(), await end()])).toBe(before);
 }
 
-test("no end is accepted but the chain's own, by number and by code", async () => {
+test("acceptHead accepts only the chain's own end, by number and by code", async () => {
   const { seq, mac } = await end();
   await refused(seq, Buffer.alloc(32), /The chain ends with/);
   await refused(seq + 1, mac, /The chain ends with/);
 });
 
-test("no end of a chain is accepted that has an altered record in it", async () => {
+test("acceptHead accepts no end of a chain with an altered record", async () => {
   const { seq, mac } = await end();
   const say = (caller: string) =>
     home.sql(
@@ -59,7 +59,7 @@ test("no end of a chain is accepted that has an altered record in it", async () 
   expect((await accept(seq, mac)).seq).toBe(seq + 1);
 });
 
-test("what the token had noted before is on record with what was accepted, and who did is told", async () => {
+test("acceptHead records the head that the token had noted and the accepted end", async () => {
   const noted = (await token.notedHead()).head!;
   const { seq, mac } = await end();
   await accept(seq, mac);

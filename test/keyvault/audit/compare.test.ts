@@ -18,13 +18,13 @@ afterAll(async () => {
 
 const authenticate = async (texts: Uint8Array[]) => texts.map(() => Buffer.alloc(32, 1));
 
-/** What is found of a vault's first key and its tenant, of which no code holds. */
+/** Compares a vault's first key and its tenant, whose codes are not valid. */
 function compare(neverCoded: boolean) {
   const register = { ...createRegister(), isAdoptable: () => neverCoded };
   return compareRows({ database, token: { authenticate }, register, catchUp: async () => {} });
 }
 
-test("a row waits for its adoption only if it has no code and the audit says that it never had one", async () => {
+test("compareRows counts a row as waiting only if it has no code and the audit says that it never had one", async () => {
   const damaged = { keys: [expect.any(String)], tenants: ["vault"], waiting: 0 };
   expect(await compare(true), "with a code that does not hold").toEqual(damaged);
   for (const table of ["keys", "tenants"]) await home.sql(`update ${table} set state_mac = null`);
@@ -32,7 +32,7 @@ test("a row waits for its adoption only if it has no code and the audit says tha
   expect(await compare(true), "of an earlier version").toEqual({ keys: [], tenants: [], waiting: 2 });
 });
 
-test("what changed while the rows were read is read again once the register has it, and nothing else is", async () => {
+test("compareRows reads changed rows again after the register has caught up, and only then", async () => {
   let seq = 1;
   const register = {
     ...createRegister(),
@@ -56,7 +56,7 @@ test("what changed while the rows were read is read again once the register has 
   expect(caughtUp, "until nothing more comes").toBe(3);
 });
 
-test("all rows are compared, however many there are", async () => {
+test("compareRows compares any number of rows", async () => {
   await home.sql(
     `insert into tenants (tenant, kek, wrapped_data_key, created_at)
      select 'bulk-' || n, 'kek-1', '', now() from generate_series(1, 1100) as n`,

@@ -37,7 +37,7 @@ const open = (other: Partial<Parameters<typeof openJournal>[0]> = {}) =>
     },
     ...other,
   });
-/** Opens it as an old vault, which neither notes heads in the token nor looks for one. */
+/** Opens the chain like an old vault, which neither notes heads in the token nor checks them. */
 const openForgetful = () =>
   open({ token: { ...token, notedHead: async () => ({ head: null }), noteHead: async () => ({}) } });
 const notes = async (): Promise<string[]> =>
@@ -51,19 +51,19 @@ const endWriters = () =>
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
-/** Alters rows as somebody with the database's own rights would. */
+/** Alters rows like somebody with the database's own rights. */
 async function tamper(sql: string): Promise<void> {
   await home.sql(
     `alter table audit disable trigger audit_append_only; ${sql}; alter table audit enable trigger audit_append_only`,
   );
 }
 
-/** Takes the record of this number and those after it out of the chain. */
+/** Moves the record with this number and all later ones out of the chain. */
 const takeOut = (seq: number) =>
   tamper(
     `create table kept as select * from audit where seq >= ${seq}; delete from audit where seq >= ${seq}`,
   );
-/** Puts the records back that {@link takeOut} took, in the place of those that are there. */
+/** Restores the records that {@link takeOut} moved, and deletes those in their place. */
 const putBack = () =>
   tamper(`delete from audit where seq >= (select min(seq) from kept);
           insert into audit select * from kept; drop table kept`);
@@ -84,21 +84,21 @@ afterEach(async () => {
   await journal.close();
 });
 
-test("a record that resolved is in the database, in the order given, however many arrive at the same time", async () => {
+test("the journal stores concurrent records in order before they resolve", async () => {
   const given = Array.from({ length: 500 }, (_, index) => `n${index}`);
   await Promise.all(given.map((note) => journal.record(entry(note))));
   expect(await notes()).toEqual(given);
   expect(await verifyChain(database, token)).toEqual({ intact: true, head: journal.head() });
 });
 
-test("many concurrent records share few transactions", async () => {
+test("the journal writes many concurrent records in few transactions", async () => {
   const before = await home.sql<{ xact: string }>("select count(distinct xmin::text) as xact from audit");
   await Promise.all(Array.from({ length: 200 }, () => journal.record(entry("shared"))));
   const after = await home.sql<{ xact: string }>("select count(distinct xmin::text) as xact from audit");
   expect(Number(after[0]?.xact) - Number(before[0]?.xact)).toBeLessThanOrEqual(4);
 });
 
-test("asks stillTrue in its turn: after a change before it took effect, and writes nothing for a no", async () => {
+test("the journal calls stillTrue after earlier changes took effect, and writes nothing if it returns false", async () => {
   let state = "old";
   const seen: string[] = [];
   const ask = () => {
@@ -121,7 +121,7 @@ test("asks stillTrue in its turn: after a change before it took effect, and writ
   expect((await notes()).slice(-2)).toEqual(["before", "change"]);
 });
 
-test("a change that throws leaves neither its writes nor a record, and the next one works", async () => {
+test("the journal rolls back a change that throws, and continues", async () => {
   const { seq } = journal.head();
   const failing = journal.change(async (client) => {
     await client.query("insert into tenants values ('half', 'kek-1', '\\x00', now())");
@@ -134,7 +134,7 @@ test("a change that throws leaves neither its writes nor a record, and the next 
   expect((await notes()).at(-1)).toBe("next");
 });
 
-test("without a connection it rejects with audit_unavailable or reconnects, and reports that others may have written", async () => {
+test("the journal rejects with audit_unavailable or reconnects after a lost connection, and calls reopened", async () => {
   const before = reopened;
   await endWriters();
   await journal
@@ -146,7 +146,7 @@ test("without a connection it rejects with audit_unavailable or reconnects, and 
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("a connection that ends under load loses no record it acknowledged", async () => {
+test("the journal keeps every acknowledged record if its connection ends under load", async () => {
   const acknowledged: string[] = [];
   const load = Array.from({ length: 40 }, async (_, writer) => {
     for (let round = 0; round < 10; round += 1) {
@@ -166,7 +166,7 @@ test("a connection that ends under load loses no record it acknowledged", async 
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("a second writer of the same database is refused", async () => {
+test("the journal refuses a second writer of the same database", async () => {
   await expect(open()).rejects.toThrow(/Another vault process/);
 });
 
@@ -176,7 +176,7 @@ test("the database refuses to update, delete or truncate records", async () => {
   }
 });
 
-test("names the first record that was altered, in any column", async () => {
+test("verifyChain names the first altered record, whatever column was altered", async () => {
   await Promise.all(
     ["t1", "t2", "t3"].map((note) =>
       journal.record({ ...entry(note), keyId: "0".repeat(32), purpose: "agent" }),
@@ -219,7 +219,7 @@ test("names the first record that was altered, in any column", async () => {
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("finds a record taken out, two swapped, and one put in", async () => {
+test("verifyChain detects a removed record, two swapped records and an inserted record", async () => {
   const { seq } = journal.head();
   await tamper(
     `create table kept as select * from audit where seq = ${seq - 1}; delete from audit where seq = ${seq - 1}`,
@@ -240,7 +240,7 @@ test("finds a record taken out, two swapped, and one put in", async () => {
   expect((await verifyChain(database, token)).intact).toBe(true);
 });
 
-test("finds a cut tail against a head noted before", async () => {
+test("verifyChain detects a cut end with a head noted before", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -266,7 +266,7 @@ test("finds a cut tail against a head noted before", async () => {
   }
 });
 
-test("does not go on behind a database that was set back under it", async () => {
+test("the journal writes nothing after its database was set back, until the records return", async () => {
   await journal.record(entry("lost by a failover"));
   const { seq } = journal.head();
   await takeOut(seq);
@@ -281,7 +281,7 @@ test("does not go on behind a database that was set back under it", async () => 
 });
 
 test.each(["record", "change"] as const)(
-  "writes no %s behind a last record that was taken out while it was connected, nor anything else of that transaction, and reports a mismatch",
+  "the journal writes no %s after its last record was removed while it was connected, and logs a mismatch",
   async (kind) => {
     await journal.close();
     const told: unknown[] = [];
@@ -314,7 +314,7 @@ test.each([
   `detail = '{"note": "strange", "more": 1e400}'`,
   `detail = '{"note": "strange", "more": 1e400}', mac = decode(repeat('00', 32), 'hex')`,
   "outcome = 'failed'",
-])("does not open on a last record that was altered to %s", async (change) => {
+])("the journal does not open if the last record was altered to %s", async (change) => {
   await journal.record(entry("strange"));
   await journal.close();
   const { seq } = journal.head();
@@ -324,7 +324,7 @@ test.each([
   await putBack();
 });
 
-test("finds a chain that was cut and written on by a vault that knew nothing of it", async () => {
+test("the journal does not open a chain that was cut and then continued by another vault", async () => {
   await journal.record(entry("noted"));
   const noted = journal.head();
   await journal.close();
@@ -341,7 +341,7 @@ test("finds a chain that was cut and written on by a vault that knew nothing of 
   await putBack();
 });
 
-test("does not go on behind a chain that another wrote on, in its last record's place", async () => {
+test("the journal writes nothing after another vault replaced its last record", async () => {
   await journal.record(entry("mine"));
   const { seq } = journal.head();
   await endWriters();
@@ -357,7 +357,7 @@ test("does not go on behind a chain that another wrote on, in its last record's 
   expect((await notes()).slice(-2)).toEqual(["mine", "again"]);
 });
 
-test("waits for the disk whatever the database is set to", async () => {
+test("the journal waits for the disk whatever the database's setting is", async () => {
   await journal.close();
   const [row] = await home.sql<{ name: string }>("select current_database() as name");
   await home.sql(`alter database "${row!.name}" set synchronous_commit = off`);
@@ -369,7 +369,7 @@ test("waits for the disk whatever the database is set to", async () => {
   await home.sql(`alter database "${row!.name}" RESET synchronous_commit`);
 });
 
-test("a record waits for one change at most, and no change for more than one batch of records", async () => {
+test("the journal makes a record wait for at most one change, and a change for at most one batch of records", async () => {
   const order: string[] = [];
   const change = (name: string, meanwhile = () => {}) =>
     journal.change(async () => {
@@ -390,7 +390,7 @@ test("a record waits for one change at most, and no change for more than one bat
   expect((await notes()).slice(-7)).toEqual(order);
 });
 
-test("a change whose record the token does not chain leaves nothing behind, for the next one to take along", async () => {
+test("the journal leaves nothing of a change whose record the token did not chain", async () => {
   await journal.close();
   let away = true;
   const chain: Token["chain"] = async (previous, texts) => {
@@ -411,7 +411,7 @@ test("a change whose record the token does not chain leaves nothing behind, for 
   expect((await notes()).at(-1)).toBe("whole");
 });
 
-test("an error of the vault's own in a change is passed on as it is", async () => {
+test("the journal rejects with the VaultError that a change threw", async () => {
   const failing = journal.change(async () => {
     throw new VaultError("key_damaged");
   });

@@ -30,7 +30,7 @@ const record = (seq: number, said: Partial<AuditRow>): AuditRow => ({
 });
 const disable = record(2, { statement: "key_disable", digest: digest(2), detail: {} });
 
-test("a state counts from the moment its transaction ends, and not any more when that failed", () => {
+test("the register accepts a state while its transaction ends, and no longer if that fails", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);
@@ -43,7 +43,7 @@ test("a state counts from the moment its transaction ends, and not any more when
   expect(register.isLast("key", KEY, 1, digest(1))).toBe(false);
 });
 
-test("records applied once more, as a start from parts of different age does, come to the same", () => {
+test("the register gives the same result if records are applied twice", () => {
   const whole = createRegister();
   whole.apply([record(1, {}), disable]);
   const parts = Array.from({ length: PARTS }, (_, index) => whole.part(index).content);
@@ -57,7 +57,7 @@ test("records applied once more, as a start from parts of different age does, co
   expect(again.head()).toEqual(whole.head());
 });
 
-test("a key that was only given again, and what was refused, change nothing", () => {
+test("the register ignores repeated creations and refused requests", () => {
   const register = createRegister();
   register.apply([
     record(1, { detail: { tenant: "acc-1", repeated: "true" } }),
@@ -68,7 +68,7 @@ test("a key that was only given again, and what was refused, change nothing", ()
   for (let index = 0; index < PARTS; index += 1) expect(register.part(index).content).toEqual(emptyPart());
 });
 
-test("a transaction's states count until the next one's, whatever became of it", () => {
+test("the register accepts the states of a transaction only until the next one", () => {
   const register = createRegister();
   register.apply([record(1, {})]);
   register.awaiting([disable]);
@@ -78,7 +78,7 @@ test("a transaction's states count until the next one's, whatever became of it",
 });
 
 test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "key_erase", "ceiling_shrink"])(
-  "%s gives a key its last state, and no former state and no other state of that record is one",
+  "the register takes a key's last state from %s, and accepts no earlier or other state",
   (statement) => {
     const register = createRegister();
     register.apply([record(1, {}), record(2, { statement, digest: digest(2), detail: {} })]);
@@ -91,7 +91,7 @@ test.each(["key_disable", "key_enable", "key_destroy", "key_destroy_cancel", "ke
 );
 
 test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
-  "%s gives a tenant its last state, which a further key of it does not take away",
+  "the register keeps a tenant's last state from %s when the tenant gets another key",
   (statement) => {
     const register = createRegister();
     const change = { statement, key_id: null, digest: digest(2), detail: { tenant: "acc-1" } };
@@ -103,7 +103,7 @@ test.each(["tenant_destroy", "tenant_destroy_cancel", "tenant_erase"])(
   },
 );
 
-test("what never had a code is to be adopted, until it is, or until an earlier version has taken over all", () => {
+test("the register reports a row without a code as adoptable until two admins or an earlier version adopt it", () => {
   const other = "1".repeat(32);
   const uncoded = { detail: { tenant: "acc-1" } };
   const adoption = { statement: "state_adopt", key_id: null } as const;
@@ -121,7 +121,7 @@ test("what never had a code is to be adopted, until it is, or until an earlier v
   expect(register.isAdoptable("tenant", "acc-1")).toBe(false);
 });
 
-test("a code for the number of two admins' adoption counts for the rows that it names alone, and none for a wish's number", () => {
+test("the register accepts a state of an adoption by two admins only for the rows that its record names", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
   register.apply([
@@ -134,7 +134,7 @@ test("a code for the number of two admins' adoption counts for the rows that it 
   expect(register.isLast("key", KEY, 4, digest(4)), "an earlier version's own adoption").toBe(true);
 });
 
-test("when an earlier version has taken over all, a change without a digest leaves the key's code needed, whatever adoption follows", () => {
+test("the register requires a code again for a change without a digest after an earlier version adopted all rows", () => {
   const register = createRegister();
   const adoption = { statement: "state_adopt", key_id: null } as const;
   register.apply([
@@ -147,7 +147,7 @@ test("when an earlier version has taken over all, a change without a digest leav
   expect(register.isLast("key", KEY, 4, digest(4))).toBe(false);
 });
 
-test("a part that was written and read again says the same, of what was erased too", () => {
+test("a register part stays the same when it is written and read, including erased states", () => {
   const register = createRegister();
   register.apply([
     record(1, {}),
@@ -165,7 +165,7 @@ test("a part that was written and read again says the same, of what was erased t
   expect(again.isErased("tenant", "acc-2")).toBe(false);
 });
 
-test("a rest that was written and read again says the same", () => {
+test("a register rest stays the same when it is written and read", () => {
   const adoption = { statement: "state_adopt", key_id: null } as const;
   const asked = { step: "asked", rows: "ab", certificate: "AA==" };
   const register = createRegister();
@@ -183,7 +183,7 @@ test("a rest that was written and read again says the same", () => {
   expect(readRest(writeRest(register.rest()))).toEqual(register.rest());
 });
 
-test("whatever changes in a part counts, so that a snapshot has it", () => {
+test("the register counts each change of a part, so that the next snapshot contains it", () => {
   const register = createRegister();
   const changes = (name: string) => register.part(partOf(name)).changes;
   register.apply([record(1, { purpose: "account_root", detail: { tenant: "acc-1" } })]);

@@ -15,7 +15,7 @@ vi.setConfig({ testTimeout: 60_000 });
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 let home: VaultHome;
-/** The lines that a vault wrote from its start to its stop, with a key made and a sealing in between. */
+/** The log of a vault from start to stop. It created a key and was sealed in between. */
 let lines: string[];
 
 beforeAll(async () => {
@@ -63,16 +63,16 @@ async function runVault(): Promise<string[]> {
   return written;
 }
 
-test("a vault writes its head at its start, steadily, at the sealing and at the stop, each of them a later one", () => {
+test("the vault logs its head at the start, at intervals, at the sealing and at the stop, with increasing numbers", () => {
   const heads = headsIn(lines);
   const order = heads.map(({ why }) => why).filter((why, index, all) => why !== all[index - 1]);
-  // A sealed vault goes on with its steady ones, when the stop is a second away.
+  // A sealed vault still logs its head at intervals, if the stop is a second away.
   expect(order.join(" ")).toMatch(/^start steady sealed( steady)? stop$/);
   const [first, sealed] = [heads[0]?.seq ?? 0, heads.find(({ why }) => why === "sealed")?.seq ?? 0];
   expect(sealed).toBeGreaterThan(first + 1);
 });
 
-test("audit verify takes the vault's log, as it is, as kubectl and as a node's collector have it", async () => {
+test("audit verify reads the vault's log in its original form and as kubectl and log collectors write it", async () => {
   const stamp = "2026-11-25T10:00:00.123456789Z";
   for (const [name, prefix] of [
     ["plain", ""],
@@ -89,7 +89,7 @@ test("audit verify takes the vault's log, as it is, as kubectl and as a node's c
   );
 });
 
-test("a log line that was altered, or that another program wrote, is named and not passed over", async () => {
+test("audit verify names a log line that was altered or that another program wrote", async () => {
   const head = lines.find((line) => line.includes("audit_head")) ?? "";
   for (const wrong of [
     head.replace(/"mac":"./, '"mac":"'),
@@ -105,7 +105,7 @@ test("a log line that was altered, or that another program wrote, is named and n
   await expect(cli(home, "audit", "verify", "--heads", none)).rejects.toThrow(/holds no head/);
 });
 
-test("who sets back the database and the token's folder together is found out by the log alone", async () => {
+test("audit verify detects from the log alone that database and token were both set back", async () => {
   const file = await write("kept elsewhere", `${lines.join("\n")}\n`);
   const first = headsIn(lines)[0]?.seq ?? 0;
   await home.sql("alter table audit disable trigger audit_append_only");

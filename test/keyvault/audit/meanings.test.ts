@@ -6,7 +6,7 @@ const KEY = "0".repeat(32);
 
 type Said = Partial<Omit<AuditRow, "digest">> & { digest?: number };
 
-/** What a replay finds in these records; those that do not say otherwise are granted and of one key. */
+/** Returns what a replay finds in these records. By default a record is granted and of the same key. */
 function found(...said: Said[]) {
   const replay = createReplay();
   const records = said.map(({ digest = 1, ...rest }, index) => ({
@@ -39,16 +39,16 @@ const ofTenant = (statement: string, name?: "asked" | "done"): Said => ({
 
 test.each<[string, Said[]]>([
   ["after it was disabled", [made, disable, use]],
-  ["after a disabling that one admin alone wants undone", [made, disable, step("key_enable", "asked"), use]],
-  ["after its destruction was granted", [made, step("key_destroy", "done"), use]],
+  ["while disabled, with one admin's wish to enable it", [made, disable, step("key_enable", "asked"), use]],
+  ["after its destruction was approved", [made, step("key_destroy", "done"), use]],
   [
-    "after its destruction was taken back, which leaves it disabled",
+    "after its destruction was cancelled, which leaves it disabled",
     [made, step("key_destroy", "done"), { statement: "key_destroy_cancel" }, use],
   ],
   ["after its erasure", [made, step("key_destroy", "done"), { statement: "key_erase" }, use]],
-  ["after its tenant's destruction was granted", [made, ofTenant("tenant_destroy", "done"), use]],
-  ["after its tenant's erasure, whatever told of its destruction", [made, ofTenant("tenant_erase"), use]],
-])("a key that is used %s is found", (_, records) => {
+  ["after its tenant's destruction was approved", [made, ofTenant("tenant_destroy", "done"), use]],
+  ["after its tenant's erasure without a recorded destruction", [made, ofTenant("tenant_erase"), use]],
+])("the replay reports a key that was used %s", (_, records) => {
   expect(found(...records)).toEqual([{ seq: records.length, what: expect.stringContaining(KEY) }]);
 });
 
@@ -62,13 +62,13 @@ test.each([
     "receipt",
     "checkpoint",
   ],
-])("a %s is a use of a key", (statement) => {
+])("the replay counts a %s as a use of a key", (statement) => {
   expect(found(made, disable, { statement })).toEqual([
     { seq: 3, what: `${statement} by key ${KEY} after it was disabled` },
   ]);
 });
 
-test("of contradictions without end the first hundred are reported", () => {
+test("the replay reports only the first hundred contradictions", () => {
   const uses = Array.from({ length: 150 }, () => use);
   expect(found(made, disable, ...uses).map(({ seq }) => seq)).toEqual(
     Array.from({ length: 100 }, (_, index) => index + 3),
@@ -77,18 +77,21 @@ test("of contradictions without end the first hundred are reported", () => {
 
 test.each<[string, Said[]]>([
   ["is active", [made, use]],
-  ["was enabled by two", [made, disable, step("key_enable", "asked"), step("key_enable", "done"), use]],
-  ["is wanted destroyed by one admin alone", [made, step("key_destroy", "asked"), use]],
   [
-    "was wanted destroyed, and is not any more",
+    "was enabled by two admins",
+    [made, disable, step("key_enable", "asked"), step("key_enable", "done"), use],
+  ],
+  ["has one admin's wish to destroy it", [made, step("key_destroy", "asked"), use]],
+  [
+    "had one admin's wish to destroy it, which was cancelled",
     [made, step("key_destroy", "asked"), { statement: "key_destroy_cancel" }, use],
   ],
   [
-    "has a tenant whose destruction was taken back",
+    "has a tenant whose destruction was cancelled",
     [made, ofTenant("tenant_destroy", "done"), ofTenant("tenant_destroy_cancel"), use],
   ],
-  ["is refused after it was disabled", [made, disable, { outcome: "key_disabled" }]],
-])("nothing is found in a key that %s", (_, records) => {
+  ["was only refused after it was disabled", [made, disable, { outcome: "key_disabled" }]],
+])("the replay reports nothing for a key that %s", (_, records) => {
   expect(found(...records)).toEqual([]);
 });
 
@@ -96,7 +99,7 @@ const placed = (place: number, digest: number, stream = "a"): Said => {
   return { statement: "checkpoint", digest, detail: { stream, place: String(place) } };
 };
 
-test("two statements for one place are found, and one before the last; the same one again, and another stream's, are well", () => {
+test("the replay reports a second statement for one place and an earlier place, but not repeats or other streams", () => {
   expect(found(placed(1, 1), placed(1, 1), placed(2, 2), placed(1, 3, "b"))).toEqual([]);
   expect(found(placed(7, 1), placed(7, 2))).toEqual([{ seq: 2, what: "a second checkpoint for one place" }]);
   expect(found(placed(7, 1), placed(6, 2))).toEqual([
@@ -104,7 +107,7 @@ test("two statements for one place are found, and one before the last; the same 
   ]);
 });
 
-test("two revocation lists for one time, and one before the last, are found", () => {
+test("the replay reports a second revocation list for one time and an earlier list", () => {
   const list = (place: number, digest: number): Said => {
     return { statement: "revocation_list", digest, detail: { place: String(place), listed: "" } };
   };
@@ -115,7 +118,7 @@ test("two revocation lists for one time, and one before the last, are found", ()
   ]);
 });
 
-test("rows taken over by a start once more after that had ended are found; those that two admins adopted are not", () => {
+test("the replay reports rows adopted at a start after adoption had ended, but not rows adopted by two admins", () => {
   const adopt = (detail: Record<string, string>): Said => ({
     statement: "state_adopt",
     key_id: null,

@@ -43,7 +43,7 @@ const change = (committed = () => {}) =>
     committed,
   }));
 
-test("a change is not answered before the token has noted its record", async () => {
+test("the journal answers a change only after the token has noted its record", async () => {
   const { promise, resolve: letGo } = Promise.withResolvers<void>();
   noting = () => promise;
   let answered = false;
@@ -57,14 +57,14 @@ test("a change is not answered before the token has noted its record", async () 
   expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
 });
 
-test("a change whose record the token does not note is not called done", async () => {
+test("the journal rejects a change whose record the token does not note", async () => {
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   await expect(change()).rejects.toMatchObject({ code: "token_unavailable" });
   noting = async () => {};
   expect(await change()).toBe("changed");
 });
 
-test("a change that the token does not note is durable: what was remembered from before is forgotten all the same", async () => {
+test("the journal runs committed() for a change that the token does not note, because it is durable", async () => {
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   let forgotten = 0;
   await expect(
@@ -76,7 +76,7 @@ test("a change that the token does not note is durable: what was remembered from
   expect(forgotten).toBe(1);
 });
 
-test("the end of a chain that the token has not noted is noted when it is opened", async () => {
+test("the journal makes the token note the chain's end when it opens", async () => {
   await journal.record({ caller: API, statement: "call", outcome: "granted" });
   noting = () => Promise.reject(new VaultError("token_unavailable"));
   await journal.close();
@@ -87,7 +87,7 @@ test("the end of a chain that the token has not noted is noted when it is opened
   expect((await token.notedHead()).head?.seq).toBe(journal.head().seq);
 });
 
-test("the stop waits for what was given before it", async () => {
+test("the journal finishes earlier calls before close() resolves", async () => {
   const records = Array.from({ length: 20 }, () =>
     journal.record({ caller: API, statement: "call", outcome: "granted" }),
   );
@@ -107,7 +107,7 @@ const endWriters = () =>
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'keyvault-audit' and datname = current_database()",
   );
 
-test("a state whose connection ended before its record was written does not count, though it has its code", async () => {
+test("the register does not accept a coded state whose connection ended before its record was written", async () => {
   const digest = Buffer.alloc(32, 1);
   let place = 0;
   const failing = journal.change(async (client, seq) => {
@@ -120,7 +120,7 @@ test("a state whose connection ended before its record was written does not coun
   expect(await change()).toBe("changed");
 });
 
-test("a state whose record the database did not take does not count", async () => {
+test("the register does not accept a state whose record the database refused", async () => {
   const digest = Buffer.alloc(32, 2);
   let place = 0;
   const failing = journal.change(async (client, seq) => {

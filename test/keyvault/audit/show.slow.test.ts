@@ -41,7 +41,7 @@ const record = (note: string) =>
 const AT = new Date("2026-11-21T10:00:00.000Z");
 const lineOf = ({ seq, mac }: Head) => `${AT.toISOString()} ${seq}:${mac.toString("hex")}`;
 
-test("gives the whole chain page by page, each record once and in order, with codes that match the database", async () => {
+test("GET /v1/audit returns the whole chain in pages, each record once and in order", async () => {
   const seen: AuditView[] = [];
   for (let after: number | null = 0; after !== null; ) {
     const page: AuditPage = await read(`after=${after}&limit=2`);
@@ -61,7 +61,7 @@ test("gives the whole chain page by page, each record once and in order, with co
   }
 });
 
-test("lines fit 80 and 120 columns, whatever is in them, and stay aligned", () => {
+test("audit tail aligns its lines within 80 and 120 columns, whatever they contain", () => {
   const widest: AuditView = {
     seq: 999_999,
     recorded_at: "2026-11-21T10:00:00.123Z",
@@ -86,7 +86,7 @@ test("lines fit 80 and 120 columns, whatever is in them, and stay aligned", () =
   expect(auditLine(widest, 120)).toContain("f".repeat(32));
 });
 
-test("the command line shows the newest records, follows, and exports heads that find a cut tail", async () => {
+test("the audit commands show and follow the newest records, and export heads that reveal a cut end", async () => {
   const remote = ["--url", vault.url];
   const { stdout } = await audit("tail", "-n", "2", ...remote);
   expect(stdout.trim().split("\n")).toHaveLength(3);
@@ -117,7 +117,7 @@ test("the command line shows the newest records, follows, and exports heads that
   await expect(audit("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
 });
 
-test("a running vault notes its head when it moved and at its stop, and only then", async () => {
+test("the vault writes its head to the file when it changes and at the stop", async () => {
   const file = join(vault.home.dir, "kept");
   const { journal, token } = vault.vault;
   const parts = { journal, token, clock: vault.clock, log: SILENT, file, logEveryMs: 3_600_000 };
@@ -137,7 +137,7 @@ test("a running vault notes its head when it moved and at its stop, and only the
   expect((await readFile(file, "utf8")).split("\n")[0]).toMatch(/^\d{4}-\d\d-\d\dT\S+Z \d+:[0-9a-f]{64}$/);
 });
 
-test("a file of heads is its owner's alone, and is gone on with however long it is", async () => {
+test("a file of heads is readable only by its owner and can be continued at any length", async () => {
   const file = join(vault.home.dir, "long");
   const head = vault.vault.journal.head();
   for (let count = 0; count < 60; count += 1) await appendHead(file, head, AT);
@@ -149,12 +149,12 @@ test("a file of heads is its owner's alone, and is gone on with however long it 
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test("an admin may read the audit too", async () => {
+test("GET /v1/audit allows an admin", async () => {
   const answer = await call(`${vault.url}/v1/audit`, vault.admin);
   expect(answer.status).toBe(200);
 });
 
-test("a head that could not be written is written when the file can be, without another record", async () => {
+test("the vault writes a head that it could not write before, without another record", async () => {
   const folder = join(vault.home.dir, "not-yet");
   const file = join(folder, "heads");
   const { journal, token } = vault.vault;
@@ -167,7 +167,7 @@ test("a head that could not be written is written when the file can be, without 
   expect(await headsOf(file)).toEqual([vault.vault.journal.head()]);
 });
 
-test("a line cut off in the middle of its writing is reported, and the heads before and after it are checked", async () => {
+test("readHeads reports an incomplete line and returns the heads around it", async () => {
   const head = vault.vault.journal.head();
   const line = lineOf(head);
   for (const length of [1, 24, 30, line.length - 1]) {
@@ -186,7 +186,7 @@ test("a line cut off in the middle of its writing is reported, and the heads bef
   expect(await readHeads(zeros)).toEqual({ heads: [head, head], unfinished: [2] });
 });
 
-test("a whole line without its end is a head, also after the next one", async () => {
+test("readHeads accepts a complete last line without a newline", async () => {
   const head = vault.vault.journal.head();
   const file = join(vault.home.dir, "without-an-end");
   await writeFile(file, lineOf(head));
@@ -195,7 +195,7 @@ test("a whole line without its end is a head, also after the next one", async ()
   expect(await readFile(file, "utf8")).toBe(`${lineOf(head)}\n${lineOf(head)}\n`);
 });
 
-test("a damaged line that has an end is an error, wherever it is, and is named by its number in the file", async () => {
+test("readHeads rejects a damaged line and names its number", async () => {
   const line = lineOf(vault.vault.journal.head());
   const file = join(vault.home.dir, "damaged");
   for (const [text, number] of [
@@ -208,7 +208,7 @@ test("a damaged line that has an end is an error, wherever it is, and is named b
   }
 });
 
-test("audit verify reports an unfinished line, goes by the others, and does not pass for one of unfinished lines alone", async () => {
+test("audit verify reports an incomplete line, uses the others, and fails if all lines are incomplete", async () => {
   const file = join(vault.home.dir, "torn");
   const head = vault.vault.journal.head();
   await writeFile(file, `${lineOf(head)}\n2026-11-2`);

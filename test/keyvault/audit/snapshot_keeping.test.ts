@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-/** Keeping of a chain that is at `seq`, and how often it saved; the next `failing` saves fail. */
+/** Starts to keep snapshots of a chain at `seq` and counts the saves. The next `failing` saves fail. */
 function keeping(log = SILENT) {
   const state = { seq: 0, saved: 0, failing: 0 };
   const snapshots = {
@@ -29,7 +29,7 @@ function keeping(log = SILENT) {
   return { state, keeper: keepSnapshots({ snapshots, register, log }, 0) };
 }
 
-test("a running vault saves once for each so many records, and not before", async () => {
+test("keepSnapshots saves once per 20,000 new records", async () => {
   const { state, keeper } = keeping();
   for (const [seq, saved] of [
     [WORTH - 1, 0],
@@ -45,7 +45,7 @@ test("a running vault saves once for each so many records, and not before", asyn
   expect(state.saved).toBe(2);
 });
 
-test("a save that failed is tried again at the next look, and at the stop", async () => {
+test("keepSnapshots repeats a failed save at the next interval and at the stop", async () => {
   const { state, keeper } = keeping();
   state.failing = 2;
   state.seq = WORTH;
@@ -60,7 +60,7 @@ test("a save that failed is tried again at the next look, and at the stop", asyn
   expect(state.saved).toBe(2);
 });
 
-test("a save that failed is logged", async () => {
+test("keepSnapshots logs a failed save", async () => {
   const lines: object[] = [];
   const { state, keeper } = keeping(pino({}, { write: (line) => void lines.push(JSON.parse(line)) }));
   state.failing = 1;
@@ -69,7 +69,7 @@ test("a save that failed is logged", async () => {
   expect(lines).toMatchObject([{ level: 40, event: "audit_register_not_saved", reason: "no database" }]);
 });
 
-test("a save keeps neither the token nor the process from other work for long", async () => {
+test("saving a snapshot blocks neither the token nor the process for long", async () => {
   let [turns, most, ended] = [0, 0, false];
   const token = {
     async authenticate(texts: Uint8Array[]) {
@@ -85,6 +85,6 @@ test("a save keeps neither the token nor the process from other work for long", 
   setImmediate(count);
   await createSnapshots({ database, token, register: createRegister() }).save();
   ended = true;
-  expect(most, "parts that the token codes at once").toBeLessThanOrEqual(16);
+  expect(most, "parts that the token codes in one call").toBeLessThanOrEqual(16);
   expect(turns, "turns of other work between 257 parts").toBeGreaterThan(100);
 });

@@ -20,8 +20,8 @@ let token: Token;
 let database: Database;
 
 /**
- * Records of every kind that the register takes in, written by a vault that is gone afterwards; and `more` of
- * some.
+ * Writes records of every kind that the register uses, with a vault that then stops. `more` adds further
+ * ones.
  */
 async function write(more = 0): Promise<void> {
   const vault = await startVault(home);
@@ -60,8 +60,8 @@ afterAll(async () => {
 type Start = { register: Register; verified: number; fromSnapshot: boolean };
 
 /**
- * What a start finds, by the snapshot that is stored, and how many records it verified. `then` is done while
- * the chain is open.
+ * Returns the result of a start with the stored snapshot, and the number of records that it verified. Runs
+ * `then` while the chain is open.
  */
 async function start(then: (register: Register) => Promise<unknown> = async () => {}): Promise<Start> {
   const register = createRegister();
@@ -100,7 +100,7 @@ const alterAudit = (change: string) =>
     `alter table audit disable trigger audit_append_only; ${change}; alter table audit enable trigger audit_append_only`,
   );
 
-/** What the chain says from its first record on. */
+/** Returns the result of a start from the first record. */
 async function fromTheFirst(): Promise<Start> {
   await home.sql("create table aside as select * from audit_register");
   await erase();
@@ -110,7 +110,7 @@ async function fromTheFirst(): Promise<Start> {
   return started;
 }
 
-test("a start from the snapshot knows what one from the first record knows, and verifies what came since", async () => {
+test("a start from the snapshot gives the same register as one from the first record, and verifies only newer records", async () => {
   const whole = await fromTheFirst();
   const { seq } = whole.register.head();
   expect(whole).toMatchObject({ verified: seq, fromSnapshot: false });
@@ -124,7 +124,7 @@ test("a start from the snapshot knows what one from the first record knows, and 
   expect(contentsOf(later.register)).toEqual(contentsOf((await fromTheFirst()).register));
 });
 
-test("saved again, parts that did not change are coded anew and say the same", async () => {
+test("a second save codes unchanged parts again with the same content", async () => {
   await start(async (register) => {
     const snapshots = createSnapshots({ database, token, register });
     await snapshots.save();
@@ -135,7 +135,7 @@ test("saved again, parts that did not change are coded anew and say the same", a
   expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
 });
 
-test("saved again, parts that changed since are stored as they are by then", async () => {
+test("a second save stores parts that have changed", async () => {
   const vault = await startVault(home);
   const snapshots = createSnapshots(vault.vault);
   await snapshots.save();
@@ -148,30 +148,27 @@ test("saved again, parts that changed since are stored as they are by then", asy
 });
 
 test.each([
-  ["content is altered", "update audit_register set content = content || ' ' where part = 7"],
-  ["number is another", "update audit_register set part = 300 where part = 7"],
-  ["place in the chain is another", "update audit_register set seq = seq + 1 where part = 7"],
-  ["record is another", "update audit_register set head = mac where part = 7"],
-  ["code is altered", "update audit_register set mac = head where part = 7"],
-  ["row is gone", "delete from audit_register where part = 7"],
-  ["rest is gone", "delete from audit_register where part = 256"],
+  ["content was altered", "update audit_register set content = content || ' ' where part = 7"],
+  ["number was changed", "update audit_register set part = 300 where part = 7"],
+  ["place in the chain was changed", "update audit_register set seq = seq + 1 where part = 7"],
+  ["record was changed", "update audit_register set head = mac where part = 7"],
+  ["code was altered", "update audit_register set mac = head where part = 7"],
+  ["row is missing", "delete from audit_register where part = 7"],
+  ["rest is missing", "delete from audit_register where part = 256"],
   [
-    "content is another part's, with that one's code",
+    "content and code come from another part",
     `update audit_register set (content, mac) = (select content, mac from audit_register where part = 8) where part = 7`,
   ],
-])(
-  "a snapshot with a part whose %s is not believed: the chain is verified from its first record",
-  async (_, lie) => {
-    await save();
-    await home.sql(lie);
-    const started = await start();
-    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
-    expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
-    await erase();
-  },
-);
+])("a start ignores a snapshot with a part whose %s, and verifies from the first record", async (_, lie) => {
+  await save();
+  await home.sql(lie);
+  const started = await start();
+  expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+  expect(contentsOf(started.register)).toEqual(contentsOf((await fromTheFirst()).register));
+  await erase();
+});
 
-test("an older snapshot put back, whole or mixed with the newer one, makes a start longer and not wrong", async () => {
+test("a start with an older snapshot, whole or mixed with the newer one, takes longer but gives the same register", async () => {
   await save();
   const { seq } = (await start()).register.head();
   await home.sql("create table older as select * from audit_register");
@@ -192,28 +189,25 @@ test.each([
   ["part", 0, '{"key":[],"tenant":[],"roots":[],"sequences":[]}'],
   ["part", 3, "no JSON"],
   ["rest", PARTS, '{"residents":[]}'],
-])(
-  "a genuine %s of a version with another form makes a start longer and not impossible: %i",
-  async (_, part, text) => {
-    await save();
-    const [row] = await home.sql<{ seq: string; head: Buffer }>(
-      "select seq::text, head from audit_register where part = $1",
-      [part],
-    );
-    const content = Buffer.from(text);
-    const coded = {
-      ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
-      ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
-    };
-    const [mac] = await token.authenticate([canonicalBytes(coded)]);
-    await home.sql("update audit_register set content = $2, mac = $3 where part = $1", [part, content, mac]);
-    const started = await start();
-    expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
-    await erase();
-  },
-);
+])("a start ignores a genuine %s of another version's format: %i", async (_, part, text) => {
+  await save();
+  const [row] = await home.sql<{ seq: string; head: Buffer }>(
+    "select seq::text, head from audit_register where part = $1",
+    [part],
+  );
+  const content = Buffer.from(text);
+  const coded = {
+    ...{ type: "audit_register_part", version: 1, parts: PARTS, part, seq: Number(row?.seq) },
+    ...{ head: row?.head.toString("hex") ?? "", digest: hash("sha256", content, "hex") },
+  };
+  const [mac] = await token.authenticate([canonicalBytes(coded)]);
+  await home.sql("update audit_register set content = $2, mac = $3 where part = $1", [part, content, mac]);
+  const started = await start();
+  expect(started).toMatchObject({ verified: started.register.head().seq, fromSnapshot: false });
+  await erase();
+});
 
-test("a snapshot of a chain that was given up is not believed: neither whole, nor mixed with one of the chain that is", async () => {
+test("a start rejects a snapshot of a chain that was given up, whole or mixed with the current one", async () => {
   await save();
   const kept = (await start()).register.head();
   await write(2);
@@ -241,7 +235,7 @@ test("a snapshot of a chain that was given up is not believed: neither whole, no
   await erase();
 });
 
-test("a record that was given up does not end the chain again, though it is genuine and a snapshot was taken at it", async () => {
+test("a start rejects a genuine record that was given up, even if a snapshot was saved at it", async () => {
   const write = async (outcome: "granted" | "forbidden") => {
     const vault = await startVault(home);
     await vault.vault.journal.record({ caller: API, statement: "call", outcome });
@@ -269,7 +263,7 @@ test("a record that was given up does not end the chain again, though it is genu
   await erase();
 });
 
-test("the record that a snapshot was taken at is verified too", async () => {
+test("a start verifies the record at which the snapshot was saved", async () => {
   await save();
   const { seq } = (await start()).register.head();
   const say = (statement: string) =>
@@ -282,7 +276,7 @@ test("the record that a snapshot was taken at is verified too", async () => {
   await erase();
 });
 
-test("the stop saves what is worth it, and no less", async () => {
+test("keepSnapshots saves at the stop only after at least 1,000 new records", async () => {
   await start(async (register) => {
     const snapshots = createSnapshots({ database, token, register });
     const { seq } = register.head();

@@ -13,7 +13,7 @@ afterEach(() => {
   for (const listener of others) process.on("unhandledRejection", listener);
 });
 
-test("a page that is read ahead and fails behind a fault ends no process", async () => {
+test("walkChain survives a failed read-ahead behind a fault", async () => {
   process.removeAllListeners("unhandledRejection");
   process.on("unhandledRejection", note);
   const row = { seq: 2, recorded_at: new Date(0), detail: {}, mac: Buffer.alloc(32) } as AuditRow;

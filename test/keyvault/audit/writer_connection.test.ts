@@ -10,7 +10,7 @@ import {
 } from "../../../keyvault/audit/writer_connection.ts";
 import { createHome, testClock, type VaultHome } from "../fixture.ts";
 
-/** Versions that know of each other by nothing else keep apart by this number. */
+/** Lock number that keeps writers of different versions apart. It must never change. */
 const LOCK = 7_233_101;
 
 let home: VaultHome;
@@ -27,7 +27,7 @@ const locks = (granted: boolean) =>
     granted,
   ]);
 
-/** A writer of another version, that holds the ledger until it ends. */
+/** Connects as a writer of another version, which holds the ledger until it ends. */
 async function otherWriter(): Promise<pg.Client> {
   const other = new pg.Client({ connectionString: home.config.databaseUrl });
   await other.connect();
@@ -35,7 +35,7 @@ async function otherWriter(): Promise<pg.Client> {
   return other;
 }
 
-test("a writer waits for another one that is just ending, of whatever version that is", async () => {
+test("openLedger waits for another writer whose connection is just ending", async () => {
   const other = await otherWriter();
   const opening = open();
   await expect.poll(() => locks(false), { timeout: 20_000, interval: 5 }).toHaveLength(1);
@@ -43,7 +43,7 @@ test("a writer waits for another one that is just ending, of whatever version th
   await closeLedger((await opening).client);
 });
 
-test("a writer that gives up leaves no connection, nor does one whose preparation fails", async () => {
+test("openLedger leaves no connection if it gives up or its preparation fails", async () => {
   const other = await otherWriter();
   await expect(open()).rejects.toBeInstanceOf(LedgerHeld);
   await other.end();
@@ -52,7 +52,7 @@ test("a writer that gives up leaves no connection, nor does one whose preparatio
   await expect.poll(() => locks(true), { timeout: 20_000 }).toEqual([]);
 });
 
-test("a connection whose server takes no notice of its end is let go", async () => {
+test("closeLedger resolves even if the server does not respond", async () => {
   const client = { end: () => new Promise(() => {}) } as unknown as pg.Client;
   await closeLedger(client);
   await closeLedger({ end: () => Promise.reject(new Error("gone")) } as unknown as pg.Client);
@@ -66,8 +66,8 @@ afterEach(() => {
 });
 
 /**
- * A chain's head that a test moves, what is noted of it, and the log's lines. While it is `away` the token
- * takes no note.
+ * Returns a chain's head that a test moves, the noted heads, and the log's lines. While it is `away`, the
+ * token notes nothing.
  */
 function chain() {
   const state = { seq: 0, away: false, noted: [] as number[], lines: [] as object[] };
@@ -83,7 +83,7 @@ function chain() {
   return { state, log, head, token };
 }
 
-test("the token notes a head that moved within a second, and none that did not", async () => {
+test("createHeadNoting notes a changed head within a second, and an unchanged one not again", async () => {
   const { state, log, head, token } = chain();
   const noting = createHeadNoting(head, token, log);
   for (const seq of [0, 1, 1, 2]) {
@@ -96,7 +96,7 @@ test("the token notes a head that moved within a second, and none that did not",
   expect(state.noted).toEqual([1, 2]);
 });
 
-test("while the token takes no note that is reported each second, and is made up for", async () => {
+test("createHeadNoting logs each failure and notes the head later", async () => {
   const { state, log, head, token } = chain();
   const noting = createHeadNoting(head, token, log);
   state.seq = 1;
@@ -110,7 +110,7 @@ test("while the token takes no note that is reported each second, and is made up
   expect(state.noted).toEqual([1]);
 });
 
-test("the log has the head at the start, steadily, moved or not, at a sealing and at the stop", async () => {
+test("keepHeads logs the head at the start, at intervals, at a sealing and at the stop", async () => {
   const { state, log, head } = chain();
   const sealed: ((reason: "asked") => void)[] = [];
   const token = { whenSealed: (listener: (reason: "asked") => void) => void sealed.push(listener) };
