@@ -57,21 +57,19 @@ async function emptyMachine(): Promise<VaultHome> {
   return home;
 }
 
-/** What two admins say of a vault whose rows have no codes. */
+/** Makes two admins adopt the rows of a vault without codes. */
 async function adoptByTwo({ home, post }: TestVault): Promise<void> {
   for (const admin of await issueAdmins(home, "alice", "bob")) {
     expect((await post("/v1/states/adopt", {}, admin)).status).toBe(200);
   }
 }
 
-/**
- * Statement and detail of every record, which a later start of one vault has in common with that of another.
- */
+/** Returns statement and detail of every record. These are equal for two vaults with the same history. */
 const recordsOf = (home: VaultHome) =>
   home.sql("select seq, statement, outcome, detail - 'certificate' as detail from audit order by seq");
 
 test.each([OLDEST, 3, 5, NEWEST - 1])(
-  "a backup with the tables of migration %i becomes what an upgrade in place makes of that vault, and signs",
+  "a restored backup with the tables of migration %i equals an upgrade in place, and signs",
   async (level) => {
     const rows = await earlierRows(vault, level);
     const home = await emptyMachine();
@@ -110,7 +108,7 @@ test.each([OLDEST, 3, 5, NEWEST - 1])(
   },
 );
 
-test("a database whose tables are there without rows, of any version that is known, counts as empty", async () => {
+test("a restore accepts a database with empty tables of any known version", async () => {
   const rows = await earlierRows(vault, 3);
   const backup = await writeEarlierBackup(vault, rows, migrationsTo(3));
   const [fresh, older, newest] = await Promise.all([emptyMachine(), emptyMachine(), emptyMachine()]);
@@ -125,7 +123,7 @@ test("a database whose tables are there without rows, of any version that is kno
   expect(contents[2]).toEqual(contents[0]);
 });
 
-test("a restore gives up on tables that somebody uses, and keeps everybody out of them until it is done", async () => {
+test("a restore fails while somebody uses the tables, and locks them until it is done", async () => {
   const backup = await writeEarlierBackup(vault, await earlierRows(vault, NEWEST), migrationsTo(NEWEST));
   const home = await emptyMachine();
   await migrateToLevel(home, NEWEST);
@@ -148,7 +146,7 @@ test("a restore gives up on tables that somebody uses, and keeps everybody out o
   expect(kept).toEqual([[], ["audit", "keys", "listed_certificates", "tenants"]]);
 });
 
-test("a backup with a key that lives in the token is refused in one line, and leaves nothing", async () => {
+test("a restore refuses a backup with a key in the token, in one line, and leaves nothing", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, NEWEST);
   const residents = [{ label: `key-${"0".repeat(32)}`, key_id: null, created_at: "2026-01-02T03:04:05Z" }];
@@ -162,7 +160,7 @@ test("a backup with a key that lives in the token is refused in one line, and le
   await expectNothing(home);
 });
 
-test("an older backup does not take the place of a vault, and leaves it as it is", async () => {
+test("a restore of an older backup does not replace or change an existing vault", async () => {
   const rows = await earlierRows(vault, NEWEST);
   const there = await machineOfLevel(vault, rows, NEWEST);
   homes.push(there);
@@ -173,7 +171,7 @@ test("an older backup does not take the place of a vault, and leaves it as it is
   expect(await contentsOf(there)).toEqual(before);
 });
 
-test("a backup of a newer version is refused in one line that names the migration it needs", async () => {
+test("a restore refuses a backup of a newer version in one line that names the missing migration", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, NEWEST);
   for (const migrations of [
@@ -192,7 +190,7 @@ test("a backup of a newer version is refused in one line that names the migratio
   await expectNothing(home);
 });
 
-test("an older backup that is cut off, or whose rows cannot be upgraded, leaves neither rows nor tables nor token", async () => {
+test("a restore of an older backup leaves nothing if the backup is cut off or its rows cannot be upgraded", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   const whole = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
@@ -210,7 +208,7 @@ test("an older backup that is cut off, or whose rows cannot be upgraded, leaves 
   await restore(home, whole);
 });
 
-test("a restore that is killed while it upgrades the rows leaves nothing, and may be repeated", async () => {
+test("a restore killed during the upgrade leaves nothing and can be repeated", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   const { file, key } = await writeEarlierBackup(vault, rows, migrationsTo(OLDEST));
@@ -243,7 +241,7 @@ test("a restore that is killed while it upgrades the rows leaves nothing, and ma
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
 });
 
-test("a backup whose lines do not begin with its one manifest is refused in one line", async () => {
+test("a restore refuses a backup that does not start with its only manifest", async () => {
   const home = await emptyMachine();
   const rows = await earlierRows(vault, OLDEST);
   for (const order of [

@@ -10,15 +10,13 @@ import { openToken } from "../../../keyvault/token/client.ts";
 import { tokenSettings } from "../../../keyvault/token/install.ts";
 import { createHome, SILENT, type TestVault, type VaultHome } from "../fixture.ts";
 
-/**
- * Rows of a vault of an earlier version, in the database's own JSON, by their table, and their chain's end.
- */
+/** Rows of a vault of an earlier version, by table, in the database's own JSON, and the head of its chain. */
 export type EarlierRows = { tables: Record<string, object[]>; head: { seq: number; mac: string } };
 
-/** Names of the migrations up to and with that of this number. */
+/** Names of the migrations up to and including this number. */
 export const migrationsTo = (level: number): string[] => migrationNames().slice(0, level);
 
-/** Brings an empty database to the tables that this level had. */
+/** Migrates an empty database to the tables of this level. */
 export async function migrateToLevel(home: VaultHome, level: number): Promise<void> {
   const name = migrationsTo(level).at(-1) ?? "";
   await withSchemaLock(home.config, SILENT, (database) =>
@@ -29,7 +27,7 @@ export async function migrateToLevel(home: VaultHome, level: number): Promise<vo
 type Columns = { table_name: string; column_name: string }[];
 const knownColumns = new Map<number, Columns>();
 
-/** The columns of a level's tables. */
+/** Returns the columns of a level's tables. */
 async function columnsOf(level: number): Promise<Columns> {
   const known = knownColumns.get(level);
   if (known !== undefined) return known;
@@ -44,9 +42,9 @@ async function columnsOf(level: number): Promise<Columns> {
 }
 
 /**
- * What a running vault's rows would be if a version with the tables of `level` had written them: without the
- * columns and tables that were added later, and with a chain, by the token's own audit key, that does not
- * know of codes for rows where there were none.
+ * Returns a running vault's rows as a version with the tables of `level` would have written them. They lack
+ * the columns and tables added later. The chain, made with the token's own audit key, contains no codes if
+ * that version had none.
  */
 export async function earlierRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const columns = await columnsOf(level);
@@ -67,8 +65,8 @@ export async function earlierRows(vault: TestVault, level: number): Promise<Earl
 }
 
 /**
- * A running vault's rows as if a version with the tables of `level` had taken them over from one without
- * codes, at its first start: the codes name that record, which does not name the rows.
+ * Returns a running vault's rows as if a version with the tables of `level` had adopted them at its first
+ * start. Their codes refer to the record of the adoption, which does not name the rows.
  */
 export async function adoptedRows(vault: TestVault, level: number): Promise<EarlierRows> {
   const { tables } = await earlierRows(vault, level);
@@ -106,7 +104,7 @@ export async function adoptedRows(vault: TestVault, level: number): Promise<Earl
   return { tables, head: { seq, mac: mac.slice(2) } };
 }
 
-/** A record as a version without codes wrote it. */
+/** Returns a record as a version without codes wrote it. */
 function withoutState(record: AuditRow): AuditRow {
   const { state: _, ...detail } = record.detail;
   return { ...record, detail, digest: record.statement === "key_create" ? record.digest : null };
@@ -124,8 +122,8 @@ function storable(record: AuditRow): object {
 }
 
 /**
- * A backup file with these rows, as the version that had `migrations` wrote it, and the private half that
- * opens it.
+ * Writes a backup file with these rows, as the version with `migrations` wrote it. Also returns the private
+ * half of its recovery key.
  */
 export async function writeEarlierBackup(
   vault: TestVault,
@@ -152,7 +150,7 @@ export async function writeEarlierBackup(
   return { file, key };
 }
 
-/** Files of a running vault's token, for a chain that ends with this head. */
+/** Returns the files of a running vault's token, for a chain that ends with this head. */
 async function tokenOf({ home }: TestVault, head: EarlierRows["head"]): Promise<Record<string, string>> {
   const dir = join(await mkdtemp(join(home.dir, "token-")), "token");
   await cp(home.config.token.dir, dir, { recursive: true });
@@ -162,17 +160,14 @@ async function tokenOf({ home }: TestVault, head: EarlierRows["head"]): Promise<
   return files;
 }
 
-/**
- * Has a token that was copied note the end of an earlier version's chain instead of the head of the vault it
- * is from.
- */
+/** Makes a copied token note the end of an earlier version's chain instead of the original vault's head. */
 async function noteEnd(config: TokenConfig, { seq, mac }: EarlierRows["head"]): Promise<void> {
   const token = await openToken(await tokenSettings(config), SILENT);
   await token.noteHead({ seq, mac: Buffer.from(mac, "hex") }, true);
   await token.close();
 }
 
-/** A machine without a vault, with the PIN and the certificates of another in their place. */
+/** Creates a machine without a vault, but with the PIN and the certificates of another one. */
 export async function machineFor(vault: TestVault): Promise<VaultHome> {
   const home = await createHome({ made: "empty" });
   await mkdir(home.config.dataDir, { recursive: true, mode: 0o700 });
@@ -181,7 +176,7 @@ export async function machineFor(vault: TestVault): Promise<VaultHome> {
   return home;
 }
 
-/** A machine on which this level's version had stored these rows, with their token. */
+/** Creates a machine on which this level's version has stored these rows, with their token. */
 export async function machineOfLevel(
   vault: TestVault,
   { tables, head }: EarlierRows,
@@ -199,7 +194,7 @@ export async function machineOfLevel(
   return home;
 }
 
-/** Every row, and every column, index, constraint, trigger and function of a home's database. */
+/** Returns every row, column, index, constraint, trigger and function of a home's database. */
 export async function contentsOf(home: VaultHome): Promise<object> {
   const contents: Record<string, object[]> = {};
   for (const [name, query] of Object.entries(CATALOGUE)) contents[name] = await home.sql(query);

@@ -16,7 +16,10 @@ async function encrypted(...texts: string[]): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(encryptStream(all(), publicKey)));
 }
 
-/** What opens of a stream that arrives in such pieces, and how many of them were asked for. */
+/**
+ * Decrypts a stream that arrives in these pieces. Returns its text, or the error's message, and the number of
+ * pieces read.
+ */
 async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: number }> {
   let taken = 0;
   async function* all(): AsyncGenerator<Buffer> {
@@ -34,7 +37,7 @@ async function opened(...pieces: Buffer[]): Promise<{ text: string; taken: numbe
 }
 
 test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 1])(
-  "a text of %i bytes comes back, in whatever pieces it is read",
+  "decryptStream returns a text of %i bytes, whatever the size of the pieces",
   async (length) => {
     const text = "x".repeat(length);
     const stream = await encrypted(text.slice(0, 7), text.slice(7));
@@ -46,7 +49,7 @@ test.each([0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES,
 );
 
 test.each([0, 15, FRAME_BYTES + 17, 0xffffffff])(
-  "a part that is said to have %i bytes is refused before more of it is read",
+  "decryptStream refuses a part with an announced length of %i bytes before it reads more",
   async (length) => {
     const stream = await encrypted("a line\n");
     stream.writeUInt32BE(length, HEADER_BYTES);

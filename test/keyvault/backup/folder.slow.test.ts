@@ -12,10 +12,10 @@ vi.setConfig({ testTimeout: 60_000 });
 let vault: TestVault;
 let recoveryKey: string;
 let serviceKey: string;
-/** The options that lead to the vault, by a certificate of the role backup. */
+/** Options for calls to the vault with a certificate of the role `backup`. */
 let remote: string[];
 
-/** Runs a command on a machine that has no settings of the vault. */
+/** Runs a command on a machine without settings of the vault. */
 const run = (...args: string[]) => cli({ environment: {} }, "backup", ...args);
 const lastBackup = async () => {
   const text = await (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
@@ -41,7 +41,7 @@ beforeAll(async () => {
 }, 60_000);
 afterAll(() => vault.close());
 
-test("each backup is a file of its own by its time, for its owner only, and beyond --keep the oldest go", async () => {
+test("backup create --out-dir names each file by its time, and --keep removes the oldest", async () => {
   const folder = await folderOf("kept");
   await writeFile(join(folder, "notes.txt"), "of somebody else");
   await writeFile(join(folder, "keyvault-copy.backup"), "of somebody else");
@@ -60,7 +60,7 @@ test("each backup is a file of its own by its time, for its owner only, and beyo
   }
 });
 
-test("a backup that fails leaves the folder as it is, however few are to be kept", async () => {
+test("backup create leaves the folder unchanged if it fails", async () => {
   const folder = await folderOf("failed");
   const { stdout } = await run("create", "--out-dir", folder, "--json", ...remote);
   const { file } = JSON.parse(stdout) as { file: string };
@@ -74,7 +74,7 @@ test("a backup that fails leaves the folder as it is, however few are to be kept
   expect(existsSync(file)).toBe(true);
 });
 
-test("what a run that was cut off left is removed an hour later, and what another one writes just now is not", async () => {
+test("backup create removes leftovers of interrupted runs after an hour, but not files that are being written", async () => {
   const folder = await folderOf("cut");
   const now = new Date();
   const at = (name: string) => join(folder, `.keyvault-20260101T00000${name}.000Z.backup.unfinished`);
@@ -93,7 +93,7 @@ test("what a run that was cut off left is removed an hour later, and what anothe
   expect(await readFile(file, "utf8")).toBe("whole");
 });
 
-test("check says what a backup is, and refuses each one that a restore would refuse, with its words", async () => {
+test("backup check describes a backup, and refuses what a restore refuses, with the same message", async () => {
   const folder = await folderOf("checked");
   const file = join(folder, "backup");
   await run("create", file, ...remote);
@@ -123,7 +123,7 @@ test("check says what a backup is, and refuses each one that a restore would ref
   );
 });
 
-test("check refuses a backup of a newer version's tables", async () => {
+test("backup check refuses a backup with the tables of a newer version", async () => {
   const folder = await folderOf("later");
   const file = join(folder, "backup");
   await vault.home.sql("insert into schema_migrations (name) values ('0901_later')");
@@ -137,7 +137,7 @@ test("check refuses a backup of a newer version's tables", async () => {
   ).rejects.toThrow(`that has 0901_later, this one ends with ${migrationNames().at(-1)}`);
 });
 
-test("wrong uses are refused: no place, two places, and nothing to keep", async () => {
+test("backup create refuses no destination, two destinations and an invalid count", async () => {
   const folder = await folderOf("wrong");
   await expect(run("create", ...remote)).rejects.toThrow(/give a file, or --out-dir/);
   await expect(run("create", "file", "--out-dir", folder, ...remote)).rejects.toThrow(/give a file, or/);
@@ -148,7 +148,7 @@ test("wrong uses are refused: no place, two places, and nothing to keep", async 
   expect(await readdir(folder)).toEqual([]);
 });
 
-test("the metric says when the last backup was made, also of a vault that was started since, and of none in doubt", async () => {
+test("the metric shows the time of the last complete backup, also after a restart", async () => {
   const file = join(vault.home.dir, "measured");
   vault.clock.move(60);
   await run("create", file, ...remote);

@@ -10,8 +10,8 @@ import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 import { expectNothing, sealLines } from "./backup_support.ts";
 
 /*
- * Who has power over the place where backups are kept has the public recovery key too, or may find it: every
- * byte of a file may be theirs. What they can get is a restore that says in one line why it does nothing.
+ * An attacker who controls the place of the backups may also have the public recovery key and may forge every
+ * byte of a file. A restore must write nothing and report the reason in one line.
  */
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -45,7 +45,7 @@ afterAll(() => home.remove());
 
 const seal = (lines: readonly unknown[]) => sealLines(lines, publicKey);
 
-/** What the command says of a forged backup to somebody who was asked to pass `--unsigned`. */
+/** Returns the command's message about a forged backup that somebody restores with `--unsigned`. */
 async function refusal(backup: Buffer): Promise<string> {
   await writeFile(file, backup);
   const args = ["backup", "restore", file, "--recovery-key", key, "--unsigned"];
@@ -64,37 +64,37 @@ const token = (names: Record<string, unknown>) => [{ ...manifest, token: names }
 test.each<[string, readonly unknown[], RegExp]>([
   ["no head", [{ ...manifest, head: undefined }, end], NOT_WHOLE],
   ["a head without a code", [{ ...manifest, head: { seq: 1 } }, end], NOT_WHOLE],
-  ["a time that is a text to show", [{ ...manifest, created_at: ESCAPES }, end], NOT_WHOLE],
-  ["a format that is a text to show", [{ ...manifest, version: ESCAPES }, end], NOT_WHOLE],
-  ["a format that is an object", [{ ...manifest, version: { toString: null } }, end], NOT_WHOLE],
+  ["terminal escapes as its time", [{ ...manifest, created_at: ESCAPES }, end], NOT_WHOLE],
+  ["terminal escapes as its format", [{ ...manifest, version: ESCAPES }, end], NOT_WHOLE],
+  ["an object as its format", [{ ...manifest, version: { toString: null } }, end], NOT_WHOLE],
   ["no tables", [{ ...manifest, migrations: undefined }, end], NOT_WHOLE],
-  ["a table's name that is a text to show", [{ ...manifest, migrations: [ESCAPES] }, end], NOT_WHOLE],
+  ["terminal escapes as a migration", [{ ...manifest, migrations: [ESCAPES] }, end], NOT_WHOLE],
   ["no token", [{ ...manifest, token: undefined }, end], NOT_WHOLE],
-  ["a file that is a number", token({ file: 7 }), NOT_WHOLE],
-  ["a file whose name is a folder's", token({ ".": "" }), NO_FILE],
-  ["a file whose name ends as a folder's", token({ "tokens/": "" }), NO_FILE],
-  ["a file whose name has a NUL", token({ "a\u0000b": "" }), NO_FILE],
-  ["a file that is a folder too", token({ a: "", "a/b": "" }), NO_FILE],
-  ["a file in a folder that is a file", token({ "a/b/c": "", "a/b": "" }), NO_FILE],
+  ["a number as a file", token({ file: 7 }), NOT_WHOLE],
+  ["a file named like a folder", token({ ".": "" }), NO_FILE],
+  ["a file name that ends with a slash", token({ "tokens/": "" }), NO_FILE],
+  ["a file name with a NUL", token({ "a\u0000b": "" }), NO_FILE],
+  ["a file that is also a folder", token({ a: "", "a/b": "" }), NO_FILE],
+  ["a file inside another file", token({ "a/b/c": "", "a/b": "" }), NO_FILE],
   ["a file at the root", token({ "/etc/escaped": "" }), OUTSIDE],
   ["a file beside the data folder", token({ "../../escaped": "" }), OUTSIDE],
   ["a file beside the token", token({ "../escaped": "" }), OUTSIDE],
-  ["a file by way of the token's folder", token({ "tokens/../../escaped": "" }), OUTSIDE],
+  ["a file that leaves the token's folder after entering it", token({ "tokens/../../escaped": "" }), OUTSIDE],
   ["a file in a folder named like the token's", token({ "../token.unfinished-escaped/a": "" }), OUTSIDE],
-  ["a file in the token's own place", token({ "../token/escaped": "" }), OUTSIDE],
-  ["a file that is a folder of the token's", token({ "tokens/..": "" }), OUTSIDE],
+  ["a file that returns to the token's folder", token({ "../token/escaped": "" }), OUTSIDE],
+  ["a file that is the token's folder", token({ "tokens/..": "" }), OUTSIDE],
   ["a line that is null", [manifest, null, end], NOT_WHOLE],
   ["a line of another kind", [manifest, { kind: ESCAPES }, end], NOT_WHOLE],
-  ["rows that are no list", [manifest, { kind: "rows", table: "tenants", rows: tenant }, end], NOT_WHOLE],
+  ["rows that are not a list", [manifest, { kind: "rows", table: "tenants", rows: tenant }, end], NOT_WHOLE],
   ["rows that are texts", [manifest, rows("tenants", "acc-1"), end], NOT_WHOLE],
-  ["a table that is a text to show", [manifest, rows(ESCAPES, {}), end], UNKNOWN_TABLE],
-  ["a row without what it must have", [manifest, rows("tenants", { tenant: null }), end], unfit("tenants")],
+  ["terminal escapes as a table", [manifest, rows(ESCAPES, {}), end], UNKNOWN_TABLE],
+  ["a row without required columns", [manifest, rows("tenants", { tenant: null }), end], unfit("tenants")],
   ["a row with a NUL", [manifest, rows("tenants", { tenant: "a\u0000" }), end], unfit("tenants")],
-  ["a row with another type's value", [manifest, rows("audit", { seq: ESCAPES }), end], unfit("audit")],
+  ["a value of the wrong type", [manifest, rows("audit", { seq: ESCAPES }), end], unfit("audit")],
   ["counts that are texts", [manifest, { ...end, counts: { keys: ESCAPES } }], NOT_WHOLE],
-  ["counts of a table that is a text", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
-  ["a member that is a prototype's", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
-])("a backup with %s is refused in one line, and nothing is written", async (_, lines, expected) => {
+  ["counts of an unknown table", [manifest, { ...end, counts: { [ESCAPES]: 1 } }], UNKNOWN_TABLE],
+  ["__proto__ as a table", [manifest, rows("__proto__"), end], UNKNOWN_TABLE],
+])("a restore refuses a backup with %s in one line and writes nothing", async (_, lines, expected) => {
   await expectRefused(await seal(lines), expected);
 });
 
@@ -102,7 +102,7 @@ test.each<[string, (backup: Buffer) => Buffer]>([
   ["all zeros", (backup) => backup.fill(0, 27, 59)],
   ["one", (backup) => backup.fill(0, 27, 59).fill(1, 27, 28)],
   ["minus one", (backup) => backup.fill(0xff, 27, 59).fill(0xec, 27, 28).fill(0x7f, 58, 59)],
-])("a one-time key that leads to no secret, %s, is refused in one line", async (_, alter) => {
+])("a restore refuses a one-time key without a shared secret in one line: %s", async (_, alter) => {
   await expectRefused(alter(await seal([manifest, end])), /^The backup is damaged at part 1, or it is for/);
 });
 
@@ -116,7 +116,7 @@ async function expectRefused(backup: Buffer, expected: RegExp): Promise<void> {
   expect(files.sort()).toEqual(["backup", "recovery.key"]);
 }
 
-test("of two concurrent restores into one folder one is whole, and the other says what is in its way", async () => {
+test("one of two concurrent restores into one folder completes, and the other reports the conflict", async () => {
   const names = Array.from({ length: 200 }, (_, number) => `tokens/${number}.object`);
   const backup = await seal(token(Object.fromEntries(names.map((name) => [name, "AAAA"]))));
   const trust = { recoveryKey: privateKey, origin: "unsigned" } as const;

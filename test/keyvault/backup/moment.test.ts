@@ -26,7 +26,7 @@ afterAll(() => vault.close());
 
 const makeKey = (tenant: string) => vault.makeKey({ tenant, purpose: "agent", label: "agent", ceiling: [] });
 
-test("a backup is of the moment of its record, however late it is read and whatever is done meanwhile", async () => {
+test("a backup contains the state at the time of its record, even if it is read later", async () => {
   const { home, clock } = vault;
   const { publicKey, privateKey } = createRecoveryKey();
   await writeFile(home.config.recoveryKeyFile, publicKey);
@@ -50,7 +50,7 @@ test("a backup is of the moment of its record, however late it is read and whate
   expect(tenants).not.toContain("acc-after");
 });
 
-test("a signed statement of another head, another time or other lines than the manifest's is nobody's word for it", async () => {
+test("signerOf returns nobody for a statement with another head, time or digest than the manifest", async () => {
   const { seeds, publicKey } = await generateKeys();
   const manifest = { created_at: "2030-01-01T00:00:00.000Z", head: { seq: 7, mac: "aa" } };
   const digest = Buffer.alloc(32, 1);
@@ -78,13 +78,13 @@ const parts = () => ({
   clock: vault.clock,
   metrics: createMetrics(),
 });
-/** Sessions of the database that hold a snapshot open. */
+/** Returns the database sessions with an open snapshot. */
 const open = () =>
   vault.home.sql<{ pid: number }>(
     "select pid from pg_stat_activity where datname = current_database() and state = 'idle in transaction'",
   );
 
-/** Begins a backup, and insists on it. */
+/** Starts a backup and fails the test if it is refused. */
 async function begin(other: Partial<Parameters<typeof createBackups>[0]> = {}): Promise<Readable> {
   await writeFile(vault.home.config.recoveryKeyFile, createRecoveryKey().publicKey);
   const begun = await createBackups({ ...parts(), ...other })(ADMIN);
@@ -93,24 +93,24 @@ async function begin(other: Partial<Parameters<typeof createBackups>[0]> = {}): 
 }
 
 test.each([
-  ["read to its end", (begun: Readable) => Array.fromAsync(begun)],
+  ["read completely", (begun: Readable) => Array.fromAsync(begun)],
   [
-    "left in the middle",
+    "dropped in the middle",
     (begun: Readable) =>
       begun
         .iterator()
         .next()
         .then(() => begun.destroy()),
   ],
-  ["left before its first piece", async (begun: Readable) => begun.destroy()],
-])("a backup that was %s leaves no transaction open in the database", async (_, read) => {
+  ["dropped before its first chunk", async (begun: Readable) => begun.destroy()],
+])("a backup that was %s leaves no open transaction in the database", async (_, read) => {
   const begun = await begin();
   expect(await open()).toHaveLength(1);
   await read(begun);
   await expect.poll(open, { timeout: 20_000 }).toEqual([]);
 });
 
-test("a backup that cannot be begun leaves no transaction open, and is no record", async () => {
+test("a backup that cannot start leaves no open transaction and no record", async () => {
   const { seq } = vault.vault.journal.head();
   const { token, ...config } = vault.home.config;
   const missing = { ...config, token: { ...token, managed: true, dir: "/does/not/exist" } as typeof token };
@@ -119,7 +119,7 @@ test("a backup that cannot be begun leaves no transaction open, and is no record
   expect(vault.vault.journal.head().seq).toBe(seq);
 });
 
-test("a backup whose connection to the database ends breaks off, and nothing else does", async () => {
+test("a backup breaks off if its database connection ends, and the vault continues", async () => {
   const begun = await begin();
   const [session] = await open();
   await vault.home.sql("select pg_terminate_backend($1)", [session?.pid]);
@@ -127,7 +127,7 @@ test("a backup whose connection to the database ends breaks off, and nothing els
   await makeKey("acc-after-that");
 });
 
-test("a signature under a backup that could not be made is on record as failed, behind the one that grants it", async () => {
+test("a backup whose signature fails is recorded as failed after its granted record", async () => {
   const custody = { sign: () => Promise.reject(new Error("no token")) };
   await expect(Array.fromAsync(await begin({ custody }))).rejects.toThrow("no token");
   const records = await vault.vault.database<AuditRow>("audit").orderBy("seq", "desc").limit(3);

@@ -39,7 +39,7 @@ afterAll(async () => {
   for (const home of fresh) await home.remove();
 });
 
-/** A machine without a vault, but with the PIN of the old one in its place. */
+/** Creates a machine without a vault, but with the PIN of the old one. */
 async function freshHome(): Promise<VaultHome> {
   const home = await createHome({ made: "empty" });
   fresh.push(home);
@@ -53,7 +53,7 @@ const restore = (home: VaultHome, file = backup, key = recoveryKey, ...origin: s
   return cli(home, "backup", "restore", file, "--recovery-key", key, ...named);
 };
 
-/** Asks for a revocation list of certificates without an end. */
+/** Signs a revocation list of certificates that never expire. */
 const signList = ({ post, now }: TestVault, revoked_certs: string[]) =>
   post(`/v1/keys/${root.key_id}/sign/revocation-list`, {
     tenant: "acc-1",
@@ -62,14 +62,14 @@ const signList = ({ post, now }: TestVault, revoked_certs: string[]) =>
     expires_at: revoked_certs.map(() => 0),
   });
 
-/** What is in a folder, itself among it, that somebody else than its owner may read or write. */
+/** Returns the paths in a folder, including itself, that others than the owner may read or write. */
 async function openToOthers(folder: string): Promise<string[]> {
   const paths = [folder, ...(await readdir(folder, { recursive: true })).map((name) => join(folder, name))];
   expect(paths.length).toBeGreaterThan(3);
   return paths.filter((path) => (statSync(path).mode & 0o077) !== 0);
 }
 
-test("makes no backup without a recovery key, and says how to make one", async () => {
+test("backup create without a recovery key writes nothing and names the command that makes one", async () => {
   await expect(cli(vault.home, "backup", "create", backup, "--url", vault.url)).rejects.toThrow(
     /There is no recovery key: make one with "keyvault backup key"/,
   );
@@ -82,7 +82,7 @@ test("makes no backup without a recovery key, and says how to make one", async (
   expect(existsSync(other)).toBe(false);
 });
 
-test("a restored vault, on a fresh machine with a fresh database, signs under the old public key", async () => {
+test("a vault restored on a fresh machine signs with the old public key", async () => {
   expect((await signList(vault, ["cert-1"])).status).toBe(200);
   await cli(vault.home, "backup", "create", backup, "--url", vault.url);
   await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "made after the backup" });
@@ -104,7 +104,7 @@ test("a restored vault, on a fresh machine with a fresh database, signs under th
   }
 });
 
-test("refuses to restore over a vault, and leaves it as it is", async () => {
+test("a restore refuses to replace a vault and does not change it", async () => {
   await expect(restore(vault.home)).rejects.toThrow(
     /There is a token in .*: restore where there is no vault yet/,
   );
@@ -115,7 +115,7 @@ test("refuses to restore over a vault, and leaves it as it is", async () => {
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("refuses a backup that was altered, cut off, lengthened, or is for another key, and leaves nothing", async () => {
+test("a restore refuses a backup that was altered, cut off, lengthened or encrypted for another key, and leaves nothing", async () => {
   const whole = await readFile(backup);
   const flipped = Buffer.from(whole);
   flipped[whole.length >> 1]! ^= 1;
@@ -140,7 +140,7 @@ test("refuses a backup that was altered, cut off, lengthened, or is for another 
   }
 });
 
-test("holds nothing readable, no PIN, and is recorded with who took it", async () => {
+test("a backup contains no readable text and no PIN, and its caller is recorded", async () => {
   const bytes = await readFile(backup);
   const pin = (await readFile(vault.home.config.token.pinFile, "utf8")).trim();
   for (const text of [pin, agent.key_id, "manifest", "acc-1"]) expect(bytes.includes(text), text).toBe(false);
@@ -158,7 +158,7 @@ test("holds nothing readable, no PIN, and is recorded with who took it", async (
   }
 });
 
-/** How a restore failed: its one line on standard error. */
+/** Runs a restore that fails. Returns its one line on standard error. */
 async function failure(home: VaultHome, file: string, key: string, ...origin: string[]): Promise<string> {
   const failed = await restore(home, file, key, ...origin).then(
     () => undefined,
@@ -169,7 +169,7 @@ async function failure(home: VaultHome, file: string, key: string, ...origin: st
   return failed?.stderr ?? "";
 }
 
-test("says in one line what is not there, no file, or no recovery key", async () => {
+test("a restore reports a missing file, a folder or a wrong recovery key in one line", async () => {
   const home = await freshHome();
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const other = join(home.dir, "other.key");
@@ -184,7 +184,7 @@ test("says in one line what is not there, no file, or no recovery key", async ()
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
-test("a restore whose commit the database refuses leaves nothing, and may be repeated", async () => {
+test("a restore whose commit fails leaves nothing and can be repeated", async () => {
   const home = await freshHome();
   await migrate(home.config, SILENT);
   await home.sql(`
@@ -198,7 +198,7 @@ test("a restore whose commit the database refuses leaves nothing, and may be rep
   expect((await restore(home)).stdout).toMatch(/Restored the vault of/);
 });
 
-test("refuses a backup whose token is of another kind of module, either way", async () => {
+test("a restore refuses a backup whose token belongs to another kind of module", async () => {
   const elsewhere = await freshHome();
   elsewhere.environment.KEYVAULT_PKCS11_MODULE = join(elsewhere.dir, "another.so");
   expect(await failure(elsewhere, backup, recoveryKey)).toMatch(
@@ -225,7 +225,7 @@ test("refuses a backup whose token is of another kind of module, either way", as
   await restore(elsewhere, without, recoveryKey, "--unsigned");
 });
 
-test("asks for no backup that it could not write", async () => {
+test("backup create requests no backup that it cannot write to the file", async () => {
   const count = async () => (await vault.home.sql("select from audit where statement = 'backup'")).length;
   const before = await count();
   const create = (file: string) => cli(vault.home, "backup", "create", file, "--url", vault.url);

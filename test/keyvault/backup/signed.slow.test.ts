@@ -68,14 +68,14 @@ async function linesOf(backup: Buffer): Promise<Line[]> {
 
 const sealed = (lines: readonly object[]) => sealLines(lines, publicRecoveryKey);
 
-/** Restores a backup onto a machine. It is read twice, and may be another one the second time. */
+/** Restores a backup on a machine. It is read twice. `then` is its content the second time. */
 function restoreFrom({ config }: VaultHome, backup: Buffer, origin: Origin = { serviceKey }, then = backup) {
   const readings = [backup, then];
   const read = () => Readable.from([readings.shift()]);
   return restoreBackup(config, read, { recoveryKey, origin }, SILENT);
 }
 
-/** What the command line says of a restore that fails. */
+/** Returns the command line's message about a restore that fails. */
 async function failure(home: VaultHome, ...options: string[]): Promise<string> {
   const restoring = cli(home, "backup", "restore", file, "--recovery-key", recoveryKeyFile, ...options);
   const failed = await restoring.then(
@@ -89,7 +89,7 @@ async function failure(home: VaultHome, ...options: string[]): Promise<string> {
 const changed = (lines: readonly Line[], index: number, members: object): Line[] =>
   lines.with(index, { ...lines.at(index)!, ...members });
 
-test("is restored under the id of the service key that signed it, which is shown and asked for", async () => {
+test("a restore requires the id of the service key that signed the backup, and shows it", async () => {
   const home = await emptyMachine();
   const { service_key } = (await call(`${vault.url}/v1/status`, vault.admin)).body;
   expect(service_key).toBe(serviceKey);
@@ -117,7 +117,7 @@ test("is restored under the id of the service key that signed it, which is shown
   expect((await cli(home, "audit", "verify")).stdout).toMatch(/records hold/);
 });
 
-test("a forged backup is refused in one line, and leaves nothing", async () => {
+test("a restore refuses a forged backup in one line and leaves nothing", async () => {
   const lines = await linesOf(bytes);
   const [manifest, signature] = [lines[0]!, lines.at(-1) as unknown as SignatureLine];
   expect(manifest).toMatchObject({ kind: "manifest", version: 2 });
@@ -180,7 +180,7 @@ test("a forged backup is refused in one line, and leaves nothing", async () => {
   await restoreFrom(home, bytes);
 });
 
-test("a file that is another one when it is read again leaves nothing", async () => {
+test("a restore leaves nothing if the file changes before it is read again", async () => {
   const lines = await linesOf(bytes);
   const keys = lines.findIndex(({ kind, table }) => kind === "rows" && table === "keys");
   const rows = (lines[keys]!.rows as object[]).map((row) => ({ ...row, label: "another" }));
@@ -191,7 +191,7 @@ test("a file that is another one when it is read again leaves nothing", async ()
   await expectNothing(home);
 });
 
-test("a backup without a signature is restored only by who says that it has none", async () => {
+test("a restore accepts an unsigned backup only with --unsigned", async () => {
   const lines = await linesOf(bytes);
   const unsigned = join(vault.home.dir, "unsigned");
   await writeFile(unsigned, await sealed(changed(lines.slice(0, -1), 0, { version: 1 })));
@@ -207,7 +207,7 @@ test("a backup without a signature is restored only by who says that it has none
   expect((await restore("--unsigned")).stdout).toMatch(/signed by +nobody/);
 });
 
-test("a backup without a signature that lacks rows of a table is not restored, and leaves nothing", async () => {
+test("a restore refuses an unsigned backup that lacks rows of a table", async () => {
   const lines = changed((await linesOf(bytes)).slice(0, -1), 0, { version: 1 });
   const home = await emptyMachine();
   for (const table of ["keys", "audit"]) {
@@ -218,7 +218,7 @@ test("a backup without a signature that lacks rows of a table is not restored, a
   }
 });
 
-test("what is no file is refused: a backup is read twice", async () => {
+test("a restore refuses a pipe, because it reads a backup twice", async () => {
   const home = await emptyMachine();
   const pipe = join(home.dir, "pipe");
   await promisify(execFile)("mkfifo", [pipe]);
@@ -230,7 +230,7 @@ test("what is no file is refused: a backup is read twice", async () => {
   await expectNothing(home);
 });
 
-test("the signature is on record before it leaves: the statement's digest, the key, who asked", async () => {
+test("a backup's signature is recorded before it leaves, with digest, key and caller", async () => {
   const { statement, public_key, signature } = (await linesOf(bytes)).at(-1) as unknown as SignatureLine;
   const signed = backupSignBytes(statement);
   expect(await verifyHybrid(public_key, signed, signature)).toBe(true);
@@ -250,7 +250,7 @@ test("the signature is on record before it leaves: the statement's digest, the k
   ]);
 });
 
-test("breaks off unsigned when the service key was altered meanwhile, and is no backup", async () => {
+test("a backup breaks off without a signature if the service key was altered meanwhile", async () => {
   const rows = await vault.home.sql<{ wrapped_seeds: Buffer }>(
     "select wrapped_seeds from keys where key_id = $1",
     [serviceKey],
@@ -268,7 +268,7 @@ test("breaks off unsigned when the service key was altered meanwhile, and is no 
   await take(odd);
 });
 
-test("is signed too while the rows of an earlier version wait for their adoption", async () => {
+test("a backup is signed even while rows of an earlier version wait for adoption", async () => {
   const home = await machineOfLevel(vault, await earlierRows(vault, WITHOUT_CODES), WITHOUT_CODES);
   homes.push(home);
   await migrate(home.config, SILENT);
