@@ -3,10 +3,10 @@ import { vi } from "vitest";
 import { runProgram } from "../../keyvault/program.ts";
 import type { VaultHome } from "./fixture.ts";
 
-/** How a command ended and what it wrote to its two streams. */
+/** Exit code of a command, and what it wrote to its two streams. */
 export type Ended = { code: number; stdout: string; stderr: string };
 
-/** Thrown in the place of the process's end. */
+/** Thrown instead of ending the process. */
 class Exit extends Error {
   readonly code: unknown;
   constructor(code: unknown) {
@@ -18,8 +18,8 @@ class Exit extends Error {
 let running: Promise<unknown> = Promise.resolve();
 
 /**
- * Runs a command of `keyvault` in this process, as if in one with this whole environment and an empty
- * standard input. Commands run one after the other.
+ * Runs a `keyvault` command in this process as if it had its own process, with exactly this environment and
+ * an empty standard input. Commands run one after the other.
  */
 export function runCommand(args: readonly string[], environment: object): Promise<Ended> {
   const ended = running.then(() => inThisProcess(args, environment));
@@ -27,7 +27,7 @@ export function runCommand(args: readonly string[], environment: object): Promis
   return ended;
 }
 
-/** Runs a command of this vault. Rejects with {@link Ended} and its standard error when it fails. */
+/** Runs a command of this vault. Rejects with {@link Ended} and its standard error if it fails. */
 export async function cli(
   { environment }: Pick<VaultHome, "environment">,
   ...args: string[]

@@ -5,13 +5,13 @@ import { createRates } from "../../keyvault/rates.ts";
 import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture.ts";
 import type { Answer, Client } from "./http/caller_support.ts";
 
-/* How often keys are made for one tenant, over mutual TLS: the bound, and what it must not do. */
+/* Limits on the creation of keys, over mutual TLS: what they bound, and what they must not affect. */
 
 const RATE = 2;
 const AT_ONCE = 2 * RATE;
 const ONBOARDING = 21;
 
-/** Asks for a key, once under each `requestKey`. */
+/** Requests a key under `requestKey`. */
 function make(
   vault: TestVault,
   client: Client,
@@ -28,7 +28,7 @@ const late = (answers: readonly Answer[]) => answers.filter((answer) => codeOf(a
 const times = <T>(count: number, make: (index: number) => T): T[] =>
   Array.from({ length: count }, (_, index) => make(index));
 
-/** Asks for `count` keys concurrently; `most` is what the bound lets through in the time that took. */
+/** Requests `count` keys concurrently. `most` is the number that the limit allows in the elapsed time. */
 async function rush(vault: TestVault, client: Client, tenant: string, count: number) {
   const began = performance.now();
   const answers = await Promise.all(times(count, () => make(vault, client, tenant)));
@@ -36,7 +36,7 @@ async function rush(vault: TestVault, client: Client, tenant: string, count: num
   return { answers, most: AT_ONCE + RATE * seconds };
 }
 
-describe("with a rate", () => {
+describe("a limit per tenant", () => {
   let vault: TestVault;
   let api: Client;
   beforeAll(async () => {
@@ -45,7 +45,7 @@ describe("with a rate", () => {
   });
   afterAll(() => vault.close());
 
-  test("twice as many are made in one go; a caller beyond that gets the time to try again, and leaves nothing but its record", async () => {
+  test("allows a burst of twice the rate, then refuses with the time to wait and stores only the refusal's record", async () => {
     const before = vault.head();
     const { answers, most } = await rush(vault, api, "acc-burst", 20);
     expect(granted(answers).length).toBeGreaterThanOrEqual(AT_ONCE);
@@ -66,7 +66,7 @@ describe("with a rate", () => {
     expect((await vault.verifyAudit()).intact).toBe(true);
   });
 
-  test("a creation that was refused is made when it is asked for again after the time given", async () => {
+  test("creates a refused key when the call is repeated after the given time", async () => {
     const names = times(10, () => randomUUID());
     const first = await Promise.all(names.map((name) => make(vault, api, "acc-again", name)));
     const index = first.findIndex(({ status }) => status === 429);
@@ -74,7 +74,7 @@ describe("with a rate", () => {
     expect(codeOf(await make(vault, api, "acc-again", names[index]))).toBe(200);
   });
 
-  test("a creation that happened is answered again as often as it is asked for, and does not count", async () => {
+  test("repeats the answer for an existing key any number of times without counting it", async () => {
     const names = times(AT_ONCE - 1, () => randomUUID());
     const made = await Promise.all(names.map((name) => make(vault, api, "acc-repeat", name)));
     const repeated = times(12, (index) => make(vault, api, "acc-repeat", names[index % names.length]));
@@ -85,7 +85,7 @@ describe("with a rate", () => {
     expect(codeOf(await make(vault, api, "acc-repeat", names[0], "another"))).toBe("idempotency_conflict");
   });
 
-  test("neither another tenant, nor another certificate of the role, nor a signature is held up", async () => {
+  test("delays no other tenant, no other certificate of the role, and no signature", async () => {
     const { body } = await make(vault, api, "acc-busy");
     const stray = await issueIdentity(vault.home, { kind: "client", role: "api", name: "stray" });
     const { answers } = await rush(vault, stray, "acc-busy", 20);
@@ -96,12 +96,12 @@ describe("with a rate", () => {
   });
 });
 
-test("without a bound for its tenant a root and its 20 agents are all made at once", async () => {
+test("creates a root and its 20 agents concurrently if the tenant has no limit", async () => {
   const { ask } = bounded(0, 0);
   expect(await Promise.all(times(ONBOARDING, () => ask("api", "acc-new")))).not.toContain("rate_limited");
 });
 
-describe("by default, but with a bound for all tenants of a caller", () => {
+describe("a limit per caller, beside the defaults", () => {
   const PER_DAY = ONBOARDING + 6;
   let vault: TestVault;
   let api: Client;
@@ -114,12 +114,12 @@ describe("by default, but with a bound for all tenants of a caller", () => {
   const invented = (client: Client, count: number) =>
     Promise.all(times(count, () => make(vault, client, `invented-${randomUUID()}`)));
 
-  test("a root and its 20 agents at once are all made", async () => {
+  test("creates a root and its 20 agents concurrently", async () => {
     const { answers } = await rush(vault, api, "acc-new", ONBOARDING);
     expect(granted(answers)).toHaveLength(ONBOARDING);
   });
 
-  test("no more keys are made in a day however many tenants it invents, and the others leave no row but their record", async () => {
+  test("limits the keys that a caller creates per day, however many tenants it invents, and stores only records of the rest", async () => {
     const names = times(3, () => randomUUID());
     const made = await Promise.all(names.map((name) => make(vault, api, "acc-1", name)));
     const answers = await invented(api, 20);
@@ -132,7 +132,7 @@ describe("by default, but with a bound for all tenants of a caller", () => {
     expect(again, "what was made is answered again").toEqual(made);
   });
 
-  test("it shows as a metric to be alarmed about, with no tenant in it", async () => {
+  test("counts refusals of a caller in a metric without tenant names", async () => {
     const text = await (await fetch(`http://127.0.0.1:${vault.healthPort}/metrics`)).text();
     expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="answered"\} 30$/m);
     expect(text).toMatch(/^keyvault_key_creations_total\{caller="api",outcome="caller_limited"\} 17$/m);
@@ -140,7 +140,7 @@ describe("by default, but with a bound for all tenants of a caller", () => {
   });
 });
 
-/** Creation of keys, bounded, while the clock is stopped. */
+/** Key creation with limits and a stopped clock. */
 function bounded(rate: number, perDay: number) {
   const alarms: object[] = [];
   const parts = {
@@ -161,7 +161,7 @@ function bounded(rate: number, perDay: number) {
   return { ask, alarms };
 }
 
-test("what one caller asks for a tenant uses up nothing of another caller's, nor of another tenant's", async () => {
+test("keeps the limits of different callers and different tenants apart", async () => {
   const { ask, alarms } = bounded(1, 0);
   while ((await ask("stray", "acc-1")) === "made");
   expect(await ask("api", "acc-1")).toBe("made");
@@ -170,7 +170,7 @@ test("what one caller asks for a tenant uses up nothing of another caller's, nor
   expect(alarms).toEqual([]);
 });
 
-test("a caller that is over the bound for all its tenants is reported each time, and nobody else is", async () => {
+test("logs an error each time a caller exceeds its limit for all tenants, but not for other callers", async () => {
   const { ask, alarms } = bounded(0, 2);
   expect(await Promise.all(["a", "b", "c"].map((tenant) => ask("stray", tenant)))).toEqual([
     "made",

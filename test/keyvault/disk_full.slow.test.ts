@@ -13,7 +13,7 @@ import { createHome, SILENT, startVault, type TestVault } from "./fixture.ts";
 import type { Answer } from "./http/caller_support.ts";
 
 /*
- * A small file system of a test's own, which is filled. That takes the right to mount, and Postgres on this
+ * The tests fill a small file system of their own. This needs the right to mount, and Postgres on this
  * machine.
  */
 const mayMount = process.platform === "linux" && process.getuid?.() === 0;
@@ -33,7 +33,7 @@ afterEach(() => {
 
 const mount = (options: string) => execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", disk]);
 
-/** Fills the disk, and gives the file to remove for room. */
+/** Fills the disk. Returns the file to remove to make room. */
 function fill(): string {
   const filler = join(disk, "filler");
   const { bavail, bsize } = statfsSync(disk);
@@ -53,7 +53,7 @@ async function asSuperuser(...statements: string[]): Promise<pg.QueryResult[]> {
   }
 }
 
-/** The account of the running Postgres, read off the process of a connection while it is open. */
+/** Returns the account of the running Postgres, read from the process of an open connection. */
 async function postgresUser(): Promise<{ uid: number; gid: number }> {
   const client = new pg.Client({ connectionString: runPart("postgresUrl") });
   await client.connect();
@@ -66,7 +66,7 @@ async function postgresUser(): Promise<{ uid: number; gid: number }> {
 }
 
 test.skipIf(!mayMount)(
-  "with its audit on a full disk a vault signs nothing, and it signs again when there is room",
+  "a vault whose audit is on a full disk signs nothing until there is room again",
   async () => {
     const vault = await startVault();
     const { key_id } = await vault.makeAgent("acc-1");
@@ -108,7 +108,7 @@ test.skipIf(!mayMount)(
   120_000,
 );
 
-/** A Postgres all of which is on the disk. It stops when its log finds no room, as on a real one. */
+/** Starts a Postgres whose files are all on the disk. It stops when its log has no room, as in production. */
 const startOnDisk = (port?: number): Promise<RunningPostgres> =>
   startPostgres({
     dataDir: join(disk, "postgres"),
@@ -116,7 +116,7 @@ const startOnDisk = (port?: number): Promise<RunningPostgres> =>
     ...(port !== undefined && { port }),
   });
 
-/** Asks for a fresh segment of the log, again and again, until the server is gone. */
+/** Requests new segments of the write-ahead log until the server stops. */
 async function useUpTheLog(url: string): Promise<void> {
   for (let tries = 0; tries < 20; tries += 1) {
     const client = new pg.Client({ connectionString: url });
@@ -135,7 +135,7 @@ async function useUpTheLog(url: string): Promise<void> {
 type Signed = { body: Answer["body"]; challenge: ReturnType<TestVault["challenge"]> };
 
 test.skipIf(!mayMount)(
-  "when the write-ahead log finds no room nothing is signed; afterwards the chain holds every signature that left",
+  "a vault whose write-ahead log has no room signs nothing, and later its chain contains every signature that it released",
   async () => {
     mount("size=160m,mode=755");
     let postgres = await startOnDisk();

@@ -16,14 +16,14 @@ import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { appendHead } from "../../keyvault/audit/head_file.ts";
 import { makeFolderDurably, writeFileDurably } from "../../keyvault/files.ts";
 
-/** A folder of the test's own. */
+/** Creates a folder for this test only. */
 async function ownFolder(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-files-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   return dir;
 }
 
-test("a file is written whole, or nothing is left of it and the error names it", async () => {
+test("writeFileDurably writes a whole file, or leaves nothing and rejects with the file's path", async () => {
   const dir = await ownFolder();
   await writeFileDurably(join(dir, "one"), "text");
   expect(await readFile(join(dir, "one"), "utf8")).toBe("text");
@@ -35,7 +35,7 @@ test("a file is written whole, or nothing is left of it and the error names it",
   expect((await readdir(dir)).sort()).toEqual(["one", "taken"]);
 });
 
-test("what somebody laid where a file is written first gets none of it", async () => {
+test("writeFileDurably writes nothing through a link or file that others placed at the temporary path", async () => {
   const dir = await ownFolder();
   await writeFile(join(dir, "victim"), "precious");
   await symlink(join(dir, "victim"), join(dir, "one.key.unfinished"));
@@ -50,7 +50,7 @@ test("what somebody laid where a file is written first gets none of it", async (
   expect((await readdir(dir)).sort()).toEqual(["one.key", "two.key", "victim"]);
 });
 
-test("of two that make one folder at the same time the later one makes it whole, and the other finds its own gone", async () => {
+test("makeFolderDurably lets the later of two concurrent calls complete, and the earlier one fails", async () => {
   const dir = await ownFolder();
   const path = join(dir, "token");
   const earlier = makeFolderDurably(path, async (aside) => {
@@ -69,7 +69,7 @@ test("of two that make one folder at the same time the later one makes it whole,
 
 afterEach(() => vi.restoreAllMocks());
 
-test("a file is as open as it is asked for, whatever the process masks", async () => {
+test("writeFileDurably sets the requested mode whatever the umask", async () => {
   const dir = await ownFolder();
   const before = process.umask(0o077);
   try {
@@ -85,7 +85,7 @@ test("a file is as open as it is asked for, whatever the process masks", async (
 });
 
 /**
- * What is put on the disk from now on: folders by what is in them at that moment, files by how long they are.
+ * Records what is synced to disk from now on: the names in a folder at that time, and the length of a file.
  */
 async function synced(dir: string): Promise<(string | number)[]> {
   const seen: (string | number)[] = [];
@@ -106,7 +106,7 @@ async function synced(dir: string): Promise<(string | number)[]> {
   return seen;
 }
 
-test("secrets and noted heads, and the names of new files, are on the disk, whole, before they are said to be written", async () => {
+test("writeFileDurably and appendHead resolve after the content and the new name are on disk", async () => {
   const dir = await ownFolder();
   const seen = await synced(dir);
   await writeFileDurably(join(dir, "pin"), "1234");
@@ -119,7 +119,7 @@ test("secrets and noted heads, and the names of new files, are on the disk, whol
   }
 });
 
-test("a folder is on the disk with all that is in it before it has its name, and its name before it is said to be there", async () => {
+test("makeFolderDurably syncs the folder's content before its name, and resolves after the name is on disk", async () => {
   const dir = await ownFolder();
   const seen = await synced(dir);
   let aside = "";
@@ -138,7 +138,7 @@ test("a folder is on the disk with all that is in it before it has its name, and
   expect(aside).not.toBe(join(dir, "token"));
 });
 
-test("of a folder that could not be filled nothing is left, and what was there stays", async () => {
+test("makeFolderDurably leaves nothing if the folder cannot be filled, and does not change an existing folder", async () => {
   const dir = await ownFolder();
   const failing = makeFolderDurably(join(dir, "token"), async (path) => {
     await writeFile(join(path, "conf"), "123");

@@ -25,14 +25,14 @@ import { copyVault, OWNER_AND_RUNNING } from "./template.ts";
 export const SILENT = createLog("silent");
 export const API: Caller = { role: "api", name: "api" };
 export const ADMIN: Caller = { role: "admin", name: "admin" };
-/** Two admins, who can grant each other's wishes. */
+/** Two admins who can approve each other's wishes. */
 export const ADMINS: readonly Caller[] = ["alice", "bob"].map((name) => ({
   role: "admin",
   name,
   certificate: name,
 }));
 
-/** A clock that is stopped until it is moved, at first at the machine's time. */
+/** A clock that stands still until it is moved. It starts at the machine's time. */
 export type TestClock = Clock & { at: Date; move(seconds: number): void };
 
 export function testClock(): TestClock {
@@ -46,22 +46,22 @@ export function testClock(): TestClock {
   return clock;
 }
 
-/** A vault's folder and database, initialised, not running. */
+/** The folder and database of an initialized vault that is not running. */
 export type VaultHome = {
   dir: string;
   environment: Record<string, string>;
   config: Config;
-  /** A statement on the vault's database, as its owner. */
+  /** Runs a statement on the vault's database as its owner. */
   sql<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
   remove(): Promise<void>;
 };
 
-/** How a home is made: as a copy of the run's initialised vault, by `keyvault init` itself, or left empty. */
+/** Origin of a home: a copy of the run's initialized vault, the result of `keyvault init`, or empty. */
 export type HomeOptions = { made?: "copied" | "by init" | "empty" };
 
 /**
- * A home of a test's own. All copied homes have one token, one PIN, one authority and one service key; a test
- * that needs two takes `by init`.
+ * Creates a home for one test. All copied homes share one token, PIN, authority and service key. A test that
+ * needs different ones uses `by init`.
  */
 export async function createHome({ made = "copied" }: HomeOptions = {}): Promise<VaultHome> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-test-"));
@@ -93,50 +93,50 @@ export async function createHome({ made = "copied" }: HomeOptions = {}): Promise
   };
 }
 
-/** A running vault with a clock of its own. */
+/** A running vault with its own clock. */
 export type TestVault = Omit<Serving, "vault"> & {
   home: VaultHome;
-  /** The vault's parts; throws while it was never unsealed. */
+  /** The vault's parts. Throws until the vault is unsealed for the first time. */
   readonly vault: Vault;
   clock: TestClock;
   url: string;
-  /** Identities that `keyvault init` made. */
+  /** Identities that `keyvault init` created. */
   readonly api: Identified;
   readonly admin: Identified;
-  /** A call over HTTPS on a connection of its own, as an admin unless said otherwise. */
+  /** Sends a GET over HTTPS on a new connection, as an admin by default. */
   get(path: string, client?: Client): Promise<Answer>;
-  /** As `get`, as the API unless said otherwise. */
+  /** Sends a POST like `get`, as the API by default. */
   post(path: string, body?: unknown, client?: Client, headers?: Record<string, string>): Promise<Answer>;
-  /** What the operations are made of; every certificate of an admin is accepted. */
+  /** Dependencies of the operations. Every admin certificate is accepted. */
   parts(): Vault & { clock: Clock; accepts(): boolean };
-  /** The vault's time in Unix seconds. */
+  /** Returns the vault's time in Unix seconds. */
   now(): number;
-  /** Makes a key by the operation, past HTTP, and insists that it is made. */
+  /** Creates a key directly, without HTTP. Throws if the vault refuses. */
   makeKey(request: KeyRequest, requestKey?: string): Promise<CreatedKey>;
-  /** As `makeKey`, for an agent. */
+  /** Creates an agent's key like `makeKey`. */
   makeAgent(tenant: string, ceiling?: string[]): Promise<CreatedKey>;
-  /** The body of a call for the answer to a challenge of this moment. */
+  /** Returns the body of a call to sign a challenge of this moment. */
   challenge(tenant?: string): { tenant: string; challenge: string; challenge_at: number };
-  /** Asks for an agent's answer to a challenge, over HTTPS. */
+  /** Signs a challenge with an agent's key, over HTTPS. */
   sign(keyId: string, tenant?: string, client?: Client): Promise<Answer>;
-  /** As `sign`, past HTTP. */
+  /** Signs like `sign`, without HTTP. */
   answer(keyId: string, tenant?: string): Promise<object>;
-  /** Disables a key, or shrinks its ceiling, past HTTP. */
+  /** Disables a key or shrinks its ceiling, without HTTP. */
   disable(keyId: string, tenant?: string): Promise<object>;
   shrink(keyId: string, tenant: string, ceiling: string[]): Promise<object>;
-  /** The number of the last record. */
+  /** Returns the number of the last record. */
   head(): number;
-  /** Kind and outcome of the records after this number, in their order. */
+  /** Returns kind and outcome of the records after this number, in order. */
   recordsAfter(seq: number): Promise<{ statement: string; outcome: string }[]>;
   verifyAudit(): Promise<ChainVerdict>;
-  /** Stops the vault and starts another on the same home. */
+  /** Stops the vault and starts another one on the same home. */
   restart(): Promise<TestVault>;
   close(): Promise<void>;
 };
 
 let requests = 0;
 
-/** A vault of this home, or of a new one, whose clock is at `at`, or at the machine's time. */
+/** Starts a vault of this home or of a new one. Its clock starts at `at`, or at the machine's time. */
 export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault> {
   const place = home ?? (await createHome());
   const clock = testClock();
@@ -192,7 +192,7 @@ export async function startVault(home?: VaultHome, at?: Date): Promise<TestVault
   return vault;
 }
 
-/** A vault of a new home with these settings. */
+/** Starts a vault of a new home with these settings. */
 export async function startVaultWith(settings: Record<string, string>): Promise<TestVault> {
   const home = await createHome();
   home.config = loadConfig({ ...home.environment, ...settings });
@@ -203,23 +203,22 @@ function bindingAt(now: number): { challenge: string; challenge_at: number } {
   return { challenge: Buffer.alloc(32, 1).toString("base64"), challenge_at: now };
 }
 
-/** The code of an answer's error, or its status where it has none. */
+/** Returns the error code of an answer, or its status if it has no error. */
 export function codeOf({ status, body }: Answer): string | number {
   return body.error?.code ?? status;
 }
 
-/** A client's certificate and key, and the authority that it believes. */
+/** A client's certificate and key, and the authority that it trusts. */
 type Identified = { ca: string; cert: string; key: string };
 
-/** One of the identities that `keyvault init` made, with the authority that signed it. */
+/** Reads an identity that `keyvault init` created, with the authority that signed it. */
 export function readIdentity(home: VaultHome, name: "api" | "admin" | "server"): Identified {
   const read = (file: string): string => readFileSync(join(home.config.tlsDir, file), "utf8");
   return { ca: read("ca.pem"), cert: read(`${name}.pem`), key: read(`${name}.key`) };
 }
 
 /**
- * An identity of the home's authority that `keyvault init` did not make; by default it holds for an hour
- * around now.
+ * Issues another identity from the home's authority. By default it is valid for an hour before and after now.
  */
 export async function issueIdentity(
   home: VaultHome,
@@ -232,12 +231,12 @@ export async function issueIdentity(
   return { ca: authority.certificate, cert: identity.certificate, key: identity.privateKey };
 }
 
-/** Identities of admins of these names. */
+/** Issues identities of admins with these names. */
 export async function issueAdmins(home: VaultHome, ...names: string[]): Promise<Identified[]> {
   return Promise.all(names.map((name) => issueIdentity(home, { kind: "client", role: "admin", name })));
 }
 
-/** Names of the files beside a token's place that an unfinished making of a token left there. */
+/** Returns the names of unfinished tokens beside the token's folder. */
 export async function unfinishedTokens({ config }: VaultHome): Promise<string[]> {
   const names = await readdir(dirname(config.token.dir)).catch(() => []);
   return names.filter((name) => name.startsWith(`${basename(config.token.dir)}.unfinished`));

@@ -3,7 +3,7 @@ import { createFakeVault, type FakeVault } from "../support/fake_vault.ts";
 
 const CALLS = ["createKey", "signDelegation", "signChallenge", "disableKey", "shrinkCeiling"] as const;
 
-/** The real vault as tests hand it to an API: each call goes through the client that there is then. */
+/** Returns the real vault in the form that tests pass to an API. Each call uses the current client. */
 export function vaultForApi(client: () => VaultClient): FakeVault {
   const calls = CALLS.map((call) => [
     call,

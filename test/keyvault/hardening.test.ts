@@ -14,7 +14,7 @@ const hasProc = existsSync("/proc/self/limits");
 let home: VaultHome;
 let vault: ServedVault;
 
-/** Started as carelessly as can be: core files without a bound, no option of Node's. */
+/** Starts the vault without any protection: unlimited core files and no Node options. */
 beforeAll(async () => {
   home = await createHome();
   vault = await serveProgram(home, { before: "ulimit -c unlimited" });
@@ -38,7 +38,7 @@ function expectNoCoreFiles(): void {
 }
 
 test.skipIf(!hasProc)(
-  "the vault and its token's process open no inspector on SIGUSR1, write no core file, take little memory for garbage, and go on",
+  "the vault and its token process ignore SIGUSR1, write no core files and limit garbage",
   async () => {
     for (const pid of processes()) {
       const before = listeningPorts(pid);
@@ -51,7 +51,7 @@ test.skipIf(!hasProc)(
   },
 );
 
-test("the authority's key beside the running vault is warned of at each start, and not once it is away", async () => {
+test("the vault warns at each start while the authority's key is beside it", async () => {
   const file = join(home.config.tlsDir, "ca.key");
   expect(vault.events).toContainEqual(expect.objectContaining({ event: "authority_key_present", file }));
   expect(vault.events, "of its own user").toContainEqual(
@@ -64,7 +64,7 @@ test("the authority's key beside the running vault is warned of at each start, a
   if (hasProc) expectNoCoreFiles();
 });
 
-/** What is said of a vault with these settings, by this process. */
+/** Returns the warnings of this process about a vault with these settings. */
 function said(
   tlsDir: string,
   caFile: string,
@@ -78,7 +78,7 @@ function said(
   return told;
 }
 
-test("the authority's key is warned of in the folder of certificates and beside the authority's file, each once", async () => {
+test("the vault warns once for each authority key, in the certificate folder and beside the authority's file", async () => {
   const [own, other] = [join(home.dir, "own"), join(home.dir, "other")];
   for (const folder of [own, other]) {
     await mkdir(folder);
@@ -97,7 +97,7 @@ test("the authority's key is warned of in the folder of certificates and beside 
   expect(named(none, join(none, "ca.pem"))).toEqual([]);
 });
 
-test("a folder that others can write to, or that is another user's, is warned of, and root's or a sticky one is not", async () => {
+test("the vault warns about folders that are world-writable or belong to another user, but not about root's or sticky ones", async () => {
   const folder = join(home.dir, "exposed");
   await mkdir(folder);
   const token = { ...home.config.token, pinFile: join(folder, "pin") };
@@ -129,7 +129,7 @@ test("a folder that others can write to, or that is another user's, is warned of
   }
 });
 
-test("what the system does not tell is warned of: the limit for core files, and who reads the memory", () => {
+test("the vault warns about the core file limit and readable memory if the system does not report them", () => {
   const hidden = (path: unknown): never => {
     throw new Error(`${path} is hidden`);
   };

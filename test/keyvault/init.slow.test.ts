@@ -26,7 +26,7 @@ const inTls = (file: string) => join(home.config.tlsDir, file);
 const inData = (file: string) => join(home.config.dataDir, file);
 const dropSchema = () => home.sql("drop schema public cascade; create schema public");
 const started = () => serve(home.config, testClock(), SILENT);
-/** Removes the pairs of these names. */
+/** Removes the certificates and keys with these names. */
 async function removePairs(...names: string[]): Promise<void> {
   const files = names.flatMap((name) => [`${name}.pem`, `${name}.key`]);
   for (const file of files) await rm(inTls(file), { force: true });
@@ -34,7 +34,7 @@ async function removePairs(...names: string[]): Promise<void> {
 const made = (steps: InitStep[]) => Object.fromEntries(steps.map(({ step, created }) => [step, created]));
 const NOTHING = { database: [], token: [], "service key": [], certificates: [] };
 
-test("makes everything once, and a second time nothing", async () => {
+test("keyvault init creates everything once, and nothing in a second run", async () => {
   home = await createHome({ made: "empty" });
   expect(made(await init())).toEqual({
     database: migrationNames(),
@@ -49,7 +49,7 @@ test("makes everything once, and a second time nothing", async () => {
   expect(await read()).toEqual(before);
 });
 
-test("secrets are for the owner only, the PIN is 32 random bytes, and certificates are the authority's, each for its one use", async () => {
+test("keyvault init protects secrets by file mode, makes a PIN of 32 random bytes, and issues a certificate for each purpose", async () => {
   home = await createHome({ made: "by init" });
   const mode = async (path: string) => (await stat(inData(path))).mode & 0o777;
   for (const folder of [".", "token", "token/objects", "tls"]) expect(await mode(folder), folder).toBe(0o700);
@@ -77,7 +77,7 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
     "while the token was made",
     async ({ config }) => rename(config.token.dir, `${config.token.dir}.unfinished`),
   ],
-])("a run that was cut off %s is completed by the next", async (_, cutOff) => {
+])("keyvault init completes a run that was interrupted %s", async (_, cutOff) => {
   home = await createHome();
   await dropSchema();
   await cutOff(home);
@@ -90,14 +90,14 @@ test.each<[string, (home: VaultHome) => Promise<unknown>]>([
   await vault.stop();
 });
 
-/** What a run leaves that was cut off before it made the service key. */
+/** Removes what a run that stopped before the service key would not have created. */
 async function withoutServiceKey(): Promise<void> {
   await dropSchema();
   await rm(home.config.token.dir, { recursive: true });
   await installToken(home.config.token, SILENT);
 }
 
-test("a run that was cut off before the service key, or between certificates, is completed by the next", async () => {
+test("keyvault init completes a run that was interrupted before the service key or between certificates", async () => {
   home = await createHome();
   await withoutServiceKey();
   await rm(inTls("api.pem"));
@@ -110,7 +110,7 @@ test("a run that was cut off before the service key, or between certificates, is
   });
 });
 
-test("refuses an unfinished vault without its PIN file before it makes anything, and makes no new PIN", async () => {
+test("keyvault init refuses an unfinished vault without its PIN file before it creates anything", async () => {
   home = await createHome();
   await rm(home.config.token.pinFile);
   const unfinished = [
@@ -128,7 +128,7 @@ test("refuses an unfinished vault without its PIN file before it makes anything,
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
-test("with the PIN file taken away it changes nothing, says so, completes the certificates, and the vault starts sealed", async () => {
+test("keyvault init without the PIN file completes only the certificates and reports it, and the vault starts sealed", async () => {
   home = await createHome();
   const { pinFile } = home.config.token;
   await rename(pinFile, join(home.dir, "pin"));
@@ -151,7 +151,7 @@ test("with the PIN file taken away it changes nothing, says so, completes the ce
   expect(made(await init())).toEqual(NOTHING);
 });
 
-test("without PIN file and token it refuses, as without the token alone", async () => {
+test("keyvault init refuses a vault without PIN file and token", async () => {
   home = await createHome();
   await rm(home.config.token.pinFile);
   await rm(home.config.token.dir, { recursive: true });
@@ -160,7 +160,7 @@ test("without PIN file and token it refuses, as without the token alone", async 
   expect(existsSync(home.config.token.pinFile)).toBe(false);
 });
 
-test("refuses a database whose token is gone, and makes no new token", async () => {
+test("keyvault init refuses a database whose token is missing", async () => {
   home = await createHome();
   await rm(home.config.token.dir, { recursive: true });
   await expect(init()).rejects.toThrow(/There is no token in .*: restore it/);
@@ -168,7 +168,7 @@ test("refuses a database whose token is gone, and makes no new token", async () 
   expect(existsSync(home.config.token.dir)).toBe(false);
 });
 
-test("makes neither PIN nor certificates when they come from elsewhere, and refuses a new vault without its PIN", async () => {
+test("keyvault init creates no PIN or certificates if told not to, and then refuses a new vault without a PIN file", async () => {
   home = await createHome({ made: "empty" });
   const { config } = home;
   const given = { makesPin: false, makesCertificates: false };
@@ -185,7 +185,7 @@ test("makes neither PIN nor certificates when they come from elsewhere, and refu
   expect(await readdir(config.dataDir)).toEqual(["token"]);
 });
 
-test("refuses another vault's token", async () => {
+test("keyvault init refuses the token of another vault", async () => {
   home = await createHome();
   const other = await createHome({ made: "by init" });
   const { databaseUrl, migrationDatabaseUrl } = home.config;
@@ -197,7 +197,7 @@ test("refuses another vault's token", async () => {
   await other.remove();
 });
 
-test("refuses certificates that do not belong together, naming them", async () => {
+test("keyvault init refuses certificates that do not belong together and names the file", async () => {
   home = await createHome();
   await rename(inTls("api.key"), inTls("api.kept"));
   await expect(init()).rejects.toThrow(/api\.pem exists without its key/);
@@ -211,7 +211,7 @@ test("refuses certificates that do not belong together, naming them", async () =
   await expect(init()).rejects.toThrow(/ca\.pem or its key is damaged/);
 });
 
-test("without the authority's key it changes nothing, says what is not there, and the vault runs", async () => {
+test("keyvault init without the authority's key changes nothing and reports missing certificates, and the vault runs", async () => {
   home = await createHome();
   await rename(inTls("ca.key"), join(home.dir, "ca.key"));
   expect(made(await init())).toEqual(NOTHING);
@@ -230,7 +230,7 @@ test("without the authority's key it changes nothing, says what is not there, an
   expect(made(await init())).toEqual({ ...NOTHING, certificates: ["admin"] });
 });
 
-test("refuses before it makes anything, when the vault's own certificate cannot be issued", async () => {
+test("keyvault init creates nothing if it cannot issue the vault's own certificate", async () => {
   home = await createHome();
   await dropSchema();
   await rm(home.config.token.dir, { recursive: true });
@@ -241,7 +241,7 @@ test("refuses before it makes anything, when the vault's own certificate cannot 
   expect(await home.sql("select from information_schema.tables where table_schema = 'public'")).toEqual([]);
 });
 
-test("a vault that was moved to another folder works there", async () => {
+test("a vault works after its data folder was moved", async () => {
   home = await createHome();
   const moved = join(home.dir, "elsewhere");
   await rename(home.config.dataDir, moved);
@@ -251,7 +251,7 @@ test("a vault that was moved to another folder works there", async () => {
   await vault.stop();
 });
 
-test("a vault without tables, or without a service key, is not served", async () => {
+test("keyvault serve refuses a vault without tables or without a service key", async () => {
   home = await createHome();
   await withoutServiceKey();
   await expect(started()).rejects.toThrow(/no tables of a vault: run "keyvault init"/);
@@ -259,7 +259,7 @@ test("a vault without tables, or without a service key, is not served", async ()
   await expect(started()).rejects.toThrow(/no service key: run "keyvault init"/);
 });
 
-test("a database that was emptied does not begin anew behind the back of the token, which has noted more", async () => {
+test("keyvault init refuses an emptied database if the token has noted records", async () => {
   home = await createHome();
   await dropSchema();
   await expect(init()).rejects.toThrow(/ends with record 0, and the token has noted 1/);
@@ -268,7 +268,7 @@ test("a database that was emptied does not begin anew behind the back of the tok
   await serving.stop();
 });
 
-test("leaves nothing half-written in the data folder", async () => {
+test("keyvault init leaves no unfinished files in the data folder", async () => {
   home = await createHome();
   await mkdir(join(home.config.dataDir, "token.unfinished", "objects"), { recursive: true });
   await init();

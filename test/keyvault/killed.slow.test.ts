@@ -3,15 +3,15 @@ import { expect, test, vi } from "vitest";
 import { startVault, type TestVault } from "./fixture.ts";
 
 /*
- * The token's process killed at each step of creating, signing, rotating, rewrapping and retiring. The whole
- * vault killed at these steps is in process.slow.test.ts and kek/killed.slow.test.ts.
+ * Kills the token's process at each step of creating, signing, rotating, rewrapping and retiring.
+ * process.slow.test.ts and kek/killed.slow.test.ts kill the whole vault at these steps.
  */
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 });
 
 /**
- * The chain holds, every row has its record and every record its row, and every data key is under a version
- * that the token has.
+ * Checks that the chain is intact, that rows and records match, and that the token has the version of every
+ * data key.
  */
 async function requireWhole(vault: TestVault): Promise<void> {
   const { home } = vault;
@@ -31,7 +31,7 @@ async function requireWhole(vault: TestVault): Promise<void> {
   expect(used.map(({ kek }) => kek).filter((kek) => !keks.includes(kek))).toEqual([]);
 }
 
-test("the token's process killed at any step leaves nothing half, and every key that was answered signs", async () => {
+test("the vault stays consistent if its token process is killed at any step, and every key that it returned signs", async () => {
   const vault = await startVault();
   const { token } = vault.vault;
   const answered: { tenant: string; key_id: string }[] = [];

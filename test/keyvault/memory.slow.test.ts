@@ -12,10 +12,7 @@ import { countInMemory, mayReadMemory } from "./memory_support.ts";
 import { childrenOf, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
 const SIGNATURES = 3_000;
-/**
- * More than half of a seed. What is less may be left of one in memory that was freed, until that is used
- * again.
- */
+/** More than half of a seed. A shorter piece may remain in freed memory until that memory is reused. */
 const PIECE_BYTES = 24;
 const UNHURRIED = { KEYVAULT_RATE_PER_KEY: "100000", KEYVAULT_RATE_PER_TENANT: "100000" };
 
@@ -42,7 +39,7 @@ afterAll(async () => {
 
 type Secrets = { ed25519: Buffer; ml_dsa_65: Buffer; dataKey: Buffer };
 
-/** A key's two seeds and its tenant's data key, opened here with the vault's own token and code. */
+/** Returns a key's two seeds and its tenant's data key, opened here with the vault's own token and code. */
 async function readSecrets(key: string): Promise<Secrets> {
   const [row] = await home.sql<KeyRow & Pick<TenantRow, "kek" | "wrapped_data_key">>(
     "select * from keys join tenants using (tenant) where key_id = $1",
@@ -61,8 +58,8 @@ async function readSecrets(key: string): Promise<Secrets> {
 }
 
 /**
- * What would do in place of the seeds: they themselves, what Ed25519 makes of its own, and the secret part of
- * the ML-DSA-65 key.
+ * Returns everything equivalent to the seeds: the seeds, the hash that Ed25519 derives, and the secret part
+ * of the ML-DSA-65 key.
  */
 function equivalents({ ed25519, ml_dsa_65 }: Secrets): Record<string, Buffer> {
   const expanded = Buffer.from(ml_dsa65.keygen(ml_dsa_65).secretKey);
@@ -75,7 +72,7 @@ function equivalents({ ed25519, ml_dsa_65 }: Secrets): Record<string, Buffer> {
   };
 }
 
-/** Either end of each secret, so that one of which more than half is there is found. */
+/** Returns both ends of each secret, so that a search finds any copy of more than half of it. */
 function piecesOf(secrets: Record<string, Buffer>): Record<string, Buffer> {
   return Object.fromEntries(
     Object.entries(secrets).flatMap(([name, bytes]) => [
@@ -104,7 +101,7 @@ const serviceKey = async () =>
 
 if (!mayReadMemory) console.warn("SKIPPED: reading another process' memory needs Linux and root");
 describe.skipIf(!mayReadMemory)("a running vault", () => {
-  test(`has no seed in its memory after ${SIGNATURES} signatures, nor has the token's process a data key`, async () => {
+  test(`has no seed in memory after ${SIGNATURES} signatures, and its token process has no data key`, async () => {
     const secrets = await readSecrets(keyId);
     expect(countInMemory(process.pid, { seed: secrets.ed25519 }), "the scan finds what is there").toEqual({
       seed: expect.any(Number),
@@ -115,7 +112,7 @@ describe.skipIf(!mayReadMemory)("a running vault", () => {
     expect(countInMemory(vault.pid, pieces), "the data key is kept for a minute, once").toEqual(once);
   });
 
-  test("has none of keys that it made, nor that of its own key, which it tried at its start and attests with", async () => {
+  test("has no seed of new keys or of its service key in memory", async () => {
     const order = { tenant: "acc-1", purpose: "agent", label: "agent" } as const;
     const made = await Promise.all(
       Array.from({ length: 10 }, (_, index) =>
@@ -132,7 +129,7 @@ describe.skipIf(!mayReadMemory)("a running vault", () => {
     expect(countInMemory(vault.pid, piecesOf(seeds))).toEqual({});
   });
 
-  test("has no seed in any form in a heap snapshot", async () => {
+  test("has no seed in a heap snapshot in any encoding", async () => {
     const { ed25519, ml_dsa_65 } = await readSecrets(keyId);
     const text = await takeSnapshot(home, vault);
     expect(text, "the snapshot shows what the vault remembers").toContain(keyId);
@@ -143,7 +140,7 @@ describe.skipIf(!mayReadMemory)("a running vault", () => {
     }
   });
 
-  test("has neither a seed nor a data key once it is sealed", async () => {
+  test("has neither seeds nor data keys in memory after it is sealed", async () => {
     const secrets = await readSecrets(keyId);
     await client.signChallenge(
       { tenant: "acc-1", keyId },

@@ -2,15 +2,15 @@ import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 
 const CHUNK = 1 << 20;
 
-/** Reading another process' memory takes Linux and root. */
+/** True if this process may read another process' memory, which needs Linux and root. */
 export const mayReadMemory = process.platform === "linux" && process.getuid?.() === 0;
 
-/** Names of the secrets that are, as bytes, in any writable region of a process' memory. */
+/** Returns the names of the secrets whose bytes are in a writable region of a process' memory. */
 export function findInMemory(pid: number, secrets: Record<string, Buffer>): string[] {
   return Object.keys(countInMemory(pid, secrets));
 }
 
-/** As {@link findInMemory}, with how often each of them was found; the process is only read. */
+/** Counts each secret like {@link findInMemory}. Only reads the process. */
 export function countInMemory(pid: number, secrets: Record<string, Buffer>): Record<string, number> {
   const memory = openSync(`/proc/${pid}/mem`, "r");
   const found: Record<string, number> = {};

@@ -17,7 +17,7 @@ const answer = () => vault.sign(agent);
 const status = async () => (await answer()).status;
 const probe = async (path: string) => (await fetch(`http://127.0.0.1:${vault.healthPort}${path}`)).status;
 
-/** Runs `during` while nobody but a superuser may connect to the vault's database. */
+/** Runs `during` while only a superuser may connect to the vault's database. */
 async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
   const name = new URL(vault.home.config.databaseUrl).pathname.slice(1);
   const admin = new pg.Client({ connectionString: runPart("postgresUrl") });
@@ -32,7 +32,7 @@ async function withoutDatabase(during: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test("without a database nothing is signed, and it signs again when the database is back", async () => {
+test("the vault signs nothing without its database, and signs again when it is back", async () => {
   expect(await status()).toBe(200);
   const before = vault.head();
   await withoutDatabase(async () => {
@@ -55,7 +55,7 @@ test("without a database nothing is signed, and it signs again when the database
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("without its token process nothing is signed, and it signs again when the process is back", async () => {
+test("the vault signs nothing without its token process, and signs again when it is back", async () => {
   const pid = vault.vault.token.pid()!;
   process.kill(pid, "SIGSTOP");
   const flight = [answer(), answer(), answer()];
@@ -72,7 +72,7 @@ test("without its token process nothing is signed, and it signs again when the p
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a full or read-only database signs nothing, and keeps no key without its record: both or neither", async () => {
+test("the vault signs nothing while its database is full or read-only, and stores no key without its record", async () => {
   await vault.home.sql("alter table audit add constraint full_disk check (false) not VALID");
   const body = { tenant: "acc-new", purpose: "agent", label: "new", ceiling: [] };
   const create = () => vault.post("/v1/keys", body, vault.api, { "idempotency-key": "while-full" });
@@ -85,7 +85,7 @@ test("a full or read-only database signs nothing, and keeps no key without its r
   for (const call of [answer, create]) expect((await call()).status).toBe(200);
 });
 
-test("probes tell yes or no and nothing else", async () => {
+test("probes return only a status without a body", async () => {
   expect(await probe("/readyz")).toBe(200);
   expect(await probe("/v1/keys")).toBe(404);
   expect(await (await fetch(`http://127.0.0.1:${vault.healthPort}/readyz`)).text()).toBe("");

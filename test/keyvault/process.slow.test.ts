@@ -38,7 +38,7 @@ const makeKey = (name: string, tenant = "acc-1") =>
   client.createKey({ tenant, purpose: "agent", label: name, ceiling: ["data:read"] }, name);
 const auditVerify = () => runProgram(home, ["audit", "verify", "--json"]);
 
-test("the PIN is in no argument, environment, log line or answer of parent or child, which alone loads the PKCS#11 library", async () => {
+test("the PIN appears in no argument, environment, log line or answer, and only the child loads the PKCS#11 library", async () => {
   const pin = (await readFile(home.config.token.pinFile, "utf8")).trim();
   await start();
   const { key_id: keyId } = await makeKey("some-name");
@@ -63,7 +63,7 @@ test("the PIN is in no argument, environment, log line or answer of parent or ch
   expect(served.output()).not.toContain(new URL(home.config.databaseUrl).password);
 });
 
-test("a vault killed while it signs leaves a chain that verifies, keys that work, and no orphan", async () => {
+test("a vault killed while it signs leaves a valid chain, working keys and no child process", async () => {
   await start();
   const key = await makeKey("kept-name");
   const reference = { tenant: "acc-1", keyId: key.key_id };
@@ -93,7 +93,7 @@ test("a vault killed while it signs leaves a chain that verifies, keys that work
   expect(await auditVerify()).toMatchObject({ code: 0, output: expect.stringContaining('"intact":true') });
 });
 
-test("a vault killed while it makes keys has, for every key it answered, a key with its record, and no key without one", async () => {
+test("a vault killed while it creates keys has a record for every key and a key for every answer", async () => {
   await start();
   const answered: { tenant: string; keyId: string }[] = [];
   const load = Array.from({ length: 6 }, async (_, maker) => {
@@ -123,7 +123,7 @@ test("a vault killed while it makes keys has, for every key it answered, a key w
   expect((await auditVerify()).code).toBe(0);
 });
 
-test("calls in flight are answered before a stop; a vault that is not set to ends not with its standard input", async () => {
+test("the vault answers calls in flight before it stops, and by default does not stop when standard input closes", async () => {
   await start();
   served.child.stdin?.end();
   const { key_id: keyId } = await makeKey("some-name");
@@ -137,7 +137,7 @@ test("calls in flight are answered before a stop; a vault that is not set to end
   expect(await served.ended).toBe(0);
 });
 
-test("what is wrong is said in one line, with the exit code 1, or 78 for a setting; a vault that is set to ends with its standard input", async () => {
+test("the vault reports a failure in one line with exit code 1, or 78 for a setting, and stops with standard input if configured", async () => {
   await start({ KEYVAULT_EXIT_ON_STDIN_CLOSE: "1" });
   const other = await createHome();
   const failures: [VaultHome, string[], Record<string, string>, RegExp, code?: number][] = [

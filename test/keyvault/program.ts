@@ -6,24 +6,24 @@ import { fileURLToPath } from "node:url";
 import { expect } from "vitest";
 import type { VaultHome } from "./fixture.ts";
 
-/** The vault's program. */
+/** Path of the vault's program. */
 export const MAIN = fileURLToPath(new URL("../../keyvault/main.ts", import.meta.url));
 
 const START_DEADLINE_MS = 60_000;
 
-/** How a program is started besides its arguments. */
+/** Start options of a program besides its arguments. */
 export type ProgramOptions = {
   environment?: Record<string, string | undefined>;
-  /** Options of Node's. */
+  /** Options of Node. */
   options?: readonly string[];
-  /** What a shell does before it becomes the program. */
+  /** Shell commands that run before the program. */
   before?: string;
 };
 
-/** A program that runs: what it has said so far, and the code or the signal that it ends with. */
+/** A running program: its output so far, and the exit code or signal that it ends with. */
 export type Program = { child: ChildProcess; output(): string; ended: Promise<number | string | null> };
 
-/** Starts the vault's program in a home, as a process of its own. */
+/** Starts the vault's program for a home in a process of its own. */
 export function startProgram(home: VaultHome, args: readonly string[], given: ProgramOptions = {}): Program {
   const command = [process.execPath, ...(given.options ?? []), MAIN, ...args];
   const shell = given.before && ["/bin/sh", "-c", `${given.before}; exec "$0" "$@"`];
@@ -43,7 +43,7 @@ export function startProgram(home: VaultHome, args: readonly string[], given: Pr
   return { child, output: () => said, ended };
 }
 
-/** A command that ran to its end, with this standard input. */
+/** Runs a command with this standard input until it ends. */
 export async function runProgram(
   home: VaultHome,
   args: readonly string[],
@@ -54,7 +54,7 @@ export async function runProgram(
   return { code: await ended, output: output() };
 }
 
-/** A vault that serves as a process of its own. */
+/** A vault that serves in a process of its own. */
 export type ServedVault = Program & {
   pid: number;
   port: number;
@@ -65,7 +65,7 @@ export type ServedVault = Program & {
 
 type Event = { event?: string; port?: number; file?: string };
 
-/** Starts a vault as a process of its own, and waits until it listens. */
+/** Starts a vault in a process of its own and waits until it listens. */
 export async function serveProgram(home: VaultHome, options: ProgramOptions = {}): Promise<ServedVault> {
   const program = startProgram(home, ["serve"], options);
   const { child, output, ended } = program;
@@ -97,7 +97,7 @@ export async function serveProgram(home: VaultHome, options: ProgramOptions = {}
   };
 }
 
-/** The processes that a process has started. */
+/** Returns the child processes of a process. */
 export function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
     .trim()
@@ -106,7 +106,9 @@ export function childrenOf(pid: number): number[] {
     .map(Number);
 }
 
-/** A heap snapshot of a vault started with `--heapsnapshot-signal=SIGUSR2`, without its garbage. */
+/**
+ * Takes a heap snapshot, after garbage collection, of a vault started with `--heapsnapshot-signal=SIGUSR2`.
+ */
 export async function takeSnapshot(home: VaultHome, { child }: Program): Promise<string> {
   const snapshots = () => readdirSync(home.dir).filter((name) => name.endsWith(".heapsnapshot"));
   const before = snapshots().length;

@@ -6,9 +6,9 @@ import { codeOf, issueIdentity, startVaultWith, type TestVault } from "./fixture
 import type { Answer } from "./http/caller_support.ts";
 
 /*
- * "Cannot exceed the signing rate", tried with the API's real certificate by every road: in one go, over many
- * connections, under another certificate of the role, by other kinds of statement, by other keys of the
- * tenant, and by calls that are refused.
+ * Attempts to exceed the signing rate with the API's real certificate. They use a burst, many connections,
+ * another certificate of the role, other kinds of statements, other keys of the tenant, and calls that are
+ * refused.
  */
 
 const PER_KEY = 1;
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("lets through twice the rate in one go, then as many as time allows, and says how long to wait", () => {
+test("createRates allows a burst of twice the rate, then the rate, and returns the time to wait", () => {
   let now = 0;
   const rates = createRates(() => now);
   const take = (name = "a", rate = 2) => rates.take([{ name, rate }]);
@@ -47,7 +47,7 @@ test("lets through twice the rate in one go, then as many as time allows, and sa
   expect(take("c", 0)).toBeUndefined();
 });
 
-test("a call that one bucket refuses takes nothing from the others", () => {
+test("createRates takes nothing from other buckets if one bucket refuses", () => {
   const rates = createRates(() => 0);
   const [empty, full] = [
     { name: "empty", rate: 0.5 },
@@ -60,7 +60,7 @@ test("a call that one bucket refuses takes nothing from the others", () => {
   expect(rates.take([full])).toBe(1);
 });
 
-test("rates take memory for the names that were seen, not for those that they could remember", () => {
+test("createRates uses memory only for the names that it has seen", () => {
   const before = process.memoryUsage().arrayBuffers;
   const many = Array.from({ length: 10 }, () => createRates(() => 0));
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(1_000_000);
@@ -79,17 +79,17 @@ const stray = (name: string) => issueIdentity(vault.home, { kind: "client", role
 const count = (answers: readonly Answer[], outcome: string | number) =>
   answers.filter((answer) => codeOf(answer) === outcome).length;
 
-/** Calls of `attempt` side by side, and how many seconds they took, rounded up. */
+/** Makes concurrent calls of `attempt`. Returns the answers and the elapsed seconds, rounded up. */
 async function rush(calls: number, attempt: (index: number) => Promise<Answer>) {
   const began = performance.now();
   const answers = await Promise.all(Array.from({ length: calls }, (_, index) => attempt(index)));
   return { answers, seconds: Math.ceil((performance.now() - began) / 1000) };
 }
 
-/** What a bucket lets through in that time: twice its rate in one go, and its rate each second. */
+/** Returns what a bucket allows in that time: a burst of twice its rate, plus its rate per second. */
 const most = (rate: number, seconds: number) => 2 * rate + rate * seconds;
 
-test("one key signs no faster than its rate, over thirty connections and under two certificates", async () => {
+test("a key signs no faster than its rate, over thirty connections and with two certificates", async () => {
   const { tenant, agents } = await freshTenant();
   const second = await stray("api-2");
   const { answers, seconds } = await rush(30, (index) =>
@@ -107,7 +107,7 @@ test("one key signs no faster than its rate, over thirty connections and under t
   }
 });
 
-test("all keys of a tenant sign no faster than its rate, by every kind of statement", async () => {
+test("all keys of a tenant together sign no faster than its rate, with every kind of statement", async () => {
   const { tenant, root, agents } = await freshTenant();
   const list = (index: number) => {
     const body = { tenant, updated_at: vault.now(), revoked_certs: [`c${index}`], expires_at: [0] };
@@ -120,7 +120,7 @@ test("all keys of a tenant sign no faster than its rate, by every kind of statem
   expect(count(answers, 200)).toBeLessThanOrEqual(most(PER_TENANT, seconds));
 });
 
-test("a statement that is refused counts as well, so nothing can be tried out faster", async () => {
+test("refused statements count against the rate", async () => {
   const { tenant, agents } = await freshTenant();
   const wrong = { ...vault.challenge(tenant), challenge_at: vault.now() - 600 };
   const { answers, seconds } = await rush(20, () =>
@@ -130,7 +130,7 @@ test("a statement that is refused counts as well, so nothing can be tried out fa
   expect(count(answers, "policy_violation")).toBeLessThanOrEqual(most(PER_KEY, seconds));
 });
 
-test("each try beyond the rate is on record, and another tenant signs meanwhile", async () => {
+test("the vault records each call beyond the rate, while another tenant can sign", async () => {
   const [busy, calm] = [await freshTenant(), await freshTenant()];
   const before = vault.head();
   const { answers } = await rush(20, () => vault.sign(busy.agents[0].key_id, busy.tenant));
@@ -142,7 +142,7 @@ test("each try beyond the rate is on record, and another tenant signs meanwhile"
   expect(late).toBeGreaterThan(0);
 });
 
-test("another tenant's rate is not used up by naming it, or its key; what names no key of the tenant's has a rate of its own", async () => {
+test("naming another tenant or its key does not use up that tenant's rate, but the caller's own", async () => {
   const [victim, other] = [await freshTenant(), await freshTenant()];
   const thief = await stray("stray");
   const key = victim.agents[0].key_id;
@@ -162,7 +162,7 @@ test("another tenant's rate is not used up by naming it, or its key; what names 
   expect(codeOf(await vault.sign("1".repeat(32), victim.tenant))).toBe("key_not_found");
 });
 
-test("a tenant has as many keys as its quota says, disabled ones among them, and not one more", async () => {
+test("a tenant has at most as many keys as its quota, including disabled ones", async () => {
   const { tenant, agents } = await freshTenant();
   await expect(vault.makeAgent(tenant)).rejects.toThrow(/policy_violation/);
   await vault.disable(agents[0].key_id, tenant);
@@ -170,7 +170,7 @@ test("a tenant has as many keys as its quota says, disabled ones among them, and
   await vault.makeAgent("acc-another");
 });
 
-/** What becomes of a connection from this address of the machine. */
+/** Connects from this address and returns what happens to the connection. */
 function connectFrom(localAddress: string): Promise<"dropped" | "open"> {
   return new Promise((resolve) => {
     const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });
@@ -184,7 +184,7 @@ function connectFrom(localAddress: string): Promise<"dropped" | "open"> {
   });
 }
 
-test("an address that connects too often is dropped before any handshake, and no other one is", async () => {
+test("the vault drops connections of an address that connects too often, before the handshake, but no others", async () => {
   const often = Array.from({ length: 5 * HANDSHAKES }, () => connectFrom("127.0.0.1"));
   const other = process.platform === "linux" ? connectFrom("127.0.0.2") : "open";
   const outcomes = await Promise.all(often);

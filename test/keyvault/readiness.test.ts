@@ -5,7 +5,7 @@ import { createMetrics, showState } from "../../keyvault/metrics.ts";
 import { createReadiness, createStatusReading, type StatusParts } from "../../keyvault/status.ts";
 import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 
-/** Readiness of parts that count how often they are asked, and fail when they are told to. */
+/** Returns the readiness of parts that count their calls and fail on request. */
 function readiness() {
   const asked = { token: 0, journal: 0, fails: "", now: 0 };
   const proof = (name: "token" | "journal") => async () => {
@@ -23,7 +23,7 @@ function readiness() {
   };
 }
 
-test("readiness is proven once a second, however often and by whomever it is asked", async () => {
+test("readiness checks the parts at most once per second for all callers", async () => {
   const { asked, check } = readiness();
   await Promise.all([check(), check(), check()]);
   asked.now = 1_000;
@@ -34,20 +34,20 @@ test("readiness is proven once a second, however often and by whomever it is ask
   expect(asked).toMatchObject({ token: 2, journal: 2 });
 });
 
-test("a vault is not ready without its token, nor without its audit, and is again when they are back", async () => {
+test("readiness fails without the token or without the audit, and recovers when they are back", async () => {
   const { asked, check } = readiness();
   for (const name of ["token", "journal"]) {
     asked.fails = name;
     asked.now += 1_001;
     await expect(check()).rejects.toThrow(`the ${name} is away`);
-    await expect(check(), "asked again at once").rejects.toThrow(`the ${name} is away`);
+    await expect(check(), "asked again immediately").rejects.toThrow(`the ${name} is away`);
   }
   asked.fails = "";
   asked.now += 1_001;
   await check();
 });
 
-test("a sealed vault is not ready", async () => {
+test("readiness fails for a sealed vault", async () => {
   await expect(
     createReadiness(
       () => undefined,
@@ -56,7 +56,7 @@ test("a sealed vault is not ready", async () => {
   ).rejects.toMatchObject({ code: "sealed" });
 });
 
-test("the status is shown while the token is away, and says that", async () => {
+test("the status reports that the token is unavailable", async () => {
   const info = { manufacturer: "m", model: "m", serial: "s", keks: ["kek-1"] };
   const health = { answers: true };
   const open = {
@@ -109,7 +109,7 @@ beforeAll(async () => {
   };
 });
 
-/** The value of each series of a metric, by its only label. */
+/** Returns the value of each series of a metric, by its only label. */
 async function shown(name: string, check: () => Promise<void>): Promise<Record<string, string>> {
   const metrics = createMetrics();
   showState(metrics, { readiness: { check }, material: () => material });
@@ -123,22 +123,26 @@ const reasons = (check: () => Promise<void>) => shown("keyvault_not_ready", chec
 const NONE = { sealed: "0", token_unavailable: "0", audit_unavailable: "0", unavailable: "0", internal: "0" };
 
 test.each<[string, Error | undefined, object]>([
-  ["can sign shows no reason", undefined, NONE],
+  ["exports no reason if the vault can sign", undefined, NONE],
   ...(["sealed", "token_unavailable", "audit_unavailable", "unavailable"] as const).map(
     (code: ErrorCode): [string, Error, object] => [
-      `is ${code} shows that reason alone`,
+      `exports only ${code} if that is the reason`,
       new VaultError(code),
       { ...NONE, [code]: "1" },
     ],
   ),
-  ["has an unforeseen fault shows internal", new Error("unforeseen"), { ...NONE, internal: "1" }],
-  ["has a fault of another code shows internal", new VaultError("key_damaged"), { ...NONE, internal: "1" }],
-])("a vault that %s", async (_, error, shownReasons) => {
+  ["exports internal for an unexpected fault", new Error("unforeseen"), { ...NONE, internal: "1" }],
+  [
+    "exports internal for a fault with another code",
+    new VaultError("key_damaged"),
+    { ...NONE, internal: "1" },
+  ],
+])("the not-ready metric %s", async (_, error, shownReasons) => {
   const check = () => (error === undefined ? Promise.resolve() : Promise.reject(error));
   expect(await reasons(check)).toEqual(shownReasons);
 });
 
-test("a part that does not answer keeps no look waiting", async () => {
+test("metrics do not wait for a part that does not answer", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   try {
     const looked = reasons(() => new Promise<void>(() => {}));
@@ -149,7 +153,7 @@ test("a part that does not answer keeps no look waiting", async () => {
   }
 });
 
-test("the ends of the server's certificate and of the first authority that ends are shown", async () => {
+test("metrics export the expiry of the server's certificate and of the authority that expires first", async () => {
   const end = String(SOON.getTime() / 1000);
   expect(await shown("keyvault_certificate_expiry_timestamp_seconds", async () => {})).toEqual({
     server: end,

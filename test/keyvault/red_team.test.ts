@@ -16,9 +16,10 @@ import { type Answer, call } from "./http/caller_support.ts";
 import { type Change, delegationRequest, subject } from "./sign/delegation_request.ts";
 
 /*
- * Everything here is tried with the certificate that `keyvault init` made for the API, over the wire. The
- * checks before a certificate is accepted (expired, self-signed, of another authority, TLS 1.2) and the roles
- * of each call are in http/access.test.ts, bodies that are malformed or too large in http/calls.test.ts.
+ * Every attempt uses the certificate that `keyvault init` created for the API, over the network.
+ * http/access.test.ts covers the roles of each call and certificates that are not accepted: expired,
+ * self-signed, of another authority, or with TLS 1.2. http/calls.test.ts covers bodies that are malformed or
+ * too large.
  */
 
 let vault: TestVault;
@@ -62,12 +63,12 @@ const revocationList = (...revoked_certs: string[]) => ({
 const delegate = (change: Order = {}) =>
   sign("delegation", (change.issuer ?? root).key_id, delegation(change));
 
-test("the tries below fail for their own reasons: the plain calls are granted", async () => {
+test("the API may sign challenges and delegations, so the attempts below fail for their own reasons", async () => {
   expect((await sign("challenge", agent.key_id, challenge())).status).toBe(200);
   expect((await delegate()).status).toBe(200);
 });
 
-test("cannot export or list keys", async () => {
+test("the API cannot export or list keys", async () => {
   for (const path of ["/v1/keys", "/v1/keys?tenant=acc-1", "/v1/status", "/v1/audit"]) {
     expect(codeOf(await get(path)), path).toBe("forbidden");
   }
@@ -83,7 +84,7 @@ test("cannot export or list keys", async () => {
   expect(codeOf(await get(`/v1/keys/${serviceId()}?tenant=vault`))).toBe("invalid_request");
 });
 
-test("cannot use another tenant's key, in any call, nor tell it from one that does not exist", async () => {
+test("the API cannot use another tenant's key in any call, nor distinguish it from a missing key", async () => {
   const absent = "0".repeat(32);
   const tries: ((foreign: string) => Promise<Answer>)[] = [
     (id) => get(`/v1/keys/${id}?tenant=acc-1`),
@@ -108,7 +109,7 @@ test("cannot use another tenant's key, in any call, nor tell it from one that do
   expect(codeOf(await sign("challenge", foreignAgent.key_id, challenge("acc-2")))).toBe(200);
 });
 
-test("cannot sign for a purpose the key does not have", async () => {
+test("the API cannot sign for a purpose that the key does not have", async () => {
   const tries: [string, () => Promise<Answer>][] = [
     ["purpose_mismatch", () => sign("challenge", root.key_id, challenge())],
     ["purpose_mismatch", () => delegate({ issuer: agent })],
@@ -123,7 +124,7 @@ test("cannot sign for a purpose the key does not have", async () => {
   for (const [code, attempt] of tries) expect(codeOf(await attempt()), String(attempt)).toBe(code);
 });
 
-test("cannot widen a delegation beyond the ceilings of its issuer and subject", async () => {
+test("the API cannot exceed the ceilings of issuer and subject in a delegation", async () => {
   for (const scope of [["files:read"], ["data:*"], ["data:read", "payments:send"]]) {
     expect(codeOf(await delegate({ certificate: { scope } })), scope.join()).toMatch(
       /policy_violation|invalid_request/,
@@ -135,7 +136,7 @@ test("cannot widen a delegation beyond the ceilings of its issuer and subject", 
   }
 });
 
-test("cannot get a wider ceiling by making another root key, also when the first is disabled", async () => {
+test("the API cannot get a wider ceiling with another root key, even after disabling the first", async () => {
   const seq = head();
   const order = { tenant: "acc-3", purpose: "account_root", label: "root" };
   const first = await createKey({ ...order, ceiling: ["data:read"] });
@@ -154,13 +155,13 @@ test("cannot get a wider ceiling by making another root key, also when the first
   expect(await vault.home.sql("select from keys where tenant = 'acc-3'")).toHaveLength(2);
 });
 
-test("cannot make an agent's key without a ceiling", async () => {
+test("the API cannot create an agent's key without a ceiling", async () => {
   const order = { tenant: "acc-1", purpose: "agent", label: "free" };
   expect(codeOf(await createKey(order))).toBe("invalid_request");
   expect((await createKey({ ...order, ceiling: [] })).status).toBe(200);
 });
 
-test("cannot delegate to a key of its own making", async () => {
+test("the API cannot delegate to a key that it generated itself", async () => {
   const mine = publicKeyOf(importSeeds(generateSeeds()));
   const certificate = subject({ key_id: keyId(mine), public_key: mine });
   for (const approval of [{}, { external_subject: true }]) {
@@ -169,7 +170,7 @@ test("cannot delegate to a key of its own making", async () => {
   expect(codeOf(await delegate({ certificate: { subject_pub_key: mine } }))).toBe("invalid_request");
 });
 
-test("cannot re-enable or destroy a key", async () => {
+test("the API cannot enable or destroy a key", async () => {
   const { key_id } = await vault.makeKey(
     { tenant: "acc-1", purpose: "agent", label: "off" },
     "api:the-off-key",
@@ -190,7 +191,7 @@ test("cannot re-enable or destroy a key", async () => {
   expect(await vault.home.sql("select from keys where key_id = $1", [key_id])).toHaveLength(1);
 });
 
-test("cannot take a revocation back by a newer list, nor have two lists signed for one time", async () => {
+test("the API cannot undo a revocation with a newer list, nor get two lists signed for one time", async () => {
   expect((await sign("revocation-list", root.key_id, revocationList("a", "b"))).status).toBe(200);
   vault.clock.move(1);
   const lists = [
@@ -206,7 +207,7 @@ test("cannot take a revocation back by a newer list, nor have two lists signed f
   expect((await sign("revocation-list", root.key_id, revocationList("c", "b", "a"))).status).toBe(200);
 });
 
-test("cannot have a rotation, a push, a receipt or a checkpoint signed, nor can anybody else", async () => {
+test("nobody can get a rotation, a push, a receipt or a checkpoint signed", async () => {
   const zeros = Buffer.alloc(32).toString("base64");
   const statements = {
     "key-rotation": { tenant: "acc-1", new_id: agent.key_id, rotated_at: now(), reason: "routine" },
@@ -230,7 +231,7 @@ test("cannot have a rotation, a push, a receipt or a checkpoint signed, nor can 
   }
 });
 
-test("cannot leave no record: each attempt is in the chain before its answer, refused ones too", async () => {
+test("the API cannot avoid a record, because every attempt is in the chain before its answer", async () => {
   const tries: [() => Promise<Answer>, string][] = [
     [() => sign("challenge", agent.key_id, challenge()), "granted"],
     [() => sign("challenge", foreignAgent.key_id, challenge()), "key_not_found"],
@@ -254,7 +255,7 @@ test("cannot leave no record: each attempt is in the chain before its answer, re
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("cannot get one half of a hybrid signature, also while the token's process dies under it", async () => {
+test("the API cannot get one half of a hybrid signature, even if the token's process dies", async () => {
   for (const extra of [{ halves: ["ed25519"] }, { algorithm: "ed25519" }]) {
     expect(codeOf(await sign("challenge", agent.key_id, { ...challenge(), ...extra }))).toBe(
       "invalid_request",

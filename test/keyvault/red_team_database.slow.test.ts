@@ -12,9 +12,8 @@ import type { Answer, Client } from "./http/caller_support.ts";
 import { delegationRequest } from "./sign/delegation_request.ts";
 
 /*
- * Everything here is tried with the vault's own database role: rows of every table altered, put back, taken
- * out and put in, for the moment of a start or of a call, with the audit put back afterwards so that its
- * verification finds nothing.
+ * Every attempt uses the vault's own database role. It alters, restores, removes or inserts rows of any table
+ * around a start or a call. Afterwards it restores the audit, so that a verification finds nothing.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -43,7 +42,7 @@ const delegate = (root: CreatedKey, agent: CreatedKey, tenant: string, scope: st
   const body = delegationRequest(root, agent, vault.now(), change);
   return outcomeOf(vault.post(`/v1/keys/${root.key_id}/sign/delegation`, body));
 };
-/** What Bob is answered when both admins ask for the same. */
+/** Makes both admins request the same. Returns Bob's answer. */
 const askBoth = async (path: string, body: object = {}) => {
   await vault.post(path, body, admins[0]);
   return outcomeOf(vault.post(path, body, admins[1]));
@@ -56,7 +55,7 @@ async function makePair(tenant: string): Promise<[root: CreatedKey, agent: Creat
   return [await make("account_root"), await make("agent")];
 }
 
-/** Alters records, which only the owner of the table can, and keeps what was there. */
+/** Alters records, which only the owner of the table can do, and keeps a copy of the originals. */
 const alterAudit = (change: string) =>
   sql(
     `create table if not exists genuine as select * from audit;
@@ -65,7 +64,7 @@ const alterAudit = (change: string) =>
      alter table audit enable trigger audit_append_only`,
   );
 
-/** Puts every altered record back, and those that were taken out. */
+/** Restores every altered or removed record. */
 async function putAuditBack(): Promise<void> {
   await alterAudit(
     `delete from audit using genuine where audit.seq = genuine.seq and audit <> genuine;
@@ -75,8 +74,8 @@ async function putAuditBack(): Promise<void> {
 }
 
 /**
- * The result of a restart on altered records: why the vault is sealed, or `open`. It is started anew on its
- * genuine records then.
+ * Restarts on altered records. Returns why the vault is sealed, or `open`. If it is sealed, restarts it on
+ * its genuine records.
  */
 async function restartOnAltered(): Promise<string> {
   vault = await vault.restart();
@@ -88,7 +87,7 @@ async function restartOnAltered(): Promise<string> {
   return reason;
 }
 
-test("a ceiling is not widened by a record of an adoption that is made to look undone", async () => {
+test("a record of adoption that was altered to look undone does not widen a ceiling", async () => {
   const [root, agent] = await makePair("acc-1");
   await sql(
     `update keys set ceiling = '["payments:send"]', state_seq = null, state_mac = null where tenant = 'acc-1'`,
@@ -100,7 +99,7 @@ test("a ceiling is not widened by a record of an adoption that is made to look u
   expect(await delegate(root, agent, "acc-1", "payments:send")).toBe("key_damaged");
 });
 
-test("a disabled key does not sign again when its former row is back and the record of the disabling is altered", async () => {
+test("a disabled key stays disabled if its earlier row is restored and the record of the disabling is altered", async () => {
   const key_id = await makeAgent("acc-2");
   await sql("create table former as select * from keys");
   await vault.disable(key_id, "acc-2");
@@ -117,7 +116,7 @@ test("a disabled key does not sign again when its former row is back and the rec
   expect(await sign(key_id, "acc-2"), "started anew").toBe("key_damaged");
 });
 
-test("a second, wider root is not made when the first one's row is gone and its record altered", async () => {
+test("a tenant gets no wider second root key after the first one's row was removed and its record altered", async () => {
   await makePair("acc-3");
   await sql("create table former as select * from keys where tenant = 'acc-3' and purpose = 'account_root'");
   await sql("delete from keys where tenant = 'acc-3' and purpose = 'account_root'");
@@ -130,7 +129,7 @@ test("a second, wider root is not made when the first one's row is gone and its 
   expect(await createKey(wider)).toBe("policy_violation");
 });
 
-test("no list without what the last one revoked is signed when the record of the last one is altered, nor what is kept of it", async () => {
+test("a revocation stays if the record of the last list and the stored list are altered", async () => {
   const [root] = await makePair("acc-4");
   const list = (at: number, revoked_certs: string[]) =>
     outcomeOf(
@@ -158,7 +157,7 @@ test("no list without what the last one revoked is signed when the record of the
   expect(await list(2, []), "started anew").toBe("key_damaged");
 });
 
-test("no harmless call has the vault code a row that somebody altered", async () => {
+test("no call makes the vault code a row that somebody altered", async () => {
   const [root] = await makePair("acc-6");
   const codeInRow = async () =>
     (
@@ -175,7 +174,7 @@ test("no harmless call has the vault code a row that somebody altered", async ()
   expect(await codeInRow()).toBe(before);
 });
 
-test("a state that was coded for a change which the database refused does not count as the state of the next", async () => {
+test("a state coded for a change that the database refused is not valid for the next change", async () => {
   const key_id = await makeAgent("acc-7");
   await vault.disable(key_id, "acc-7");
   expect(await outcomeOf(vault.post(`/v1/keys/${key_id}/enable`, {}, admins[0]))).toBe(200);
@@ -197,7 +196,7 @@ test("a state that was coded for a change which the database refused does not co
 });
 
 test.each(["from the first record", "from a snapshot"])(
-  "a change is not undone by cutting off its record with all that came after, and putting its former row back, at a start %s",
+  "a change stays after its record and all later ones are removed and its earlier row is restored, at a start %s",
   async (start) => {
     const key_id = await makeAgent("acc-8");
     if (start === "from a snapshot") await createSnapshots(vault.vault).save();
@@ -217,7 +216,7 @@ test.each(["from the first record", "from a snapshot"])(
   },
 );
 
-test("an ordinary signature's record is noted within a second or at the stop, and not cut off after that", async () => {
+test("a record of a signature is noted within a second or at the stop, so its removal is detected", async () => {
   const key_id = await makeAgent("acc-9");
   expect(await sign(key_id, "acc-9")).toBe(200);
   const seq = vault.head();
@@ -234,7 +233,7 @@ test("an ordinary signature's record is noted within a second or at the stop, an
   expect(await sign(key_id, "acc-9")).toBe(200);
 });
 
-test("a forged backup gives nobody authority: its altered rows are damaged, on altered records it is sealed", async () => {
+test("a forged backup gives no authority: its altered rows are damaged, and altered records seal the vault", async () => {
   const [root, agent] = await makePair("acc-10");
   const rows = await earlierRows(vault, migrationNames().length);
   const wider = { ceiling: ["payments:send"], state_seq: null, state_mac: null };
@@ -270,7 +269,7 @@ test("a forged backup gives nobody authority: its altered rows are damaged, on a
   }
 });
 
-test("a tenant that ends does not come back by the code that is made for its next key", async () => {
+test("a destroyed tenant does not return with the code made for its next key", async () => {
   const key_id = await makeAgent("acc-11");
   expect(await askBoth("/v1/tenants/acc-11/destroy", { after_days: 7 })).toBe(200);
   await sql(

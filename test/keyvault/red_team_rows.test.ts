@@ -5,8 +5,8 @@ import { codeOf, issueAdmins, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 
 /*
- * Tried with the vault's own database role: columns that no code covers, and single rows of such a shape that
- * whatever reads them among others might fail for all of them.
+ * Every attempt uses the vault's own database role. It changes columns that no code covers, and writes rows
+ * that might make every read that includes them fail.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -29,7 +29,7 @@ const createKey = (body: object, name: string = randomUUID()) =>
 const makeAgent = async (tenant: string, ceiling?: string[]) =>
   (await vault.makeAgent(tenant, ceiling)).key_id;
 
-test("a wider root is not made when an agent's row is said to be a root's", async () => {
+test("an agent's row relabelled as a root does not allow a wider root key", async () => {
   const tenant = "acc-1";
   await vault.makeKey({ tenant, purpose: "account_root", label: "root", ceiling: ["data:read"] });
   const agent = await makeAgent(tenant, ["payments:send"]);
@@ -39,7 +39,7 @@ test("a wider root is not made when an agent's row is said to be a root's", asyn
   expect((await createKey({ ...wider, ceiling: ["data:read"] })).status).toBe(200);
 });
 
-test("a creation that is repeated is not answered with another key of the tenant, to which its name was given", async () => {
+test("a repeated creation does not return another key of the tenant that got its request name", async () => {
   const order = { tenant: "acc-5", purpose: "agent" };
   const wide = await createKey({ ...order, ceiling: ["payments:send"] });
   const narrow = await createKey({ ...order, ceiling: ["data:read"] }, "the-narrow-key");
@@ -54,7 +54,7 @@ test("a creation that is repeated is not answered with another key of the tenant
   expect(codeOf(await again())).toBe("key_damaged");
 });
 
-test("a row that is too long keeps no other from being listed or erased", async () => {
+test("a row that is too long does not prevent listing or erasing others", async () => {
   const [ending, long] = [await makeAgent("acc-2"), await makeAgent("acc-3")];
   for (const admin of admins) await vault.post(`/v1/keys/${ending}/destroy`, { after_days: 7 }, admin);
   await sql(
@@ -75,7 +75,7 @@ test.each([
   ["tenant", "tenant", "$1"],
   ["version", "kek", "$1"],
 ])(
-  "a data key of a %s with too long a name keeps no other from being wrapped anew, and an old version from nothing",
+  "a data key with an overlong %s name does not prevent rewrapping others or retiring an old version",
   async (_, column) => {
     await makeAgent(`acc-4-${column}`);
     await sql(

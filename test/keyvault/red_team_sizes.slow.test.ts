@@ -6,8 +6,8 @@ import type { Answer } from "./http/caller_support.ts";
 import { type Change, delegationRequest } from "./sign/delegation_request.ts";
 
 /*
- * Tried with the API's certificate: fields that are as long or as strange as they may be, so that what the
- * vault writes down, shows or checks later becomes too much for it.
+ * Every attempt uses the API's certificate. It sends fields as long or as unusual as allowed, so that what
+ * the vault records, shows or checks later might become too large.
  */
 
 const WIDEST = "\u2028";
@@ -32,17 +32,20 @@ test.each([
   ["issuer_id", "a\u0000"],
   ["subject_id", "\u001f"],
   ["subject_id", ""],
-])("%s %j, which the database cannot hold or nobody can read, is refused on record", async (field, text) => {
-  const before = vault.head();
-  expect(await delegate({ certificate: { [field]: text } })).toMatchObject({
-    status: 400,
-    body: { error: { status: 400 } },
-  });
-  const rows = await vault.home.sql("select statement, outcome, role from audit where seq > $1", [before]);
-  expect(rows).toEqual([{ statement: "call", outcome: "invalid_request", role: "api" }]);
-});
+])(
+  "the vault refuses and records %s %j, which the database cannot store or people cannot read",
+  async (field, text) => {
+    const before = vault.head();
+    expect(await delegate({ certificate: { [field]: text } })).toMatchObject({
+      status: 400,
+      body: { error: { status: 400 } },
+    });
+    const rows = await vault.home.sql("select statement, outcome, role from audit where seq > $1", [before]);
+    expect(rows).toEqual([{ statement: "call", outcome: "invalid_request", role: "api" }]);
+  },
+);
 
-test("keys with the longest ceilings there may be are listed, and their tenant gets further roots", async () => {
+test("keys with the longest allowed ceilings are listed, and their tenant can get further root keys", async () => {
   const ceiling = Array.from({ length: 128 }, (_, index) =>
     `custom:${String(index).padStart(3, "0")}`.padEnd(250, WIDEST),
   );
@@ -58,7 +61,7 @@ test("keys with the longest ceilings there may be are listed, and their tenant g
   expect(vault.token.pid()).toBe(pid);
 });
 
-test("records with the longest fields there may be are written together, and the chain is verified", async () => {
+test("records with the longest allowed fields are written together, and the chain verifies", async () => {
   const certificate = { subject_id: WIDEST.repeat(512), cert_id: "c".repeat(128) };
   const approval = { approved_by: WIDEST.repeat(320), request_id: "r".repeat(128) };
   const tries = Array.from({ length: 520 }, () => delegate({ certificate, approval }));

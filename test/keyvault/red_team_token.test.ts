@@ -11,8 +11,8 @@ import { tokenSettings } from "../../keyvault/token/install.ts";
 import { createHome, SILENT, startVault } from "./fixture.ts";
 
 /*
- * Tried with the token's folder and without its PIN: SoftHSM lets anybody who can write there put objects of
- * their own into the token, with values that they know.
+ * Every attempt has the token's folder but not its PIN. SoftHSM lets anybody who can write to the folder add
+ * objects with known values to the token.
  */
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -40,7 +40,7 @@ const PLANT = `
   ]);
 `;
 
-test("keys and a head of known values that somebody put into the token's folder without the PIN are used for nothing", async () => {
+test("the vault ignores keys and a head that somebody added to the token's folder without the PIN", async () => {
   let vault = await startVault();
   const { module, dir } = vault.home.config.token;
   const head = `999999999999999:${randomBytes(32).toString("hex")}`;
@@ -78,8 +78,8 @@ const [FLAG, NUMBER] = [1, 2];
 const AES = 0x1fn;
 
 /**
- * An object of SoftHSM's as its file has it: eight bytes, then attributes of a type, a kind and a value, most
- * of them after their length.
+ * Parses a SoftHSM object file: eight bytes, then attributes of a type, a kind and a value. Most values
+ * follow their length.
  */
 function readObject(file: string): { generation: Buffer; attributes: Attribute[] } {
   const bytes = readFileSync(file);
@@ -108,9 +108,9 @@ function withValue(attribute: Attribute, value: Buffer): Attribute {
 }
 
 /**
- * What SoftHSM encrypts is bound to no object. So the end of the noted head's label, whose text is not
- * secret, is put into a copy of the first key-encryption key as its value, and one bit pattern of that one's
- * label is altered to make it the second. Gives the value.
+ * Builds a forged key from encrypted pieces, because SoftHSM binds them to no object. Puts the end of the
+ * noted head's label, whose text is not secret, as the value into a copy of the first key-encryption key.
+ * Changes one bit pattern of that key's label to make it the second version. Returns the value.
  */
 function splice(folder: string, text: Buffer): Buffer {
   const objects = readdirSync(folder)
@@ -142,7 +142,7 @@ function opens(box: Buffer, key: Buffer, context: Buffer): boolean {
   }
 }
 
-test("no key that somebody knows is made of pieces of what the token has encrypted", async () => {
+test("nobody can build a known key from pieces that the token has encrypted", async () => {
   const home = await createHome();
   const seq = 1_234_567;
   const first = await openToken(await tokenSettings(home.config.token), SILENT);

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { codeOf, startVault, type TestVault } from "./fixture.ts";
 
 /*
- * What somebody with the API's certificate, or with a wire to listen on, can send that is not a proper call:
- * whatever it is, it is answered with a code or dropped, and signs nothing.
+ * Input that is not a proper call, from somebody with the API's certificate or with access to the network.
+ * The vault answers all of it with a code or drops it, and signs nothing.
  */
 
 let vault: TestVault;
@@ -27,18 +27,18 @@ const granted = async (after: number) =>
 const challenge = () => JSON.stringify(vault.challenge());
 
 const READ: [what: string, body: string | Buffer][] = [
-  ["nothing", ""],
-  ["no JSON", "{"],
-  ["a cut off body", '{"tenant":"acc-1","challenge":'],
-  ["no object", "[]"],
+  ["no content", ""],
+  ["invalid JSON", "{"],
+  ["incomplete JSON", '{"tenant":"acc-1","challenge":'],
+  ["an array", "[]"],
   ["null", "null"],
-  ["no UTF-8", Buffer.from([0x7b, 0xff, 0x7d])],
+  ["invalid UTF-8", Buffer.from([0x7b, 0xff, 0x7d])],
   ["two documents", '{"tenant":"acc-1"}{"tenant":"acc-1"}'],
-  ["a doubled key", '{"tenant":"acc-1","challenge":1,"challenge":2}'],
+  ["a duplicate key", '{"tenant":"acc-1","challenge":1,"challenge":2}'],
   ["deep nesting", `{"challenge":${"[".repeat(5000)}${"]".repeat(5000)}}`],
 ];
 
-/** Calls with a body, each with one of its fields. */
+/** Calls with a body, and one field of each. */
 const CALLS: [path: () => string, field: string][] = [
   [() => "/v1/keys", "purpose"],
   [() => `/v1/keys/${root}/sign/delegation`, "certificate"],
@@ -50,10 +50,10 @@ const CALLS: [path: () => string, field: string][] = [
 
 const UNDERSTOOD: [what: string, body: (field: string) => string][] = [
   ["a wrong type", (field) => JSON.stringify({ tenant: 7, [field]: { $gt: "" } })],
-  ["a prototype", (field) => `{"__proto__":{"tenant":"acc-1"},"${field}":1}`],
+  ["a __proto__ key", (field) => `{"__proto__":{"tenant":"acc-1"},"${field}":1}`],
   ["an unknown field", () => JSON.stringify({ tenant: "acc-1", bytes: "AAAA" })],
   ["U+0000", (field) => JSON.stringify({ tenant: "acc-1\u0000", [field]: "\u0000" })],
-  ["too much", (field) => JSON.stringify({ tenant: "acc-1", [field]: "x".repeat(131_072) })],
+  ["too many bytes", (field) => JSON.stringify({ tenant: "acc-1", [field]: "x".repeat(131_072) })],
 ];
 
 async function expectRefused(path: string, body: string | Buffer): Promise<void> {
@@ -65,11 +65,9 @@ async function expectRefused(path: string, body: string | Buffer): Promise<void>
   expect(await granted(before), path).toEqual([]);
 }
 
-test.each(READ)("a body with %s does not get past its reader, and is on record", (_, body) =>
-  expectRefused(path(), body),
-);
+test.each(READ)("the reader rejects a body with %s and records it", (_, body) => expectRefused(path(), body));
 
-test.each(UNDERSTOOD)("a body with %s is refused by every call, and is on record", async (_, bodyWith) => {
+test.each(UNDERSTOOD)("every call rejects a body with %s and records it", async (_, bodyWith) => {
   for (const [pathOf, field] of CALLS) await expectRefused(pathOf(), bodyWith(field));
 });
 
@@ -79,7 +77,7 @@ async function open(port = vault.port): Promise<TLSSocket> {
   return socket;
 }
 
-/** Sends bytes on a connection of their own and returns the whole answer until it closed. */
+/** Sends bytes on a new connection. Returns everything received until it closes. */
 async function exchange(text: string): Promise<string> {
   const socket = await open();
   let answer = "";
@@ -95,7 +93,7 @@ async function exchange(text: string): Promise<string> {
 const path = () => `/v1/keys/${agent}/sign/challenge`;
 const typed = "host: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
 
-test("the plain call on a bare connection is granted", async () => {
+test("the vault grants a proper call on a bare connection", async () => {
   const body = challenge();
   const answer = await exchange(
     `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n\r\n${body}`,
@@ -106,34 +104,40 @@ test("the plain call on a bare connection is granted", async () => {
 
 test.each<[string, (body: string) => string]>([
   [
-    "two lengths",
+    "two content lengths",
     (body) =>
       `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\ncontent-length: 0\r\n\r\n${body}`,
   ],
   [
-    "a length and chunks",
+    "a content length and chunks",
     (body) =>
       `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\ntransfer-encoding: chunked\r\n\r\n${body}`,
   ],
-  ["a length that is none", (body) => `POST ${path()} HTTP/1.1\r\n${typed}content-length: +5\r\n\r\n${body}`],
-  ["a header folded over lines", (body) => `POST ${path()} HTTP/1.1\r\n${typed}x: a\r\n b\r\n\r\n${body}`],
-  ["a header without end", () => `POST ${path()} HTTP/1.1\r\n${typed}x: ${"a".repeat(40_000)}\r\n\r\n`],
-  ["no HTTP", () => "\x16\x03\x01\x00\x00hello\r\n\r\n"],
+  [
+    "a malformed content length",
+    (body) => `POST ${path()} HTTP/1.1\r\n${typed}content-length: +5\r\n\r\n${body}`,
+  ],
+  [
+    "a header folded over two lines",
+    (body) => `POST ${path()} HTTP/1.1\r\n${typed}x: a\r\n b\r\n\r\n${body}`,
+  ],
+  ["an overlong header", () => `POST ${path()} HTTP/1.1\r\n${typed}x: ${"a".repeat(40_000)}\r\n\r\n`],
+  ["bytes that are not HTTP", () => "\x16\x03\x01\x00\x00hello\r\n\r\n"],
   ["a line feed in the path", () => `POST ${path()}\n HTTP/1.1\r\n${typed}\r\n`],
   [
-    "no host",
+    "a missing host",
     (body) => `POST ${path()} HTTP/1.1\r\n${typed.slice(17)}content-length: ${body.length}\r\n\r\n${body}`,
   ],
-  ["a proxy in mind", () => `CONNECT localhost:443 HTTP/1.1\r\n${typed}\r\n`],
+  ["the CONNECT method", () => `CONNECT localhost:443 HTTP/1.1\r\n${typed}\r\n`],
   [
-    "an expectation",
+    "an unknown expectation",
     () => `POST ${path()} HTTP/1.1\r\n${typed}expect: wonders\r\ncontent-length: 2\r\n\r\n{}`,
   ],
   [
-    "an endless chunk head",
+    "an overlong chunk header",
     () => `POST ${path()} HTTP/1.1\r\n${typed}transfer-encoding: chunked\r\n\r\n2;${"a".repeat(50_000)}`,
   ],
-])("a request with %s is refused before it is a call", async (_, request) => {
+])("the vault rejects a request with %s before any call", async (_, request) => {
   const before = head();
   const answer = await exchange(request(challenge()));
   expect(answer).toMatch(/^HTTP\/1\.1 400 /);
@@ -145,7 +149,7 @@ test.each<[string, (body: string) => string]>([
   expect(await granted(before)).toEqual([]);
 });
 
-test("a second call behind the first one's body is a call of its own, with its record", async () => {
+test("the vault treats a second request after the first one's body as a separate call with its own record", async () => {
   const body = challenge();
   const first = typed.replace("connection: close\r\n", "");
   const one = `POST ${path()} HTTP/1.1\r\n${first}content-length: ${body.length}\r\n`;
@@ -155,7 +159,7 @@ test("a second call behind the first one's body is a call of its own, with its r
   expect(await granted(before)).toHaveLength(2);
 });
 
-/** A wire that is listened on: everything that the client sent, to be sent again. */
+/** A network tap: records everything that the client sends, to replay it later. */
 async function tap(): Promise<{ port: number; heard: Buffer[]; server: Server }> {
   const heard: Buffer[] = [];
   const server = createServer((client: Socket) => {
@@ -169,7 +173,7 @@ async function tap(): Promise<{ port: number; heard: Buffer[]; server: Server }>
   return { port: (server.address() as { port: number }).port, heard, server };
 }
 
-test("a connection that was recorded on the wire signs nothing when it is played again", async () => {
+test("a recorded connection signs nothing when it is replayed", async () => {
   const { port, heard, server } = await tap();
   const body = challenge();
   const socket = await open(port);
@@ -196,7 +200,7 @@ test("a connection that was recorded on the wire signs nothing when it is played
   expect(head()).toBe(before);
 });
 
-test("a signature is not hidden by hanging up before the answer", async () => {
+test("a caller that disconnects before the answer cannot hide a signature", async () => {
   const before = head();
   const body = challenge();
   const socket = await open();
@@ -209,7 +213,7 @@ test("a signature is not hidden by hanging up before the answer", async () => {
   await expect.poll(() => vault.recordsAfter(before), { timeout: 10_000 }).toEqual([signed]);
 });
 
-test("a call that is sent again is a new record each time, and none after its minute", async () => {
+test("a repeated call gets a new record each time, and is refused after its minute", async () => {
   const body = challenge();
   const headers = { "content-type": "application/json" };
   const send = async () => codeOf(await vault.post(path(), body, vault.api, headers));
@@ -224,7 +228,7 @@ test("a call that is sent again is a new record each time, and none after its mi
   vault.clock.at = at;
 });
 
-test("a connection that sends calls without waiting for their answers is ended, and no other one notices", async () => {
+test("the vault closes a connection that pipelines thousands of calls, without affecting others", async () => {
   const socket = await open();
   const closed = new Promise((resolve) => socket.on("error", () => {}).on("close", resolve));
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`;
@@ -236,9 +240,9 @@ test("a connection that sends calls without waiting for their answers is ended, 
 });
 
 test.each([
-  ["as many as are let wait are all answered", 32, 32],
-  ["one more than are let wait ends its connection, and is not answered", 33, 32],
-])("of concurrent calls on one connection %s", async (_, sent, most) => {
+  ["all if they do not exceed the limit", 32, 32],
+  ["at most the limit, and closes the connection", 33, 32],
+])("the vault answers pipelined calls on one connection: %s", async (_, sent, most) => {
   const body = challenge();
   const one = `POST ${path()} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   const answer = await exchange(
@@ -249,7 +253,7 @@ test.each([
   if (sent === most) expect(answered).toBe(most);
 });
 
-test("what is no HTTP behind a call is not answered in that call's place", async () => {
+test("the vault does not answer a call with the error for garbage that follows it", async () => {
   const body = challenge();
   const one = `POST ${path()} HTTP/1.1\r\n${typed}content-length: ${body.length}\r\n`;
   const answer = await exchange(`${one.replace("connection: close\r\n", "")}\r\n${body}hello\r\n\r\n`);

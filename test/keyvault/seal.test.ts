@@ -10,10 +10,10 @@ vi.setConfig({ testTimeout: 60_000 });
 let vault: TestVault;
 let pin: Buffer;
 
-/** The number of the last record before the test. */
+/** Number of the last record before the test. */
 let before: number;
 
-/** A vault whose PIN file was taken away before it started. */
+/** Starts a vault whose PIN file was removed. */
 beforeAll(async () => {
   const home = await createHome();
   pin = Buffer.from((await readFile(home.config.token.pinFile, "utf8")).trim());
@@ -39,7 +39,7 @@ const sign = async (keyId: string) => codeOf(await vault.sign(keyId));
 const boxFor = (asked: string, given: Uint8Array = pin) =>
   encryptPin(given, Buffer.from(asked, "base64")).toString("base64");
 
-/** An offer, waiting for the token's process when it is being started. */
+/** Returns an offer. Waits while the token's process starts. */
 async function freshOffer(): Promise<string> {
   await expect.poll(offer, { timeout: 10_000 }).toBeDefined();
   return (await offer()) ?? "";
@@ -50,7 +50,7 @@ async function unseal(given: Uint8Array = pin, client: Client = vault.admin): Pr
   return post("/v1/unseal", { offer: asked, box: boxFor(asked, given) }, client);
 }
 
-/** Has the vault open, and gives a key that signs. */
+/** Opens the vault if needed. Returns a key that signs. */
 async function opened(): Promise<string> {
   if (vault.sealing.state() !== undefined) expect((await unseal()).status).toBe(200);
   return String((await create()).body.key_id);
@@ -66,7 +66,7 @@ const rows = (statement: string) =>
     [statement, before],
   );
 
-test("without a PIN file it starts sealed: every call but the status is answered `sealed`, and it is not ready", async () => {
+test("a vault without a PIN file starts sealed, answers only the status and is not ready", async () => {
   expect(await status()).toMatchObject({
     sealed: { reason: "no_pin_file", by: null },
     token: null,
@@ -106,7 +106,7 @@ test("without a PIN file it starts sealed: every call but the status is answered
   expect(await vault.home.sql("select from keys where purpose <> 'service'")).toEqual([]);
 });
 
-test("only admins seal and unseal, by well-formed requests", async () => {
+test("only admins can seal and unseal, and only with well-formed requests", async () => {
   const auditor = await issueIdentity(vault.home, { kind: "client", role: "auditor", name: "eye" });
   for (const client of [vault.api, auditor]) {
     for (const path of ["/v1/unseal", "/v1/seal"]) {
@@ -129,7 +129,7 @@ test("only admins seal and unseal, by well-formed requests", async () => {
   expect((await status()).sealed).not.toBeNull();
 });
 
-test("a wrong PIN is called so; the right one opens it, and all tries are on record then", async () => {
+test("unsealing reports a wrong PIN, opens with the right one, and then records all attempts", async () => {
   const { since } = (await status()).sealed!;
   const [first, second] = (await issueAdmins(vault.home, "first", "second")) as [Client, Client];
   for (const [client, given, why] of [
@@ -157,13 +157,13 @@ test("a wrong PIN is called so; the right one opens it, and all tries are on rec
   expect(made.status).toBe(200);
   expect(await sign(String(made.body.key_id))).toBe(200);
   expect(await status()).toMatchObject({ sealed: null, token: { answers: true, keks: ["kek-1"] } });
-  // The vault remembers for a second that it was not ready.
+  // The readiness is cached for a second.
   await expect.poll(async () => (await vault.get("/readyz")).status, { timeout: 10_000 }).toBe(200);
   expect((await vault.verifyAudit()).intact).toBe(true);
   expect(codeOf(await vault.get("/v1/unseal"))).toBe("policy_violation");
 });
 
-test("an admin seals it: nothing is signed any more, its data keys are overwritten, and unsealed it signs with the keys it had", async () => {
+test("sealing stops all signing and overwrites data keys, and unsealing restores the same keys", async () => {
   const keyId = await opened();
   await sign(keyId);
   const { dataKeys, store } = vault.vault;
@@ -188,7 +188,7 @@ test("an admin seals it: nothing is signed any more, its data keys are overwritt
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a PIN that was encrypted for one start of the token's process opens no other, nor the same one twice", async () => {
+test("a PIN encrypted for one start of the token's process opens no other start, and opens only once", async () => {
   await sealed();
   const first = await freshOffer();
   const box = boxFor(first);
@@ -209,7 +209,7 @@ test("a PIN that was encrypted for one start of the token's process opens no oth
   expect(codeOf(await post("/v1/unseal", good, other))).toBe("stale_offer");
 });
 
-test("when the token's process dies and there is no PIN file, it is sealed again and says so", async () => {
+test("the vault is sealed if its token process dies and there is no PIN file", async () => {
   const keyId = await opened();
   process.kill(vault.token.pid()!, "SIGKILL");
   await expect.poll(async () => (await status()).sealed?.reason, { timeout: 10_000 }).toBe("process_ended");
@@ -220,7 +220,7 @@ test("when the token's process dies and there is no PIN file, it is sealed again
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("without a database it is sealed all the same, and that is on record when it is open again", async () => {
+test("sealing works without a database and is recorded after the next unsealing", async () => {
   await opened();
   await vault.home.sql("alter table audit add constraint full_disk check (false) not VALID");
   expect((await seal()).status).toBe(200);
@@ -233,7 +233,7 @@ test("without a database it is sealed all the same, and that is on record when i
   expect(await rows("seal")).toMatchObject([{ caller: "admin", outcome: "granted" }]);
 });
 
-test("with a PIN file it opens by itself, also after its process died, but stays sealed when an admin sealed it", async () => {
+test("a vault with a PIN file reopens automatically after its token process dies, unless an admin sealed it", async () => {
   await writeFile(vault.home.config.token.pinFile, pin, { mode: 0o600 });
   vault = await vault.restart();
   expect((await status()).sealed).toBeNull();
@@ -250,7 +250,7 @@ test("with a PIN file it opens by itself, also after its process died, but stays
   await rm(vault.home.config.token.pinFile);
 });
 
-test("a vault whose parts do not belong together is not opened by the PIN, and stays sealed", async () => {
+test("a vault with an altered audit stays sealed after the right PIN", async () => {
   vault = await vault.restart();
   await vault.home.sql(
     "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = (select max(seq) from audit)",

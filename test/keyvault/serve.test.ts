@@ -34,7 +34,7 @@ const start = async (settings: Record<string, string> = {}) => {
   return serving;
 };
 
-/** Somebody else on a port of this machine. */
+/** Occupies a port of this machine. */
 async function occupied(): Promise<{ port: number; leave(): Promise<void> }> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -45,7 +45,7 @@ async function occupied(): Promise<{ port: number; leave(): Promise<void> }> {
   };
 }
 
-/** Processes of this one that own a token. */
+/** Returns the token processes that this process has started. */
 function tokenProcesses(): string[] {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
   return children.filter((pid) => {
@@ -55,7 +55,7 @@ function tokenProcesses(): string[] {
 }
 
 test.skipIf(!existsSync("/proc/self/task"))(
-  "a vault that cannot start, at whatever part, leaves no process, no connection and no port behind",
+  "serve leaves no process, connection or port behind if any part of the vault cannot start",
   async () => {
     const taken = await occupied();
     const free = await occupied();
@@ -77,7 +77,7 @@ test.skipIf(!existsSync("/proc/self/task"))(
   },
 );
 
-test("with nothing wrong nothing is said to be; what the token wrote is on the disk once it is flushed, every file of it", async () => {
+test("serve logs no warning on a sound vault, and flush() syncs every file of the token", async () => {
   await rm(join(home.config.tlsDir, "ca.key"), { force: true });
   const { vault } = await start();
   expect(lines.filter(({ level = 0 }) => level > 30)).toEqual([]);
@@ -97,7 +97,7 @@ test("with nothing wrong nothing is said to be; what the token wrote is on the d
   }
 });
 
-test("an audit chain that is not the vault's is logged with the record, and the vault starts sealed", async () => {
+test("serve logs a broken audit chain with its record and starts the vault sealed", async () => {
   await home.sql(
     "alter table audit disable trigger audit_append_only; update audit set caller = 'mallory' where seq = 1",
   );
@@ -108,7 +108,7 @@ test("an audit chain that is not the vault's is logged with the record, and the 
   ]);
 });
 
-test("a log line of its level says when it was, in UTC, and of which part", async () => {
+test("the log skips lower levels and writes level, UTC time and part in each line", async () => {
   const written: string[] = [];
   const logger = createLog("warn");
   const stream = Object.getOwnPropertySymbols(logger).find(

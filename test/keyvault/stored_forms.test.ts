@@ -12,9 +12,9 @@ import { attestationSignBytes } from "../../keyvault/keys/store.ts";
 import { dataKeyContext, unwrapSeeds } from "../../keyvault/keys/wrapping.ts";
 
 /*
- * What databases, tokens and backups hold, byte for byte, as earlier versions wrote it: a change to one of
- * these forms makes every existing vault unreadable after its upgrade, and a test that writes and reads with
- * the same code does not see it.
+ * Stored forms in databases, tokens and backups, byte for byte as earlier versions wrote them. A change to
+ * one of them makes every existing vault unreadable after an upgrade. A test that writes and reads with the
+ * same code would not notice.
  */
 
 const textOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
@@ -24,7 +24,7 @@ const publicKey = {
   ml_dsa_65: Buffer.alloc(1952, 2).toString("base64"),
 };
 
-test("seeds and data keys", () => {
+test("stored seeds and data keys keep their form", () => {
   const dataKey = Buffer.alloc(32, 7);
   const key = { keyId: "1".repeat(32), tenant: "acc-1", purpose: "agent", publicKey } as const;
   const seeds =
@@ -36,7 +36,7 @@ test("seeds and data keys", () => {
   expect(textOf(dataKeyContext("acc-1"))).toBe('{"tenant":"acc-1","type":"tenant_data_key"}');
 });
 
-test("records of the audit", () => {
+test("audit records keep their form", () => {
   const record = {
     ...{ seq: 7, recorded_at: AT, caller: "api", role: "api", key_id: "1".repeat(32), purpose: "agent" },
     ...{
@@ -59,11 +59,11 @@ test("records of the audit", () => {
   ).toBe("acc-1=0505,acc-2=0606");
 });
 
-test("the part of a snapshot that a name is looked for in", () => {
+test("snapshot parts keep their assignment of names", () => {
   expect(["acc-1", "vault", "1".repeat(32)].map(partOf)).toEqual([140, 200, 109]);
 });
 
-test("states of keys and tenants", async () => {
+test("coded states of keys and tenants keep their form", async () => {
   const coded: string[] = [];
   const rowCodes = createRowCodes(
     {
@@ -93,7 +93,7 @@ test("states of keys and tenants", async () => {
   ]);
 });
 
-test("statements by the service key", () => {
+test("statements of the service key keep their form", () => {
   expect(
     textOf(
       attestationSignBytes({
@@ -118,7 +118,7 @@ test("statements by the service key", () => {
   );
 });
 
-test("an encrypted backup", async () => {
+test("encrypted backups keep their form", async () => {
   const der = Buffer.concat([Buffer.from("302e020100300506032b656e04220420", "hex"), Buffer.alloc(32, 9)]);
   const recoveryKey = createPrivateKey({ key: der, format: "der", type: "pkcs8" });
   const pem = recoveryKey.export({ type: "pkcs8", format: "pem" }).toString();
@@ -130,7 +130,7 @@ test("an encrypted backup", async () => {
   expect((await Array.fromAsync(decryptStream(bytes(), pem))).map(textOf)).toEqual(["one line\nanother\n"]);
 });
 
-test("a migration that has landed is not edited: a vault that has it never sees the change. A new one is added here", () => {
+test("landed migrations do not change, because a vault that has one never sees the change; add new ones to this list", () => {
   const known = {
     "0001_keys": "7ee6f73d435d",
     "0002_audit": "942e6a48b2fb",

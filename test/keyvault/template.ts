@@ -12,13 +12,13 @@ import { runPart } from "../support/run_parts.ts";
 const NAME = "template_vault";
 const LOCK = 7_233_002;
 
-/** A vault's database as it should be: one role owns it, another one runs. */
+/** Recommended roles of a vault's database: one owns the tables, another one runs the vault. */
 export const OWNER_AND_RUNNING = { role: "keyvault_owner", guest: "keyvault" } as const;
 
 /**
- * A copy of a vault that `keyvault init` made once for the whole run: its data folder at `dataDir`, which
- * must not exist, and a database whose owner is a role of its own. All copies have one token, one PIN, one
- * authority and one service key.
+ * Copies a vault that `keyvault init` created once for the whole run: its data folder to `dataDir`, which
+ * must not exist, and a database with its own owner role. All copies share one token, PIN, authority and
+ * service key.
  */
 export async function copyVault(dataDir: string): Promise<TestDatabase> {
   const template = join(runPart("runFolder"), NAME);
@@ -40,8 +40,8 @@ export async function copyVault(dataDir: string): Promise<TestDatabase> {
 }
 
 /**
- * The database belongs to the superuser and what is in it to a role, so that a copy can hand it over without
- * handing over the template.
+ * Creates the template. The superuser owns the database and a role owns its content, so that a copy can be
+ * reassigned without the template.
  */
 async function makeTemplate(client: pg.Client, dataDir: string): Promise<void> {
   await rm(dataDir, { recursive: true, force: true });

@@ -39,14 +39,14 @@ const client = (name: string, role: "api" | "admin" | "auditor" = "api") =>
 const serialOf = (pem: string) => normaliseSerial(new X509Certificate(pem).serialNumber);
 const aDay = () => validity(new Date(), 1);
 
-/** A folder of the test's own. */
+/** Creates a folder for this test only. */
 async function ownFolder(): Promise<string> {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-authority-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   return dir;
 }
 
-/** A connection that stays open, and requests on it. */
+/** Opens a connection that stays open. Returns a function that sends requests on it. */
 async function open(identity: Client): Promise<(path: string) => Promise<number>> {
   const socket = connect({ port: vault.port, host: "localhost", ...identity });
   sockets.push(socket);
@@ -63,7 +63,7 @@ async function open(identity: Client): Promise<(path: string) => Promise<number>
     });
 }
 
-test("takes up another server certificate without dropping connections", async () => {
+test("the vault loads a replaced server certificate without dropping connections", async () => {
   const ask = await open(vault.api);
   expect(await ask("/livez")).toBe(200);
   const seen = async () => {
@@ -84,7 +84,7 @@ test("takes up another server certificate without dropping connections", async (
   expect(await ask("/livez")).toBe(200);
 });
 
-test("keeps what it has while the files on disk do not belong together, or are damaged", async () => {
+test("the vault keeps its TLS files while those on disk are damaged or do not belong together", async () => {
   const key = await readFile(inTls("server.key"));
   for (const damage of [await readFile(inTls("api.key")), Buffer.from("-----BEGIN")]) {
     await writeFile(inTls("server.key"), damage);
@@ -98,7 +98,7 @@ test("keeps what it has while the files on disk do not belong together, or are d
   expect(vault.trust.generation()).toBe(generation);
 });
 
-test("refuses a revoked certificate at the handshake, and on a connection that was open before", async () => {
+test("the vault refuses a revoked certificate at the handshake and on open connections", async () => {
   const identity = await client("leaving");
   const other = await client("staying");
   const [ask, askOther] = [await open(identity), await open(other)];
@@ -114,7 +114,7 @@ test("refuses a revoked certificate at the handshake, and on a connection that w
   expect((await ready(other)).status).toBe(200);
 });
 
-test("takes up an added authority, and stops believing one that was taken away, on open connections too", async () => {
+test("the vault accepts an added authority and rejects a removed one, also on open connections", async () => {
   const own = await readFile(inTls("ca.pem"), "utf8");
   const second = await createAuthority(aDay());
   const made = await issueCertificate(second, { kind: "client", role: "api", name: "new" }, aDay());
@@ -131,7 +131,7 @@ test("takes up an added authority, and stops believing one that was taken away, 
   await expect(ready(identity)).rejects.toThrow();
 });
 
-/** What `keyvault cert …` writes, run in this process with these settings and no others. */
+/** Runs `keyvault cert …` in this process with only these settings. Returns what it writes. */
 async function cert(settings: Record<string, string>, ...args: string[]) {
   for (const [name, value] of Object.entries(settings)) vi.stubEnv(name, value);
   const told = { stdout: "", stderr: "" };
@@ -160,7 +160,7 @@ const readPair = async ({ certificate, key }: { certificate: string; key: string
   key: await readFile(key, "utf8"),
 });
 
-test("the command line issues certificates that are accepted with their role, and revokes them", async () => {
+test("keyvault cert issues certificates with their role and revokes them", async () => {
   const run = (...args: string[]) => cert(vault.home.environment, ...args);
   const auditor = ["issue", "--role", "auditor", "--name", "bank.audit"];
   const issued = JSON.parse((await run(...auditor, "--json")).stdout);
@@ -192,7 +192,7 @@ test("the command line issues certificates that are accepted with their role, an
   await expect(vault.get("/v1/status", identity)).rejects.toThrow();
 });
 
-test("certificates are issued where ca.key is, with no setting", async () => {
+test("keyvault cert issues certificates in the folder of ca.key without any setting", async () => {
   const offline = await ownFolder();
   const issue = (...args: string[]) =>
     cert({}, "issue", "--role", "admin", "--name", "ada", "--json", ...args);
@@ -208,7 +208,7 @@ test("certificates are issued where ca.key is, with no setting", async () => {
   await expect(issue()).rejects.toThrow(/KEYVAULT_DATA_DIR: is missing/);
 });
 
-test("while authorities are exchanged, certificates come from the one whose key is there", async () => {
+test("issueFiles uses the authority whose key is present if there are two", async () => {
   const dir = await ownFolder();
   const [former, next] = [await createAuthority(aDay()), await createAuthority(aDay())];
   await writeFile(join(dir, "ca.pem"), former.certificate + next.certificate);
@@ -223,7 +223,7 @@ test("while authorities are exchanged, certificates come from the one whose key 
 });
 
 test.each(["", "\n"])(
-  "the authority is exchanged by appending the next one, after a line that ends in %j",
+  "the vault accepts both authorities after the next one is appended to ca.pem, whose last line ends in %j",
   async (end) => {
     const next = await ownFolder();
     await installTls(next, ["localhost"], new Date());
@@ -249,7 +249,7 @@ test.each(["", "\n"])(
   },
 );
 
-test("a call that was begun before its certificate was revoked does nothing when the rest of it comes", async () => {
+test("the vault refuses a call whose certificate is revoked before its body is complete", async () => {
   const stolen = await client("stolen");
   const body = JSON.stringify({ tenant: "acc-late", purpose: "account_root", label: "late" });
   const head = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: begun-before\r\n`;

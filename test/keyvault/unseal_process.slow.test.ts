@@ -10,7 +10,7 @@ import { createHome, readIdentity, type VaultHome } from "./fixture.ts";
 import { findInMemory, mayReadMemory } from "./memory_support.ts";
 import { childrenOf, MAIN, runProgram, type ServedVault, serveProgram, takeSnapshot } from "./program.ts";
 
-/** Gives a program a terminal. */
+/** Program that gives another program a terminal. */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -20,7 +20,7 @@ let pin: Buffer;
 let vault: ServedVault;
 let client: VaultClient;
 
-/** A sealed vault as a process of its own, whose PIN is nowhere on this machine but in this test. */
+/** Starts a sealed vault in a process of its own. Only this test has its PIN. */
 beforeAll(async () => {
   home = await createHome();
   pin = await readFile(home.config.token.pinFile);
@@ -40,14 +40,14 @@ const secret = () => pin.subarray(0, 64);
 const makeKey = (name: string) =>
   client.createKey({ tenant: "acc-1", purpose: "agent", label: "agent", ceiling: [] }, name);
 
-/** Runs a command of the vault's, with this standard input. */
+/** Runs a command of the vault with this standard input. */
 const run = (args: string[], input?: Uint8Array) => runProgram(home, args, input && { input });
 const atVault = (command: string, ...args: string[]) => [command, "--url", vault.url, ...args];
 
-/** What a command says, with the lines that were folded for a terminal put together again. */
+/** Joins the lines of a command's output that were wrapped for a terminal. */
 const unfolded = (output: string): string => output.replaceAll(/\n +/g, " ");
 
-/** Runs a command in a terminal of its own; `typed` is entered when it asks for the PIN. */
+/** Runs a command in its own terminal. Enters `typed` when the command asks for the PIN. */
 async function runInTerminal(args: string[], typed: Uint8Array) {
   const line = [process.execPath, MAIN, ...args].map((word) => `'${word}'`).join(" ");
   const child = spawn(SCRIPT ?? "", ["-qec", line, "/dev/null"], {
@@ -65,7 +65,7 @@ async function runInTerminal(args: string[], typed: Uint8Array) {
   return { code, output };
 }
 
-test("the command line says that it is sealed, refuses a wrong PIN in one line, and unseals it by standard input", async () => {
+test("the command line reports a sealed vault, rejects a wrong PIN in one line, and unseals with standard input", async () => {
   const status = await run(atVault("status"));
   expect(status.code).toBe(0);
   expect(unfolded(status.output)).toMatch(/^SEALED .*no PIN file.*keyvault unseal/);
@@ -90,7 +90,7 @@ test("the command line says that it is sealed, refuses a wrong PIN in one line, 
   expect(await makeKey("after-unsealing")).toHaveProperty("key_id");
 });
 
-test("after that the PIN is in no argument, environment or log of parent or child", async () => {
+test("the unsealed vault has no PIN in arguments, environment or log of parent and child", async () => {
   for (const pid of [vault.pid, tokenProcess()]) {
     for (const file of ["cmdline", "environ"]) {
       expect(readFileSync(`/proc/${pid}/${file}`).includes(secret()), file).toBe(false);
@@ -100,7 +100,7 @@ test("after that the PIN is in no argument, environment or log of parent or chil
   expect(vault.output()).not.toContain(secret().toString());
 });
 
-test("nor in a heap snapshot of the parent, in any form", async () => {
+test("the unsealed vault has no PIN in a heap snapshot of the parent in any encoding", async () => {
   const text = await takeSnapshot(home, vault);
   expect(text, "the snapshot shows what the vault remembers").toContain("unseal");
   const raw = Buffer.from(secret().toString(), "hex");
@@ -116,7 +116,7 @@ test("nor in a heap snapshot of the parent, in any form", async () => {
 
 if (!mayReadMemory) console.warn("SKIPPED: reading another process' memory needs Linux and root");
 test.skipIf(!mayReadMemory)(
-  "nor in any writable memory of the parent: a core of it would not have it",
+  "the unsealed vault has no PIN in writable memory of the parent, so a core file would not contain it",
   () => {
     const secrets = {
       pin: secret(),
@@ -128,7 +128,7 @@ test.skipIf(!mayReadMemory)(
   },
 );
 
-test("sealed again by the command line, the child that knew the PIN is gone; a file unseals it too", async () => {
+test("the command line seals the vault, ends the child that knew the PIN, and unseals with a PIN file", async () => {
   const knew = tokenProcess();
   expect(await run(atVault("seal"))).toMatchObject({
     code: 0,
@@ -153,7 +153,7 @@ test("sealed again by the command line, the child that knew the PIN is gone; a f
 });
 
 test.skipIf(SCRIPT === undefined)(
-  "a terminal shows nothing of the PIN that is typed, wrong letters taken back; Ctrl-C ends it",
+  "a terminal hides the PIN, supports backspace, and Ctrl-C cancels",
   async () => {
     await run(atVault("seal"));
     const givenUp = await runInTerminal(atVault("unseal"), Buffer.from("abc\x03"));
@@ -169,7 +169,7 @@ test.skipIf(SCRIPT === undefined)(
   },
 );
 
-test("the chain is checked without a PIN file by a PIN on standard input", async () => {
+test("keyvault audit verify accepts the PIN on standard input if there is no PIN file", async () => {
   expect(await run(["audit", "verify", "--json"], pin)).toMatchObject({
     code: 0,
     output: expect.stringContaining('"intact":true'),
