@@ -1,17 +1,17 @@
 export type OperatorClusterRow = { cluster_id: string; epoch: number; seen_at: Date };
 
-/** The one cluster that the shared token is good for. */
+/** The only cluster in which the shared token is valid. */
 export type OperatorTokenClusterRow = { single: boolean; cluster_id: string };
 
 export type NamespaceBindingRow = {
   account_id: string;
   cluster_id: string;
   namespace: string;
-  /** Null sets no bound. */
+  /** If null, the ceiling is unlimited. */
   ceiling: string[] | null;
   four_eyes: boolean;
   asked_at: Date;
-  /** Null until the owner has accepted it. */
+  /** Null until the owner has accepted the binding. */
   accepted_at: Date | null;
 };
 
@@ -23,7 +23,7 @@ export type ClusterApproverRow = {
   linked_at: Date;
 };
 
-/** The ceiling that the platform of an object had last. */
+/** The latest ceiling of the platform that an object declares. */
 export type DeclaredCeilingRow = {
   account_id: string;
   cluster_id: string;
@@ -32,7 +32,7 @@ export type DeclaredCeilingRow = {
   ceiling: string[];
 };
 
-/** What an account's owner has confirmed that an object may take over. */
+/** The owner's confirmation that an object may take over a platform or an agent. */
 export type AdoptionRow = {
   kind: "platform" | "agent";
   adopted_id: string;
@@ -43,5 +43,5 @@ export type AdoptionRow = {
   confirmed_at: Date;
 };
 
-/** An object that something was taken over from. */
+/** An object whose platform or agent was taken over by another object. */
 export type ReleasedObjectRow = { external_id: string; released_at: Date };

@@ -3,12 +3,12 @@ import knex, { type Knex } from "knex";
 import pg from "pg";
 import { unixSeconds } from "../clock.ts";
 
-/** Ordinary queries, typed by `tables.ts`. */
+/** A database for ordinary queries, typed by `tables.ts`. */
 export type Database = Knex;
 /** A transaction on the same tables. */
 export type Transaction = Knex.Transaction;
 
-/** Postgres' 64-bit integers are read as numbers: every one kept here stays far inside ±(2^53−1). */
+/** 64-bit integers of Postgres are returned as numbers. Every value stored here is far within ±(2^53−1). */
 const INT8 = 20;
 const types = {
   getTypeParser(oid: number, format?: "text" | "binary") {
@@ -17,44 +17,49 @@ const types = {
   },
 };
 
-/** How to reach the database. `max` connections, each named `name` in the server's activity view. */
+/**
+ * Settings of the database connection. Each of at most `max` connections has the name `name` in the server's
+ * activity view.
+ */
 export type DatabaseSettings = {
   url: string;
   name: string;
   max?: number;
   /**
-   * The server ends a transaction left idle this long: a frozen process must not keep others from its rows.
+   * The server ends a transaction that is idle for this long. Otherwise a frozen process would block others
+   * from its rows.
    */
   idleTransactionMs?: number;
   /**
-   * The server gives a statement up after this long. Default: never; what answers calls should have an end.
+   * The server cancels a statement after this long. Default: never. Set it for statements that answer
+   * requests.
    */
   statementMs?: number;
-  /** The server gives up waiting for a row or table that others hold after this long. Default: never. */
+  /** The server stops waiting for a row or table that others have locked after this long. Default: never. */
   lockMs?: number;
   /**
-   * A connection is given up when its server has been silent for this long while it owes an answer: longer
-   * than any statement takes. Default: never.
+   * A connection is closed if its server owes an answer and is silent for this long. It must be longer than
+   * any statement takes. Default: never.
    */
   silenceMs?: number;
   onError: (error: Error) => void;
 };
 
 const IDLE_TRANSACTION_MS = 30_000;
-/** Idle connections are probed after this long: a server that has vanished says nothing of its end. */
+/** TCP probes idle connections after this long, because a server that vanished sends nothing. */
 const PROBE_AFTER_MS = 10_000;
 /**
- * Of how many tables at a time the server weighs every order of joining. Statements here begin with the table
- * that is filtered and go on by primary keys: at the server's own 8, planning a list of requests took longer
- * than all else about it.
+ * The number of joined tables up to which the server considers every order of joining. Statements here begin
+ * with the filtered table and continue by primary keys. With the server's default of 8, planning a list of
+ * requests took longer than everything else about it.
  */
 const TABLES_WEIGHED = 4;
-/** In which a server has to greet; below the time that a query waits for a connection. */
+/** The maximum time until a server answers. Shorter than a query waits for a connection. */
 const CONNECT_MS = 4_000;
 
 /**
- * Opens a database for ordinary queries. A lost idle connection is reported, never fatal: the next query
- * reconnects.
+ * Opens a database for ordinary queries. Reports a lost idle connection to `onError`, which is never fatal:
+ * the next query reconnects.
  */
 export function openDatabase(settings: DatabaseSettings): Database {
   const { url, name, max = 8, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
@@ -82,7 +87,7 @@ export function openDatabase(settings: DatabaseSettings): Database {
       },
     },
     acquireConnectionTimeout: 5_000,
-    // An error's text then shows the statement with its placeholders, never the values bound to them.
+    // With `false`, an error's text shows the statement with its placeholders, never the bound values.
     compileSqlOnError: false,
     log: { warn: report(onError), error: report(onError) },
   });
@@ -91,8 +96,8 @@ export function openDatabase(settings: DatabaseSettings): Database {
 }
 
 /**
- * The library's own notices go where errors go, not to the console. What a query found no connection for is
- * its own error.
+ * Sends the library's own messages to `onError` instead of the console. Skips a query's failure to get a
+ * connection, because the query itself reports it.
  */
 function report(onError: (error: Error) => void): (notice: unknown) => void {
   return (notice) => {
@@ -101,7 +106,10 @@ function report(onError: (error: Error) => void): (notice: unknown) => void {
   };
 }
 
-/** Opens a plain pool for the hot statement and for single-purpose clients. No lost connection is fatal. */
+/**
+ * Opens a plain pool for the hot statement and for clients with a single purpose. A lost connection is never
+ * fatal.
+ */
 export function openPool(settings: DatabaseSettings): pg.Pool {
   const { url, name, max = 4, idleTransactionMs = IDLE_TRANSACTION_MS, onError } = settings;
   const { statementMs = 0, lockMs = 0, silenceMs } = settings;
@@ -118,8 +126,8 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
     types: types as pg.CustomTypesConfig,
   });
   pool.on("error", onError);
-  // A connection that is lost while a caller has it: the caller's next query says so. Without a listener it
-  // would end the process.
+  // If a connection is lost while a caller uses it, the caller's next query reports it. Without a listener,
+  // the error would end the process.
   pool.on("connect", (client) => {
     client.on("error", () => {});
     giveUpSilent(client as pg.Client, silenceMs);
@@ -128,8 +136,8 @@ export function openPool(settings: DatabaseSettings): pg.Pool {
 }
 
 /**
- * Ends a connection whose server owes an answer and is silent, so that the query fails and the pool makes
- * another one. TCP by itself waits a quarter of an hour for a machine that has vanished.
+ * Closes a connection whose server owes an answer and is silent. The query then fails, and the pool opens
+ * another connection. TCP alone waits a quarter of an hour for a machine that vanished.
  */
 function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
   if (silenceMs === undefined) return;
@@ -141,8 +149,8 @@ function giveUpSilent(client: pg.Client, silenceMs: number | undefined): void {
 }
 
 /**
- * Narrows a query of certificates to those whose end has not passed; they hold in the whole of their last
- * second, as the protocol counts time.
+ * Limits a query of certificates to those that have not expired. A certificate is valid during the whole of
+ * its last second, because the protocol counts whole seconds.
  */
 export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q {
   const second = lastSecond(now);
@@ -150,12 +158,12 @@ export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q 
   return query;
 }
 
-/** What ended before this moment has expired by `now`. */
+/** Returns the start of the current second. Everything that ended before it has expired by `now`. */
 export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);
 }
 
-/** The pattern, for `like`, of texts that contain this one as it is written. */
+/** Returns a `like` pattern for texts that contain this text literally. */
 export function containing(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;
 }

@@ -1,13 +1,16 @@
 import { codeOf } from "../describe_fault.ts";
 
-/** A row that must be the only one is there already. */
+/** A row with the same unique key exists. */
 export const UNIQUE_VIOLATION = "23505";
-/** A row breaks a rule of its table. */
+/** A row violates a check of its table. */
 export const CHECK_VIOLATION = "23514";
-/** A row that somebody else holds was not let go in time. */
+/** A lock that another transaction holds was not released in time. */
 export const LOCK_NOT_AVAILABLE = "55P03";
 
-/** The five characters by which Postgres names an error's kind; undefined for an error that has none. */
+/**
+ * Returns the five characters of Postgres that identify the kind of an error, or undefined if the error has
+ * none.
+ */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
@@ -35,10 +38,10 @@ const AWAY_SYSTEM_CODES = new Set([
 ]);
 
 /**
- * Postgres states in which a repetition may succeed: 08 connection, 25 a transaction that was ended or a
- * server that became read-only, 40 rolled back for another transaction, 53 resources used up, 55 something in
- * use, 57 shut down or taking too long, 58 and XX a fault of the server or its machine. A consumer of events
- * must not put one aside for any of them.
+ * States of Postgres after which a retry may succeed. 08: connection. 25: the transaction was ended, or the
+ * server became read-only. 40: rolled back because of another transaction. 53: resources exhausted. 55:
+ * something in use. 57: shut down or took too long. 58 and XX: a fault of the server or its machine. A
+ * consumer must not put an event aside because of these.
  */
 const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
 
@@ -54,8 +57,8 @@ const AWAY_MESSAGES = [
 ];
 
 /**
- * Whether an error says that the database, or another part reached over the network, is away for now: trying
- * again can help.
+ * Checks whether an error means that the database, or another part reached over the network, is temporarily
+ * unavailable. A retry can then help.
  */
 export function isAway(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -66,7 +69,7 @@ export function isAway(error: unknown): boolean {
   return AWAY_MESSAGES.some((pattern) => pattern.test(error.message.split(" - ").at(-1) ?? ""));
 }
 
-/** Why a database did not answer, in a few words for the log: never a secret. */
+/** Returns why a database did not answer, in a few words for the log. Never contains a secret. */
 export function outageReason(error: unknown): string {
   if (error instanceof AggregateError) return outageReason(error.errors[0]);
   if (!(error instanceof Error)) return "unknown";

@@ -1,4 +1,4 @@
-/** Row shapes of the outbox, of its consumers, of webhook deliveries and of notices. */
+/** Rows of the outbox, its consumers, webhook deliveries and notices, by table. */
 export type EventTables = {
   event_repairs: EventRepairRow;
   event_way: EventWayRow;
@@ -18,7 +18,7 @@ export type EventTables = {
   reports: ReportRow;
 };
 
-/** What a process found out last about a subject. */
+/** A process's latest report about a subject. */
 export type ReportRow = { subject: string; reported_at: Date; content: unknown };
 
 export type OutboxRow = {
@@ -38,17 +38,19 @@ export type OutboxRow = {
 /** An event of the outbox that Kafka has confirmed. */
 export type PublishedEventRow = Omit<OutboxRow, "id"> & { published_at: Date };
 
-/** A row of the history that the audit topic does not have yet. */
+/** A row of the history that the audit topic does not contain yet. */
 export type HistoryQueueRow = {
   account_id: string;
   occurred_at: Date;
   event_id: string;
-  /** Made by Postgres. */
+  /** Postgres computes it. */
   shard?: number;
   traceparent: string | null;
 };
 
-/** How far it is known that a consumer has handled what was published, and the ends to wait for next. */
+/**
+ * The time up to which a consumer has handled all published events, and the sampled ends to wait for next.
+ */
 export type EventRepairRow = {
   consumer: string;
   due_at: Date;
@@ -58,7 +60,7 @@ export type EventRepairRow = {
   sampled_ends: Record<string, string> | null;
 };
 
-/** The one way that events take. */
+/** The way that events currently take. The table has one row. */
 export type EventWayRow = { single: boolean; way: "embedded" | "kafka" };
 
 export type EventSecretsRow = { event_id: string; sealed: Buffer; created_at: Date };
@@ -75,7 +77,7 @@ export type DeadLetterRow = {
   event: unknown;
   reason: string;
   created_at: Date;
-  /** Where Kafka had it. */
+  /** The position in Kafka from which it was read. */
   origin: { topic: string; partition: number; offset: string } | null;
   carried_at: Date | null;
 };
@@ -131,7 +133,7 @@ export type WebhookAttemptRow = {
   response_excerpt: Buffer | null;
 };
 
-/** A job that sends the deliveries of a range of time again. */
+/** A job that resends the deliveries of a range of time. */
 export type WebhookRecoveryRow = {
   recovery_id: string;
   endpoint_id: string;

@@ -37,9 +37,8 @@ import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from 
 import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
 
 /**
- * One step of the schema: a numbered name, the indexes on tables that were there before it and the bounds of
- * those that become partitions, which are built and proven first and without keeping anybody waiting, and the
- * SQL that makes the rest in one transaction.
+ * One step of the schema. `sql` runs in one transaction. Before that, the migration builds `indexes` on
+ * existing tables and proves `bounds` of tables that become partitions, without blocking anyone.
  */
 export type Migration = {
   name: string;
@@ -48,7 +47,7 @@ export type Migration = {
   bounds?: readonly GrowingBound[];
 };
 
-/** Numbered, forward-only. A landed one is never edited: a change is a new number at the end. */
+/** All migrations, forward only. A landed migration is never edited. Append a new number for each change. */
 export const migrations: readonly Migration[] = [
   accounts,
   platforms,
@@ -78,41 +77,45 @@ export const migrations: readonly Migration[] = [
   ...latest,
 ];
 
-/** A version's migrations, and how long it waits for what keeps it from applying them. */
+/** The migrations of a version, and how long to wait for obstacles. */
 export type MigrateOptions = {
-  /** Default: those of this version. */
+  /** Default: the migrations of this version. */
   migrations?: readonly Migration[];
   /**
-   * For a database that is not up yet, for another run, and for locks that others hold: milliseconds for each
-   * of them. Default: none for the database, 5 minutes for the rest.
+   * Milliseconds to wait. `databaseMs`: until the database runs (default: none). `lockMs`: until another run
+   * ends, and until others release their locks (default: 5 minutes each).
    */
   databaseMs?: number;
   lockMs?: number;
-  /** Told what is waited for, once for each reason. */
+  /** Logs each reason for waiting once. */
   log?: Pick<Logger, "info">;
 };
 
-/** The database did not answer, or what a migration needs was held by others, for as long as was waited. */
+/** The database did not answer, or others held a lock that a migration needs, for the whole waiting time. */
 export class MigrationPutOff extends Error {
   override readonly name = "MigrationPutOff";
 }
 
-/** Waiting for it in a statement would keep an index from being built until that statement ends. */
+/**
+ * Tries the lock instead of waiting for it. A waiting statement would delay the building of an index until it
+ * ends.
+ */
 const LOCK = "select pg_try_advisory_lock(hashtext('deputize.migrate')) as free";
 const LOCK_WAIT_MS = 300_000;
 /**
- * Whoever waits for a table's lock keeps all later callers of that table waiting. Decisions wait for 2 s at
- * most, so that a migration gives up long before and tries again.
+ * A statement that waits for a table's lock blocks all later users of the table. Decisions wait at most 2 s,
+ * so a migration gives up well before that and tries again.
  */
 const TABLE_LOCK_MS = 500;
 const PAUSE_MS = 1_000;
 
 /**
- * Brings the API's database to the newest schema, each migration in a transaction of its own. Safe beside
- * running processes, from several processes concurrently, again when nothing is left to do, and after a run
- * that was killed. Throws `StartError` when the database is newer than this code bears, `MigrationPutOff`
- * when it could not be reached or locked in time; then, and when a migration fails, what was applied before
- * stays.
+ * Migrates the API's database to the newest schema, each migration in its own transaction. It is safe while
+ * processes are running, in several processes concurrently, when nothing is left to do, and after a killed
+ * run.
+ *
+ * Throws `StartError` if the database is newer than this version supports. Throws `MigrationPutOff` if the
+ * database could not be reached or locked in time. After any error, the migrations applied before it remain.
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
@@ -134,7 +137,9 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   }
 }
 
-/** Whether this version works on a database's schema as it is. Rejects when it does not answer. */
+/**
+ * Returns whether this version supports a database's current schema. Rejects if the database does not answer.
+ */
 export async function readSchemaState(database: Database): Promise<SchemaState> {
   return judgeSchema(
     await appliedMigrations(database),
@@ -152,16 +157,16 @@ async function applyAll(
   const names = wanted.map(({ name }) => name);
   const state = judgeSchema(await appliedMigrations(database), names);
   if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
-  // The library's own lock is a row, which a killed run leaves behind; the holder of the advisory lock may
-  // clear it.
+  // The library's own lock is a row, which a killed run leaves behind. This run holds the advisory lock, so
+  // it may clear that row.
   await database.migrate.forceFreeMigrationsLock(settings);
   const heldByOthers: Patience = {
     ms: lockMs,
     isWorthIt: (error) => sqlState(error) === LOCK_NOT_AVAILABLE,
-    waiting: () => say("a table that a migration changes is held by others"),
+    waiting: () => say("a table that a migration changes is locked by others"),
     gaveUp: () =>
-      `A table that a migration changes was held by others for ${lockMs / 1000} s, as by a backup or a ` +
-      "transaction that was left open: end it, then repeat",
+      `A table that a migration changes was locked by others for ${lockMs / 1000} s, for example by a backup ` +
+      "or an open transaction: end it, then run the migration again",
   };
   const times = { brief: TABLE_LOCK_MS, long: lockMs };
   const applied: string[] = [];
@@ -180,7 +185,7 @@ async function applyAll(
   return applied;
 }
 
-/** The migration that is applied next. */
+/** Returns the next migration to apply. */
 function nextOf(wanted: readonly Migration[], known: readonly string[]): Migration | undefined {
   return wanted.find(({ name }) => !known.includes(name));
 }
@@ -188,7 +193,8 @@ function nextOf(wanted: readonly Migration[], known: readonly string[]): Migrati
 function settingsFor(wanted: readonly Migration[]) {
   return {
     tableName: "schema_migrations",
-    // One of the next release may be there: what is borne was judged before.
+    // The database may contain a migration of the next release. `judgeSchema` has already decided whether
+    // that is acceptable.
     disableMigrationsListValidation: true,
     migrationSource: {
       getMigrations: async () => [...wanted],
@@ -210,7 +216,7 @@ type Patience = {
   gaveUp(error: unknown): string;
 };
 
-/** Tries until it succeeds, fails for another reason, or time is up. */
+/** Retries until the work succeeds, fails for another reason, or the time is up. */
 async function patiently<T>(work: () => Promise<T>, patience: Patience): Promise<T> {
   const giveUp = performance.now() + patience.ms;
   for (;;) {
@@ -228,8 +234,8 @@ async function patiently<T>(work: () => Promise<T>, patience: Patience): Promise
 type Say = (what: string) => void;
 
 /**
- * Works while no other run does. The connection that holds the lock is kept for that long: a pool would close
- * it once nothing is asked of it.
+ * Runs the work while no other migration runs. Reserves one connection for the lock, because a pool would
+ * close it when idle.
  */
 async function aloneHere<T>(
   settings: DatabaseSettings & { lockMs: number },
@@ -260,14 +266,14 @@ async function lockOrPutOff(alone: PoolClient, lockMs: number, say: Say): Promis
     {
       ms: lockMs,
       isWorthIt: (error) => error === held,
-      waiting: () => say("another `deputize migrate` works on this database"),
+      waiting: () => say("another `deputize migrate` is running on this database"),
       gaveUp: () =>
-        `Another \`deputize migrate\` has worked on this database for more than ${lockMs / 1000} s: wait for it, then repeat`,
+        `Another \`deputize migrate\` has been running on this database for more than ${lockMs / 1000} s: wait until it ends, then run it again`,
     },
   );
 }
 
-/** Each sentence once. */
+/** Returns a function that logs each sentence once. */
 function createSaying(log: MigrateOptions["log"]): Say {
   const said = new Set<string>();
   return (what) => {

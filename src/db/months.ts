@@ -1,15 +1,14 @@
 import type { PoolClient } from "pg";
 
 /**
- * A partition of a table in partitions by time: what is from `from` on and before `to`. The default one has
- * neither.
+ * A partition by time, which contains rows from `from` until before `to`. The default partition has neither.
  */
 export type Partition = { name: string; from: Date | number | null; to: Date | number | null };
 
-/** A table in partitions by month, and the column that says in which one a row is. */
+/** A table partitioned by month, and the column that determines the month. */
 export type Monthly = { table: string; column: string };
 
-/** The tables that are kept by month. */
+/** The tables that are partitioned by month. */
 export const monthly = {
   audit_events: { table: "audit_events", column: "occurred_at" },
   outcomes: { table: "outcomes", column: "decided_at" },
@@ -18,27 +17,30 @@ export const monthly = {
 
 const MONTH = /^(\d{4})-(0[1-9]|1[0-2])$/;
 
-/** A calendar month in UTC, from its first moment up to the first one after it. `name` is `2026-01`. */
+/** A calendar month in UTC, from its start until the start of the next one. `name` looks like `2026-01`. */
 export type Month = { name: string; from: Date; to: Date };
 
-/** The month of a moment, or one some months later. */
+/** Returns the month of a time, or the month that many months later. */
 export function monthOf(time: Date, later = 0): Month {
   const from = new Date(Date.UTC(time.getUTCFullYear(), time.getUTCMonth() + later));
   const to = new Date(Date.UTC(from.getUTCFullYear(), from.getUTCMonth() + 1));
   return { name: from.toISOString().slice(0, 7), from, to };
 }
 
-/** The month that a text such as `2026-01` names; undefined for another text. */
+/** Returns the month that a text such as `2026-01` names, or undefined for other texts. */
 export function parseMonth(text: string): Month | undefined {
   return MONTH.test(text) && !text.startsWith("0000") ? monthOf(new Date(`${text}-01T00:00:00Z`)) : undefined;
 }
 
-/** The name of a month's partition. */
+/** Returns the name of a month's partition. */
 export function partitionName(table: string, { name }: Month): string {
   return `${table}_${name.replace("-", "_")}`;
 }
 
-/** A table's partitions, the earliest first, the default one last. One without a begin has -Infinity. */
+/**
+ * Returns a table's partitions, the earliest first and the default one last. The start of an unbounded
+ * partition is -Infinity.
+ */
 export async function readPartitions(client: Pick<PoolClient, "query">, table: string): Promise<Partition[]> {
   const { rows } = await client.query<Partition>(
     `select name, coalesce(bounds[1], case when bounded then '-infinity' end)::timestamptz as "from",

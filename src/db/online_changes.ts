@@ -1,17 +1,20 @@
 import type { PoolClient } from "pg";
 
-/** An index on a table that is in use, perhaps one in partitions; `on` is what follows the table's name. */
+/**
+ * An index on a table that is in use and may be partitioned. `on` is the rest of the statement after the
+ * table's name.
+ */
 export type GrowingIndex = { name: string; table: string; on: string };
 
 /**
- * Milliseconds for locks: `brief` for one that keeps later callers of the table waiting with it, `long` for
- * what an index waits for that is built beside them.
+ * Milliseconds to wait for locks. `brief`: for a lock that also blocks later users of the table. `long`: for
+ * what the building of an index waits for, which blocks nobody.
  */
 type LockTimes = { brief: number; long: number };
 
 /**
- * Builds indexes while others read and write their tables, which takes as long as it takes. One that a killed
- * or failed run left half-built is built anew; one that is there is left as it is.
+ * Builds indexes while others read and write the tables. Takes as long as necessary. Rebuilds an index that a
+ * killed or failed run left incomplete. Leaves a complete one alone.
  */
 export async function buildIndexes(
   client: PoolClient,
@@ -32,7 +35,7 @@ export async function buildIndexes(
   }
 }
 
-/** An index of a table without partitions. */
+/** Builds an index of a table without partitions. */
 async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex, { long }: LockTimes) {
   const found = await stateOf(client, name);
   if (found?.whole === true) return;
@@ -42,8 +45,8 @@ async function buildBeside(client: PoolClient, { name, table, on }: GrowingIndex
 }
 
 /**
- * An index of a table in partitions: whole once each of them has its part. Partitions that are made meanwhile
- * have theirs from their beginning.
+ * Builds an index of a partitioned table. It becomes valid when each partition has its part. Partitions
+ * created meanwhile get their part automatically.
  */
 async function buildParted(client: PoolClient, index: GrowingIndex, times: LockTimes) {
   const { name, table, on } = index;
@@ -57,7 +60,7 @@ async function buildParted(client: PoolClient, index: GrowingIndex, times: LockT
   }
 }
 
-/** A partition that has no part of the index yet. */
+/** Returns a partition that has no part of the index yet. */
 async function nextPart(client: PoolClient, { name, table }: GrowingIndex): Promise<string | undefined> {
   const found = await one<{ part: string }>(
     client,
@@ -88,17 +91,19 @@ async function one<Row extends object>(client: PoolClient, sql: string, values: 
   return rows[0];
 }
 
-/** A table that a migration attaches as the partition of all moments before one, by this column. */
+/** A table that a migration attaches as the partition of all times before a bound in this column. */
 export type GrowingBound = { table: string; column: string };
 
-/** Months that a bound lies ahead, the one that runs included: it stays ahead for a month at least. */
+/** The number of months from the current one to the bound. It leaves at least one full month. */
 const MONTHS_AHEAD = 2;
 
 /**
- * Proves, beside those who read and write a table, that it has no row from a month on that is not yet near,
- * and that all its checks hold. A migration may then attach it as a partition without reading it under a
- * lock. The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops: until then the table
- * takes no row of that month. One that a killed run left is used, or made anew when its month is near.
+ * Proves that a table has no row from a month in the near future on, and that all its checks are valid. Does
+ * so while others read and write the table. A migration can then attach the table as a partition without
+ * reading it under a lock.
+ *
+ * The proof is a check `<table>_before_<yyyy>_<mm>`, which the migration drops. Until then, the table accepts
+ * no row of that month. Reuses the check of a killed run, or replaces it when its month is near.
  */
 export async function proveBounds(
   client: PoolClient,
@@ -128,7 +133,7 @@ async function addCheck(client: PoolClient, { table, column }: GrowingBound, { b
   );
 }
 
-/** Reading the table once for each check keeps nobody waiting but other changes of the table itself. */
+/** Reads the table once for each check. This blocks only other changes of the table's definition. */
 async function validateChecks(client: PoolClient, { table }: GrowingBound, { long }: LockTimes) {
   const { rows } = await client.query<{ name: string }>(
     `select conname::text as name from pg_constraint

@@ -1,6 +1,6 @@
 import type { MemberRole } from "../route.ts";
 
-/** Row shapes of what organizations have besides other accounts. */
+/** Rows that only organizations have. */
 export type OrganizationMemberRow = {
   organization_id: string;
   account_id: string;
@@ -14,7 +14,7 @@ export type OrganizationInvitationRow = {
   email: string;
   role: MemberRole;
   token_hash: Buffer;
-  /** The account of the owner who invited. */
+  /** The account of the owner who sent the invitation. */
   invited_by: string;
   created_at: Date;
   expires_at: Date;

@@ -1,4 +1,4 @@
-/** Row shapes of decisions and what they leave behind, as the driver returns them. */
+/** Rows of decisions and their records, as the driver returns them. */
 export type ChallengeKeyRow = { day: number; secret_sealed: Buffer; created_at: Date };
 
 export type AuditEventRow = {
@@ -35,7 +35,7 @@ export type HistoryArchiveRow = {
   starts_at: Date;
   ends_at: Date;
   manifest_hash: Buffer;
-  /** As text when it is written. */
+  /** A text when it is written. */
   row_counts: Record<string, number> | string;
   archived_at: Date;
   dropped_at: Date | null;

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
 
-/** What was found out about a subject, and when. */
+/** A finding about a subject, and its time. */
 export type Report<Content> = { at: Date; content: Content };
 
-/** Keeps what was found out last about a subject. An older report never replaces a newer one. */
+/** Stores the latest finding about a subject. An older report never replaces a newer one. */
 export async function writeReport(
   database: Database,
   subject: string,
@@ -17,7 +17,7 @@ export async function writeReport(
   );
 }
 
-/** What was found out last about a subject; undefined when nothing ever was. */
+/** Returns the latest finding about a subject, or undefined if there is none. */
 export async function readReport<Content>(
   database: Database,
   subject: string,

@@ -2,8 +2,9 @@ import type { Database } from "./database.ts";
 import { sqlState } from "./errors.ts";
 
 /**
- * What a database's schema is to a version that knows some migrations: `usable`, also when one of a later
- * version came on top; `behind` when it lacks `missing`; `strange` when it has `unknown` ones beyond that.
+ * The relation between a database's schema and a version of the program. `usable`: the version works with it,
+ * even if one later migration was applied. `behind`: the migrations in `missing` were not applied. `strange`:
+ * the version does not know the migrations in `unknown` and cannot tolerate them.
  */
 export type SchemaState =
   | { kind: "usable" }
@@ -12,7 +13,7 @@ export type SchemaState =
 
 const UNDEFINED_TABLE = "42P01";
 
-/** Names of the migrations that a database has; none where there was never one. */
+/** Returns the names of the migrations that a database has. Empty if it was never migrated. */
 export async function appliedMigrations(database: Database): Promise<string[]> {
   try {
     return await database("schema_migrations").orderBy("id").pluck<string[]>("name");
@@ -23,8 +24,8 @@ export async function appliedMigrations(database: Database): Promise<string[]> {
 }
 
 /**
- * What a schema is to a version that knows these migrations. One later migration is borne, so that a release
- * can be rolled back, and the former version's processes go on while a new one is installed.
+ * Compares a schema with the migrations that a version knows. Tolerates one later migration. This allows a
+ * rollback of a release, and lets processes of the former version run during an upgrade.
  */
 export function judgeSchema(applied: readonly string[], known: readonly string[]): SchemaState {
   const newest = known.at(-1) ?? "";
@@ -34,10 +35,13 @@ export function judgeSchema(applied: readonly string[], known: readonly string[]
   return missing.length > 0 ? { kind: "behind", missing } : { kind: "usable" };
 }
 
-/** Says why a version does not work on a schema that has these migrations, and what to do. */
+/**
+ * Returns a message that says why a version does not work with a schema that has these migrations, and what
+ * to do.
+ */
 export function strangeSchema(unknown: readonly string[]): string {
   return (
-    `The database has migrations that this version does not know: ${unknown.join(", ")}. It works with one ` +
-    "of the next release at most: run the release that the database was migrated to, or the one before it"
+    `The database has migrations that this version does not know: ${unknown.join(", ")}. It tolerates at ` +
+    "most one of the next release: run the release that migrated the database, or the one before it"
   );
 }

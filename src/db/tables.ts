@@ -22,10 +22,10 @@ export type * from "./event_tables.ts";
 export type * from "./organization_tables.ts";
 export type * from "./proof_tables.ts";
 
-/** Any JSON value, as the driver reads it from a json column. */
+/** Any JSON value, as the driver returns it from a json column. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/** Row shapes of the API's database, one per table, as the driver returns them. */
+/** Rows of the API's database, as the driver returns them, one type for each table. */
 export type AccountRow = {
   account_id: string;
   email: string;
@@ -38,7 +38,10 @@ export type AccountRow = {
   root_key_id: string | null;
   root_public_key: { ed25519: string; ml_dsa_65: string } | null;
   root_ceiling: string[] | null;
-  /** What its own address may do for it; null once that has left its organization. */
+  /**
+   * The role of the account's own address in its organization. Null after that address has left the
+   * organization.
+   */
   own_role: MemberRole | null;
   four_eyes: boolean;
   created_at: Date;
@@ -118,9 +121,11 @@ export type IdempotencyKeyRow = {
   body_hash: Buffer;
   run_id: string;
   locked_until: Date;
-  /** Empty when it showed a secret and was emptied. */
+  /** Empty if the answer contained a secret and has been erased. */
   answer_sealed: Buffer | null;
-  /** The sign-in that may see a secret again, and until when; null when the answer shows none. */
+  /**
+   * The session family that may see a secret again, and until when. Null if the answer contains no secret.
+   */
   session_family: string | null;
   secret_until: Date | null;
   created_at: Date;
@@ -136,11 +141,11 @@ export type PlatformRow = {
   surface_type: string;
   default_allowed_scopes: string[];
   publish_state: "draft" | "pending_review" | "published" | "suspended";
-  /** The verified domain that it was published under. */
+  /** The verified domain under which it was published. */
   published_domain: string | null;
   signing_secret_sealed: Buffer;
   external_id: string | null;
-  /** Where the object is that declares it; null when a person registered it. */
+  /** The namespace of the object that declares the platform. Null if a person registered it. */
   object_namespace: string | null;
   object_name: string | null;
   created_at: Date;
@@ -213,15 +218,15 @@ export type DelegationRequestRow = DeclaredColumns & {
   requested_expires_in: number | null;
   status: "pending" | "approved" | "denied" | "expired" | "withdrawn";
   reason: string | null;
-  /** The person who asked with a session. */
+  /** The person who requested it with a session. */
   requested_by: string | null;
   decided_by: string | null;
   decided_at: Date | null;
-  /** Of a decision in a cluster: where, who, and the hash of the policies there. */
+  /** For a decision in a cluster: the cluster, the user, and the hash of the policies there. */
   decided_cluster: string | null;
   decided_user: string | null;
   decided_policies: string | null;
-  /** Name of the object that declares it. */
+  /** The name of the object that declares the request. */
   object_name: string | null;
   external_id: string | null;
   created_at: Date;

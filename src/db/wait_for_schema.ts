@@ -7,13 +7,13 @@ import { readSchemaState } from "./migrate.ts";
 import { strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
-/** The question is a small one. */
+/** The query is small, so a server that is silent for longer has failed. */
 const SILENCE_MS = 5_000;
-const BEHIND = "the database has not got this version's schema yet: `deputize migrate` brings it there";
+const BEHIND = "the database does not have this version's schema yet: run `deputize migrate`";
 
 /**
- * Resolves when the database answers and has a schema that this version works on, or `signal` is aborted.
- * What it waits for is logged once for each reason. Throws `StartError` when the schema is too new.
+ * Resolves when the database answers and has a schema that this version supports, or when `signal` is
+ * aborted. Logs each reason for waiting once. Throws `StartError` if the schema is too new.
  */
 export async function waitForSchema(
   url: string,

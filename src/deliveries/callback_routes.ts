@@ -39,7 +39,7 @@ export function testCallbackRoute(deps: TestDeps): Route {
     answer: {
       status: 201,
       schema: z.object({ event_id: z.string(), delivery_id: z.string() }),
-      description: "The event, and the delivery that it becomes within a second or so",
+      description: "The event, and the delivery that the worker creates for it within about a second",
     },
     errors: ["not_found", "no_callback", "callback_inactive"],
     async handle({ caller, params }) {
@@ -55,7 +55,7 @@ export function pauseCallbackRoute(deps: TestDeps): Route {
     id: "pause_callback",
     method: "POST",
     path: `${path}/callback/pause`,
-    summary: "Send nothing more to a connection's callback URL and hold its events",
+    summary: "Pause a connection's callback URL: send nothing more to it and hold its events",
     access: "session",
     roles: ["developer"],
     idempotent: true,
@@ -75,7 +75,7 @@ const resumption = z
     backlog: z
       .enum(["replay", "discard"])
       .default("replay")
-      .describe("Whether what was held is sent now, or dropped for good"),
+      .describe("Whether held deliveries are sent now (replay) or cancelled permanently (discard)"),
   })
   .optional();
 
@@ -101,13 +101,13 @@ export function resumeCallbackRoute(deps: TestDeps): Route {
   });
 }
 
-/** What a test event works with. */
+/** Dependencies of test events. */
 export type TestDeps = { db: Database; clock: Clock; secretBox: SecretBox; sendingRates: SendingRates };
 
 /**
- * Appends a test event, which goes to the connection's callback URL like any other; gives its id and the
- * delivery's, which exists as soon as the worker has made it. Throws `not_found`, `no_callback`,
- * `callback_inactive`, `rate_limited`.
+ * Appends a test event, which goes to the connection's callback URL like any other event. Returns its id and
+ * the id of the delivery, which exists as soon as the worker has created it. Throws `not_found`,
+ * `no_callback`, `callback_inactive`, `rate_limited`.
  */
 export async function testCallback(
   { db, clock, secretBox, sendingRates }: TestDeps,
@@ -131,17 +131,20 @@ type Deps = { db: Database; clock: Clock };
 type ResumeDeps = Deps & { sendingRates: Pick<SendingRates, "takeResume"> };
 
 /**
- * Pauses a connection's callback, also a suspended one: nothing more is sent, and events are held. May be
- * repeated. Throws `not_found`, `no_callback`.
+ * Pauses a connection's callback, even a suspended one. The worker sends nothing more to it and holds its
+ * events. Pausing again changes nothing. Throws `not_found`, `no_callback`.
  */
 async function pauseCallback(deps: Deps, own: OwnConnection): Promise<void> {
   await change(deps, own, (tx, connectionId) => pauseEndpoint(tx, connectionId, deps.clock.now()));
 }
 
 /**
- * Ends a pause or a suspension; what was held is sent, or dropped for good with the recovery that is open.
- * May be repeated. Throws `not_found`, `no_callback`: without a URL what was held would only be cancelled;
- * and `rate_limited`, since each time a thousand rows are moved, and sent to a URL that can be anybody's.
+ * Ends a pause or a suspension. Held deliveries are sent, or cancelled permanently together with the open
+ * recovery. Resuming again changes nothing.
+ *
+ * Throws `not_found`, and `no_callback` because without a URL the held deliveries could only be cancelled.
+ * Throws `rate_limited`, because each call moves a thousand rows and sends requests to a URL that may belong
+ * to anyone.
  */
 async function resumeCallback(deps: ResumeDeps, own: OwnConnection, backlog: Backlog): Promise<void> {
   const { connection_id } = await findConnection(deps.db, own.accountId, own.connectionId);

@@ -11,7 +11,7 @@ import type { TestDeps } from "./callback_routes.ts";
 
 const MOST_COUNTED = 1_000;
 
-/** A connection's callback as people look at it: where it leads, how it does, with which secrets. */
+/** A connection's callback for people: its URL, its state and its secrets' state. */
 export const callbackAnswer = z.object({
   connection_id: z.string(),
   platform_id: z.string(),
@@ -25,15 +25,21 @@ export const callbackAnswer = z.object({
     .nullable()
     .describe("gone: the receiver answered 410; failing: it accepted nothing for 120 hours"),
   failing_since: isoTime.nullable().describe("Since when the receiver has accepted nothing"),
-  left_alone_until: isoTime.nullable().describe("Until when nothing is sent, since it failed repeatedly"),
-  waiting: z.int().describe(`Deliveries that are pending or sent just now; counted up to ${MOST_COUNTED}`),
-  held: z.int().describe(`Deliveries that are held; counted up to ${MOST_COUNTED}`),
-  next_secret_waits: z.boolean().describe("Whether there is a next webhook secret to be promoted"),
-  next_secret_at: isoTime.nullable().describe("When it was made, if that is known"),
-  former_secret_until: isoTime.nullable().describe("Until when the former webhook secret signs besides"),
+  left_alone_until: isoTime
+    .nullable()
+    .describe("Until when nothing is sent because the receiver failed repeatedly"),
+  waiting: z.int().describe(`Deliveries that are pending or being sent, counted up to ${MOST_COUNTED}`),
+  held: z.int().describe(`Deliveries that are held, counted up to ${MOST_COUNTED}`),
+  next_secret_waits: z.boolean().describe("Whether a next webhook secret waits to be promoted"),
+  next_secret_at: isoTime.nullable().describe("When the next webhook secret was created, if known"),
+  former_secret_until: isoTime
+    .nullable()
+    .describe("Until when deliveries are also signed with the former webhook secret"),
   is_declared: z
     .boolean()
-    .describe("Whether a manifest declares the platform: its Secret has the credentials"),
+    .describe(
+      "Whether a Kubernetes object declares the platform. The operator then keeps the credentials in its Secret",
+    ),
 });
 
 /** `GET /v1/service/connections/{connection_id}/callback`. */
@@ -108,7 +114,7 @@ async function viewCallback(
   };
 }
 
-/** Each state has an index of its own. */
+/** Counts each state separately, because each has its own index. */
 async function count(db: Database, endpointId: string, states: readonly string[]): Promise<number> {
   const counts = await Promise.all(
     states.map((state) =>

@@ -34,19 +34,21 @@ const ATTEMPTS_SHOWN = 20;
 const query = pageQuery.extend({
   state: deliveryState.optional(),
   event: z.enum(Object.keys(eventKinds) as (keyof typeof eventKinds)[]).optional(),
-  since: isoTimeInput.optional().describe("The first moment of their making to show"),
-  until: isoTimeInput.optional().describe("The moment of their making before which to show"),
+  since: isoTimeInput.optional().describe("Shows deliveries created at or after this time"),
+  until: isoTimeInput.optional().describe("Shows deliveries created before this time"),
 });
 
 const newestFirst: PageOrder = { time: "d.created_at", id: "d.delivery_id", isId: isUuid };
 
-/** `GET /v1/service/connections/{connection_id}/deliveries`: what was and is to be sent, newest first. */
+/**
+ * `GET /v1/service/connections/{connection_id}/deliveries`: finished and unfinished deliveries, newest first.
+ */
 export function listDeliveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_deliveries",
     method: "GET",
     path,
-    summary: "List what was sent to a connection's callback URL, and what is to be",
+    summary: "List the finished and unfinished deliveries to a connection's callback URL",
     access: "session",
     roles: ["developer", "auditor"],
     params,
@@ -70,7 +72,10 @@ export function listDeliveriesRoute({ db }: ResendDeps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/deliveries/{delivery_id}`: with body and attempts. */
+/**
+ * `GET /v1/service/connections/{connection_id}/deliveries/{delivery_id}`: one delivery with its body and
+ * attempts.
+ */
 export function getDeliveryRoute({ db }: ResendDeps): Route {
   return route({
     id: "get_delivery",
@@ -105,7 +110,7 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
     roles: ["developer"],
     idempotent: true,
     params: memberParams,
-    answer: { status: 200, schema: deliveryAnswer, description: "The delivery, which is to be sent now" },
+    answer: { status: 200, schema: deliveryAnswer, description: "The delivery, which is now due to be sent" },
     errors: [
       "not_found",
       "no_callback",
@@ -121,12 +126,12 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
   });
 }
 
-/** What sending again works with. */
+/** Dependencies of resending. */
 export type ResendDeps = { db: Database; clock: Clock; sendingRates: SendingRates };
 
 /**
- * Has a delivery of the account's connection sent again and gives it as it then is. Throws `not_found`,
- * `rate_limited`, and a code of {@link resendRefusal}; then nothing has changed.
+ * Resends a delivery of the account's connection and returns its new state. Throws `not_found`,
+ * `rate_limited`, or a code of {@link resendRefusal}. After an error nothing has changed.
  */
 async function resendOwnDelivery(
   { db, clock, sendingRates }: ResendDeps,

@@ -7,7 +7,7 @@ import { isUuid } from "../ids.ts";
 import { HIDDEN } from "../input/plain_text.ts";
 import { isoTime } from "../input/schemas.ts";
 
-/** A delivery and how its last attempt ended; without its body. */
+/** A delivery and the result of its last attempt, without its body. */
 export type DeliveryRecord = Pick<
   WebhookDeliveryRow,
   | "delivery_id"
@@ -24,7 +24,7 @@ const LAST = `left join lateral (
   select a.outcome, a.status from webhook_attempts a where a.delivery_id = d.delivery_id order by a.attempt desc limit 1
 ) last on true`;
 
-/** All deliveries of an endpoint; narrow it by `d.` (webhook_deliveries). */
+/** Selects all deliveries of an endpoint. Add conditions on `d` (webhook_deliveries). */
 export function selectDeliveries(db: Database, endpointId: string) {
   return db("webhook_deliveries as d")
     .joinRaw(LAST)
@@ -43,7 +43,7 @@ export function selectDeliveries(db: Database, endpointId: string) {
     );
 }
 
-/** The endpoint's delivery with this id. Throws `not_found` when it has none. */
+/** Returns the endpoint's delivery with this id. Throws `not_found` if it has none. */
 export async function findDelivery(
   db: Database,
   endpointId: string,
@@ -55,10 +55,10 @@ export async function findDelivery(
   return record;
 }
 
-/** What a delivery sends, and whether it is kept boxed because it carries secrets. */
+/** The body of a delivery, and whether it is stored boxed because it contains secrets. */
 type DeliveryBody = { body: string | null; is_boxed: boolean };
 
-/** The body of a delivery; a boxed one is not opened. */
+/** Returns the body of a delivery. Does not open a boxed one. */
 export async function readBody(db: Database, deliveryId: string): Promise<DeliveryBody> {
   const row = await db("webhook_deliveries")
     .where({ delivery_id: deliveryId })
@@ -66,7 +66,7 @@ export async function readBody(db: Database, deliveryId: string): Promise<Delive
   return row ?? { body: null, is_boxed: false };
 }
 
-/** The latest attempts of a delivery, the last one first. */
+/** Returns the latest attempts of a delivery, newest first. */
 export async function latestAttempts(
   db: Database,
   deliveryId: string,
@@ -75,7 +75,7 @@ export async function latestAttempts(
   return db("webhook_attempts").where({ delivery_id: deliveryId }).orderBy("attempt", "desc").limit(limit);
 }
 
-/** Where a delivery is. */
+/** The state of a delivery. */
 export const deliveryState = z.enum([
   "pending",
   "sending",
@@ -87,7 +87,7 @@ export const deliveryState = z.enum([
   "cancelled",
 ]);
 
-/** How an attempt ended; `lost` is one whose worker died. */
+/** The result of an attempt. `lost` means that its worker died. */
 const attemptOutcome = z.enum(["delivered", "failed", "rejected", "gone", "blocked", "lost"]);
 
 /** A delivery as lists show it. */
@@ -96,12 +96,12 @@ export const deliveryAnswer = z.object({
   event_id: z.string(),
   event: z.string(),
   state: deliveryState,
-  attempts: z.int().describe("How many there were, those of earlier schedules too"),
+  attempts: z.int().describe("The number of attempts, including those of earlier schedules"),
   created_at: isoTime,
   next_attempt_at: isoTime.nullable(),
   finished_at: isoTime.nullable(),
   last_outcome: attemptOutcome.nullable(),
-  last_status: z.int().nullable().describe("The HTTP status of the last attempt, if there was an answer"),
+  last_status: z.int().nullable().describe("The HTTP status of the last attempt, if the receiver answered"),
 });
 
 const attemptAnswer = z.object({
@@ -110,20 +110,20 @@ const attemptAnswer = z.object({
   ended_at: isoTime,
   outcome: attemptOutcome,
   status: z.int().nullable(),
-  detail: z.string().nullable().describe("Why there was no answer"),
-  response_excerpt: z.string().nullable().describe("The beginning of the answer, as text; 16 KiB at most"),
+  detail: z.string().nullable().describe("Why there was no response"),
+  response_excerpt: z.string().nullable().describe("The beginning of the response as text, at most 16 KiB"),
 });
 
 /** A delivery with its body and its latest attempts. */
 export const wholeDeliveryAnswer = deliveryAnswer.extend({
   body_state: z
     .enum(["shown", "secret", "erased"])
-    .describe("secret: it carries secrets, so neither it nor what was answered is shown"),
+    .describe("secret: the body contains secrets, so the answer shows neither the body nor the responses"),
   body: z.string().nullable(),
-  latest_attempts: z.array(attemptAnswer).describe("The last one first, 20 at most"),
+  latest_attempts: z.array(attemptAnswer).describe("Newest first, at most 20"),
 });
 
-/** Shows a delivery in a list. */
+/** Returns the form of a delivery that lists show. */
 export function showDelivery(record: DeliveryRecord): z.infer<typeof deliveryAnswer> {
   return {
     delivery_id: record.delivery_id,
@@ -139,7 +139,9 @@ export function showDelivery(record: DeliveryRecord): z.infer<typeof deliveryAns
   };
 }
 
-/** Shows a delivery whole; of one that carries secrets neither the body nor what was answered. */
+/**
+ * Returns a delivery with its body and attempts. If it contains secrets, omits the body and the responses.
+ */
 export function showWholeDelivery(
   record: DeliveryRecord,
   content: DeliveryBody,
@@ -154,7 +156,7 @@ export function showWholeDelivery(
   };
 }
 
-/** Of a kind that this version does not know, it may be that it carries secrets. */
+/** An event kind that this version does not know may contain secrets, so its body counts as secret. */
 function bodyStateOf(type: string, { body, is_boxed }: DeliveryBody): "shown" | "secret" | "erased" {
   if (body !== null) return "shown";
   const kind = Object.entries(eventKinds).find(([name]) => name === type)?.[1];
@@ -174,14 +176,14 @@ function showAttempt(row: WebhookAttemptRow, isSecret: boolean): z.infer<typeof 
   };
 }
 
-/** Control, format, private and unassigned code points; line breaks and tabs are left. */
+/** Control, format, private-use and unassigned code points, except line breaks and tabs. */
 const STRANGE = /[^\P{C}\n\t]/gu;
 const EVERY_HIDDEN = new RegExp(HIDDEN.source, "gu");
 
 /**
- * What a receiver answered, as text for people: read as UTF-8, with every byte and character that is not
- * visible replaced by U+FFFD, so that a receiver of somebody's choosing commands no terminal and hides
- * nothing.
+ * Converts a receiver's response to text that is safe to show. Decodes UTF-8 and replaces every invalid byte
+ * and invisible character with U+FFFD. The receiver may be malicious, and its response must not control a
+ * terminal or hide text.
  */
 export function showExcerpt(bytes: Uint8Array): string {
   return Buffer.from(bytes)

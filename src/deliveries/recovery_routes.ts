@@ -11,7 +11,7 @@ import { endpointIdOf, ensureEndpoints } from "../webhooks/endpoint.ts";
 import type { ResendDeps } from "./delivery_routes.ts";
 import { type OwnConnection, requireActiveCallback } from "./sending_limits.ts";
 
-/** States that a recovery may take deliveries of. */
+/** The states of deliveries that a recovery may resend. */
 const recoverableState = z.enum(["failed", "rejected", "blocked", "delivered"]);
 
 /** A recovery. */
@@ -21,9 +21,11 @@ export const recoveryAnswer = z.object({
   since: isoTime,
   until: isoTime,
   states: z.array(recoverableState),
-  examined: z.int().describe("Deliveries of the range that were looked at so far"),
+  examined: z.int().describe("Deliveries of the range that the worker has examined so far"),
   resent: z.int(),
-  left_out: z.int().describe("In one of the states, and without a body or with 50 attempts"),
+  left_out: z
+    .int()
+    .describe("Deliveries in one of the states that were not resent: they have no body or had 50 attempts"),
   created_at: isoTime,
   finished_at: isoTime.nullable(),
 });
@@ -32,8 +34,10 @@ const connection = "/v1/service/connections/{connection_id}";
 const params = z.object({ connection_id: idText });
 
 const wish = z.object({
-  since: isoTimeInput.describe("The first moment of their making"),
-  until: isoTimeInput.optional().describe("The moment of their making before which; at most now"),
+  since: isoTimeInput.describe("Resends deliveries created at or after this time"),
+  until: isoTimeInput
+    .optional()
+    .describe("Resends deliveries created before this time, which is at most now (the default)"),
   states: z
     .array(recoverableState)
     .min(1)
@@ -49,13 +53,17 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
     id: "recover_deliveries",
     method: "POST",
     path: `${connection}/deliveries/recover`,
-    summary: "Send the deliveries of a range of time again, little by little",
+    summary: "Resend the deliveries of a range of time, in small steps",
     access: "session",
     roles: ["developer"],
     idempotent: true,
     params,
     body: wish,
-    answer: { status: 201, schema: recoveryAnswer, description: "The recovery, which the worker works off" },
+    answer: {
+      status: 201,
+      schema: recoveryAnswer,
+      description: "The recovery, which the worker now carries out",
+    },
     errors: ["not_found", "no_callback", "callback_inactive", "recovery_open"],
     async handle({ caller, params, body }) {
       const own = { accountId: caller.accountId, connectionId: params.connection_id };
@@ -69,7 +77,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
   });
 }
 
-/** `GET /v1/service/connections/{connection_id}/recoveries`: newest first. */
+/** `GET /v1/service/connections/{connection_id}/recoveries`: the recoveries, newest first. */
 export function listRecoveriesRoute({ db }: ResendDeps): Route {
   return route({
     id: "list_recoveries",
@@ -105,7 +113,7 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
     id: "get_recovery",
     method: "GET",
     path: `${connection}/recoveries/{recovery_id}`,
-    summary: "Read how far a recovery is",
+    summary: "Read the progress of a recovery",
     access: "session",
     roles: ["developer", "auditor"],
     params: params.extend({ recovery_id: idText }),
@@ -118,13 +126,13 @@ export function getRecoveryRoute({ db }: ResendDeps): Route {
   });
 }
 
-/** What is to be sent again: deliveries by the moment of their making, from `since` on and before `until`. */
+/** The deliveries to resend: created at or after `since` and before `until`. */
 type RecoveryWish = { since: Date; until: Date | undefined; states: WebhookRecoveryRow["states"] };
 
 /**
- * Opens a recovery of a connection's deliveries, which the worker works off. What is made after this call is
- * not in its range. Throws `not_found`, `no_callback`, `callback_inactive`, `recovery_open`, `rate_limited`,
- * and `invalid_request` when the range is empty.
+ * Opens a recovery of a connection's deliveries, which the worker carries out. Its range excludes deliveries
+ * created after this call. Throws `not_found`, `no_callback`, `callback_inactive`, `recovery_open`,
+ * `rate_limited`. Throws `invalid_request` if the range is empty.
  */
 async function openRecovery(
   { db, clock, sendingRates }: ResendDeps,
@@ -166,7 +174,7 @@ async function openRecovery(
   });
 }
 
-/** A connection's recovery with this id. Throws `not_found` when there is none. */
+/** Returns a connection's recovery with this id. Throws `not_found` if there is none. */
 async function findRecovery(
   db: Database,
   { accountId, connectionId }: OwnConnection,
@@ -181,7 +189,7 @@ async function findRecovery(
   return found;
 }
 
-/** Shows a recovery. */
+/** Returns the form of a recovery that the API shows. */
 function showRecovery(row: WebhookRecoveryRow): z.infer<typeof recoveryAnswer> {
   return {
     recovery_id: row.recovery_id,

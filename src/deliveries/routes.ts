@@ -11,10 +11,10 @@ import { getDeliveryRoute, listDeliveriesRoute, resendDeliveryRoute } from "./de
 import { getRecoveryRoute, listRecoveriesRoute, recoverDeliveriesRoute } from "./recovery_routes.ts";
 import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_rotation.ts";
 
-/** What the calls about deliveries work with. */
+/** Dependencies of the operations on deliveries. */
 export type DeliveryDeps = TestDeps & RetireDeps;
 
-/** Calls about what is sent to callback URLs, by the account's owner. */
+/** Returns the operations by which members of an account manage deliveries to callback URLs. */
 export function deliveryRoutes(deps: DeliveryDeps): Route[] {
   return [
     getCallbackRoute(deps),

@@ -6,12 +6,12 @@ import { createStoredRate, takeRate } from "../rates/stored_rate.ts";
 /** A connection of an account. */
 export type OwnConnection = { accountId: string; connectionId: string };
 
-/** Throws `no_callback` when a connection has no callback URL. */
+/** Throws `no_callback` if a connection has no callback URL. */
 export function requireCallback({ callback_url }: Pick<PlatformRecord, "callback_url">): void {
   if (callback_url === null) throw new ApiError("no_callback");
 }
 
-/** Throws that, and `callback_inactive` when nothing is sent to it. */
+/** Throws `no_callback` if there is no callback URL, or `callback_inactive` if it is paused or suspended. */
 export function requireActiveCallback(record: Pick<PlatformRecord, "callback_url" | "callback_state">): void {
   requireCallback(record);
   if (record.callback_state !== "active") throw new ApiError("callback_inactive");
@@ -25,21 +25,22 @@ const RECOVERIES_PER_DAY = 10;
 const RESUMES_PER_MINUTE = 20;
 
 /**
- * What the owner of a connection may have sent to its callback URL, which can be anybody's. Kept in the
- * database, for each connection. Throws `rate_limited` with `Retry-After`.
+ * Limits on requests that the owner of a connection can trigger. They protect the callback URL, which may
+ * belong to someone else. Stored in the database, separately for each connection. Each method throws
+ * `rate_limited` with `Retry-After`.
  */
 export type SendingRates = {
-  /** Counts one test event: 5 a minute. */
+  /** Counts one test event. Allows 5 a minute. */
   takeTest(connectionId: string): Promise<void>;
-  /** Counts one delivery that is sent again: 60 a minute. */
+  /** Counts one resent delivery. Allows 60 a minute. */
   takeResend(connectionId: string): Promise<void>;
-  /** Counts one recovery: 10 a day. */
+  /** Counts one recovery. Allows 10 a day. */
   takeRecovery(connectionId: string): Promise<void>;
-  /** Counts one end of a pause or suspension, which sends what is held without waiting: 20 a minute. */
+  /** Counts the end of a pause or suspension, which immediately sends held deliveries. Allows 20 a minute. */
   takeResume(connectionId: string): Promise<void>;
 };
 
-/** Makes these rates. */
+/** Creates the limits. */
 export function createSendingRates(db: Database): SendingRates {
   const tests = createStoredRate(db, {
     keyPrefix: "callback_test",

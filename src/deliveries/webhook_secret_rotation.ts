@@ -16,9 +16,9 @@ import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { OwnConnection } from "./sending_limits.ts";
 
-/** Longest time for which a replaced webhook secret still signs, in seconds: 7 days. */
+/** The maximum grace period of a replaced webhook secret, in seconds: 7 days. */
 const MAX_SECRET_GRACE_SECONDS = 7 * 24 * 60 * 60;
-/** The time when none is given, in seconds: 24 hours. */
+/** The default grace period, in seconds: 24 hours. */
 export const SECRET_GRACE_SECONDS = 24 * 60 * 60;
 
 const path = "/v1/service/connections/{connection_id}/rotate-webhook-secret";
@@ -30,7 +30,7 @@ export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
     id: "rotate_webhook_secret",
     method: "POST",
     path,
-    summary: "Make a connection's next webhook secret; deliveries carry the signatures of both",
+    summary: "Create a connection's next webhook secret; deliveries carry the signatures of both",
     access: "session",
     roles: ["developer"],
     idempotent: true,
@@ -40,9 +40,9 @@ export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
       status: 200,
       schema: z.object({
         connection_id: z.string(),
-        webhook_signing_secret: z.string().describe("The next one, shown once"),
+        webhook_signing_secret: z.string().describe("The next secret, shown only once"),
       }),
-      description: "The next secret; promote it when the receiver knows it",
+      description: "The next secret. Promote it when the receiver accepts it",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
@@ -75,11 +75,13 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
       status: 200,
       schema: z.object({
         connection_id: z.string(),
-        former_expires_at: isoTime.nullable().describe("Until when the former secret signs besides"),
+        former_expires_at: isoTime
+          .nullable()
+          .describe("Until when deliveries are also signed with the former secret"),
         api_key_prefix: z
           .string()
           .describe(
-            "A new key's where the operator keeps the platform's Secret, for it is written as a whole",
+            "The prefix of the connection's API key. It is a new key if the operator keeps the platform's Secret, which is always written as a whole",
           ),
       }),
       description: "The next secret is the current one",
@@ -101,9 +103,10 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
 }
 
 /**
- * The first half of a rotation: makes the connection's next webhook secret and gives it, once. From the
- * commit on, deliveries are signed with both in `webhook-signature`, while `X-Service-Signature` stays the
- * current one's. A next secret that was not promoted is replaced. Throws `not_found`.
+ * Begins a rotation: creates the connection's next webhook secret and returns it. The API never shows it
+ * again. After the commit, `webhook-signature` contains the signatures of both secrets, while
+ * `X-Service-Signature` uses the current one. Replaces a next secret that was not promoted. Throws
+ * `not_found`.
  */
 export async function rotateWebhookSecret(
   { db, secretBox, clock }: RetireDeps,
@@ -124,15 +127,19 @@ export async function rotateWebhookSecret(
   });
 }
 
-/** How a promotion ended: until when the former secret signs, and the connection's API key after it. */
+/**
+ * The result of a promotion: when the former secret stops signing, and the prefix of the connection's API
+ * key.
+ */
 type Promoted = { formerUntil: Date | null; keyPrefix: string };
 
 /**
- * The second half: the next secret becomes the current one, and the one before signs for `graceSeconds` more,
- * 0–604800, in `webhook-signature` only.
+ * Completes a rotation: makes the next secret the current one. The previous secret signs for `graceSeconds`
+ * more (0–604800), in `webhook-signature` only.
  *
- * The Secret of a platform that a Kubernetes object declares has to follow. The operator is given credentials
- * with a new API key only, so this gives it one, and the former key is valid for the longest grace.
+ * If a Kubernetes object declares the platform, its Secret must be updated too. The operator receives
+ * credentials only with a new API key. This function therefore replaces the key, and the former key remains
+ * valid for the longest grace period.
  *
  * Throws `not_found`, `no_secret_rotation`.
  */
@@ -161,7 +168,7 @@ export async function promoteWebhookSecret(
   return promoted;
 }
 
-/** Each column's value is sealed to its column, so both are opened and sealed again. */
+/** Boxes both secrets again, because each box is bound to its column. */
 async function exchangeSecrets(
   tx: Transaction,
   secretBox: SecretBox,

@@ -9,7 +9,10 @@ const DAY_SECONDS = 24 * 60 * 60;
 const NONE = { allow: 0, deny: 0, indeterminate: 0, charged: 0 };
 
 const query = z.object({
-  days: z.preprocess(numberOf, z.int().min(1).max(90)).default(14).describe("How many days, today included"),
+  days: z
+    .preprocess(numberOf, z.int().min(1).max(90))
+    .default(14)
+    .describe("The number of days, including today"),
 });
 
 const count = z.int().min(0);
@@ -18,14 +21,14 @@ const dayCounts = z.object({
   allow: count,
   deny: count,
   indeterminate: count,
-  charged: count.describe("Those of them that this account paid for"),
+  charged: count.describe("The decisions that this account paid for"),
 });
 const answer = z.object({ days: z.array(dayCounts).describe("Every day, oldest first; today is the last") });
 
-/** What it answers. */
+/** The body of the answer. */
 export type DailyCounts = z.infer<typeof answer>;
 
-/** `GET /v1/service/audit/personal/days`: how many decisions the history has of each day, by result. */
+/** `GET /v1/service/audit/personal/days`: the number of decisions in the history, by day and result. */
 export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   const countDays = createCountDays({ db, clock });
   return route({
@@ -51,27 +54,27 @@ export function dailyCountsRoute({ db, clock }: { db: Database; clock: Clock }):
   });
 }
 
-/** How many decisions a day has by result, and how many of them the account paid for. */
+/** The number of a day's decisions by result, and how many of them the account paid for. */
 type DayCounts = { allow: number; deny: number; indeterminate: number; charged: number };
 
-/** Counts an account's decisions of days in UTC that follow each other, by the day (`2026-01-31`). */
+/** Counts an account's decisions on consecutive days in UTC. Returns the counts by day (`2026-01-31`). */
 type CountDays = (accountId: string, days: readonly Date[]) => Promise<Map<string, DayCounts>>;
 
 type Row = { day: string; decision: "allow" | "deny" | "indeterminate"; number: number; charged: number };
 
-/** Seconds after a day's end at which nothing of it is still being written. */
+/** Seconds after the end of a day, when all of its rows have been written. */
 const SETTLED_SECONDS = 300;
-/** Days that are remembered: 90 of each of about 500 accounts, 100 bytes a day. */
+/** The number of cached days: 90 for each of about 500 accounts, about 100 bytes a day. */
 const REMEMBERED = 50_000;
 
-/** The day of a moment, in UTC. */
+/** Returns the day of a time in UTC. */
 function dayOf(time: Date): string {
   return time.toISOString().slice(0, 10);
 }
 
 /**
- * Counts days that are over once and remembers them: the history only grows, and only at its end. Each
- * process counts for itself.
+ * Creates a counter that caches days that are over, because the history only grows at its end. Each process
+ * has its own cache.
  */
 function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDays {
   const remembered = new LRUCache<string, DayCounts>({ max: REMEMBERED });
@@ -96,7 +99,7 @@ function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDa
   };
 }
 
-/** From one index alone, as far as its pages have been vacuumed. */
+/** Reads only one index, if its pages have been vacuumed. */
 async function countRows(db: Database, accountId: string, from: Date): Promise<Row[]> {
   const { rows } = await db.raw<{ rows: Row[] }>(
     `select (occurred_at at time zone 'UTC')::date::text as day, decision, count(*)::int as number,

@@ -12,16 +12,16 @@ const details = z.object({
   decision_reason: z.string().optional(),
   required_scope: z.string().optional(),
   receipt_id: z.string().optional(),
-  action_profile: z.string().optional().describe("What the application called the action"),
+  action_profile: z.string().optional().describe("The name by which the application called the action"),
   verifier: z
     .object({ platform_name: z.string(), organization_name: z.string().nullable() })
     .optional()
     .describe(
-      "Of a decision made elsewhere on this account's authority: who decided, and paid for it, by the names of then",
+      "The connection that decided and paid, if the decision was made by another account on this account's authority. The names are those at the time",
     ),
 });
 
-/** An audit event as answers show it; `details` is empty for `proof.presented` (specification §2). */
+/** An audit event as the API returns it. `details` is empty for `proof.presented` (specification §2). */
 export const historyEntry = z.object({
   event_id: z.string(),
   event_type: historyEventType,
@@ -32,7 +32,7 @@ export const historyEntry = z.object({
   details,
 });
 
-/** What an entry is shown from, of `audit_events` as `e`. */
+/** The columns of `audit_events`, as `e`, from which an entry is created. */
 export function historyColumns(db: Pick<Knex, "raw">) {
   return [
     "e.event_id",
@@ -72,7 +72,7 @@ export type HistoryRow = Pick<
   action_profile: string | null;
 };
 
-/** A row of the history as its owner sees it, in answers and on the audit topic. */
+/** Converts a row of the history to the entry that its owner sees in the API and on the audit topic. */
 export function showHistoryRow(row: HistoryRow): z.infer<typeof historyEntry> {
   return {
     event_id: row.event_id,
@@ -104,23 +104,26 @@ function showDetails(row: HistoryRow): z.infer<typeof details> {
   };
 }
 
-/** An event with the names of what it is about, as far as they are the account's own. */
+/** An event with the names of its agent and platform, if they belong to the account. */
 export const namedEntry = historyEntry.extend({
   agent_name: z.string().nullable().describe("Null for another account's agent"),
   platform_id: z.string().nullable().describe("Null for another account's platform; see details.verifier"),
   platform_name: z.string().nullable(),
-  human_id: z.string().nullable().describe("On whose authority the agent acted: the root of its chain"),
+  human_id: z
+    .string()
+    .nullable()
+    .describe("The principal on whose authority the agent acted: the root of its chain"),
   receipt_hash: z.string().nullable().describe("sha256:<hex> of the receipt that details.receipt_id names"),
 });
 
-/** What answers show of it. */
+/** An entry with names, as the API returns it. */
 export type NamedEntry = z.infer<typeof namedEntry>;
 
 /** A row of {@link withNames}. */
 export type NamedRow = HistoryRow &
   Pick<NamedEntry, "agent_name" | "platform_id" | "platform_name" | "human_id" | "receipt_hash">;
 
-/** Events of `audit_events` as `e`, with their names. */
+/** Adds the names to a query of `audit_events` as `e`. */
 export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBuilder {
   const own = (alias: string, column: string): Knex.JoinCallback =>
     function () {
@@ -140,7 +143,7 @@ export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBui
     );
 }
 
-/** An event with its names, as its owner sees it. */
+/** Converts a row with names to the entry that its owner sees. */
 export function showNamedRow(row: NamedRow): NamedEntry {
   const { agent_name, platform_id, platform_name, human_id, receipt_hash } = row;
   return { ...showHistoryRow(row), agent_name, platform_id, platform_name, human_id, receipt_hash };

@@ -19,17 +19,18 @@ const outcome = z.object({
 const answer = z.object({
   receipt_id: z.string(),
   receipt: z.record(z.string(), z.unknown()),
-  canonical: z.string().describe("The receipt's canonical JSON: the bytes that the hash is over"),
+  canonical: z.string().describe("The canonical JSON of the receipt. The hash covers exactly these bytes"),
   receipt_hash: z.string().describe("sha256:<hex> of canonical"),
-  outcome: outcome.nullable().describe("What the application reported of an operation-bound decision"),
+  outcome: outcome
+    .nullable()
+    .describe("The outcome that the application reported for an operation-bound decision"),
 });
 
-/** What it answers. */
+/** The body of the answer. */
 export type ReceiptAnswer = z.infer<typeof answer>;
 
 /**
- * `GET /v1/service/receipts/{receipt_id}`: the record of one decision, as it was hashed when the decision was
- * made.
+ * `GET /v1/service/receipts/{receipt_id}`: the record of one decision, exactly as it was hashed at the time.
  */
 export function receiptRoute({ db }: { db: Database }): Route {
   return route({
@@ -69,8 +70,8 @@ type ReceiptRow = {
 };
 
 /**
- * A receipt's id carries the moment of its decision, so that the history is entered at one place of one
- * account.
+ * Finds a receipt. Its id contains the time of the decision, so the query reads a single place in the
+ * account's history.
  */
 async function findReceipt(
   db: Database,
@@ -111,22 +112,22 @@ function showOutcome(row: ReceiptRow): z.infer<typeof outcome> | null {
 const checkBody = z.object({
   receipt: z
     .record(z.string(), z.unknown())
-    .describe("The receipt as verify answered it, or as the field receipt of a receipt that was read"),
+    .describe(
+      "The receipt as the answer of verify contains it, or the field receipt of a receipt that was read",
+    ),
 });
 const checkAnswer = z.object({
-  genuine: z
-    .boolean()
-    .describe("Whether this service made this receipt, and nothing of it was changed since then"),
-  receipt_hash: z.string().describe("sha256:<hex> of what was sent, in canonical JSON"),
+  genuine: z.boolean().describe("Whether this service created this receipt and it is unchanged"),
+  receipt_hash: z.string().describe("sha256:<hex> of the submitted receipt in canonical JSON"),
 });
 
-/** What it answers. */
+/** The body of the answer. */
 export type ReceiptCheckAnswer = z.infer<typeof checkAnswer>;
 
 /**
- * `POST /v1/service/receipts/check`: whether a receipt is one of this service's, as it was made. Anybody who
- * is signed in may ask, whosever it is: a yes takes every word of the receipt, which nobody can guess, and a
- * no says nothing.
+ * `POST /v1/service/receipts/check`: checks whether this service issued a receipt and it is unchanged. Any
+ * signed-in person may ask about any receipt. A positive answer requires the complete content, which nobody
+ * can guess. A negative answer reveals nothing.
  */
 export function receiptCheckRoute({ db }: { db: Database }): Route {
   return route({
@@ -137,7 +138,7 @@ export function receiptCheckRoute({ db }: { db: Database }): Route {
     access: "session",
     roles: "person",
     body: checkBody,
-    answer: { status: 200, schema: checkAnswer, description: "What was found" },
+    answer: { status: 200, schema: checkAnswer, description: "The result of the check" },
     errors: [],
     async handle({ body: { receipt } }) {
       const found = hashOf(receipt);
@@ -158,7 +159,10 @@ function hashOf(receipt: Record<string, unknown>): Buffer {
   }
 }
 
-/** A receipt of a month that was dropped may be genuine: only its archive can say so. */
+/**
+ * Rejects the check if the receipt's month was dropped. The receipt may be genuine, and only the archive can
+ * show it.
+ */
 async function refuseDropped(db: Database, { receipt_id: id }: Record<string, unknown>): Promise<void> {
   const decidedAt = typeof id === "string" && isUuid(id) ? timeOfId(id) : undefined;
   const begin = await readHistoryBegin(db);
@@ -170,7 +174,7 @@ async function refuseDropped(db: Database, { receipt_id: id }: Record<string, un
   }
 }
 
-/** The hash of the receipt that this one says it is: of its id, in the history of its account. */
+/** Returns the stored hash of the receipt with the same id in the history of its account. */
 async function keptHash(db: Database, receipt: Record<string, unknown>): Promise<Buffer | undefined> {
   const { receipt_id: id, connection_id: connectionId } = receipt;
   if (typeof id !== "string" || typeof connectionId !== "string") return undefined;

@@ -23,7 +23,7 @@ import {
 } from "./history_entry.ts";
 import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
 
-/** What the history can be narrowed down by. */
+/** The filters of the history. */
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
   agent_id: idText.optional(),
@@ -42,22 +42,22 @@ const historyFilters = z.object({
     .max(256)
     .regex(/^[^\0]*$/)
     .optional(),
-  since: isoTimeInput.optional().describe("The first moment to show"),
-  until: isoTimeInput.optional().describe("The moment before which to show"),
-  before: idText.optional().describe("An event's id: what comes after it in the list, which is older"),
+  since: isoTimeInput.optional().describe("Shows events at or after this time"),
+  until: isoTimeInput.optional().describe("Shows events before this time"),
+  before: idText.optional().describe("An event's id. Shows the events after it in the list, which are older"),
 });
 
-/** What the history is asked for. */
+/** The parsed filters of the history. */
 type HistoryFilters = z.infer<typeof historyFilters>;
 
-/** The history's order, which an index follows: newest first. */
+/** Newest first. An index has the same order. */
 const newestFirst: PageOrder = { time: "e.occurred_at", id: "e.event_id", isId: isUuid };
 
 const COMPARED = ["agent_id", "cert_id", "decision", "decision_reason", "required_scope"] as const;
 
 /**
- * An account's events, narrowed down. Every condition is on a column of one index that begins with account
- * and time: what is looked for is found in the index, and only what is shown is read.
+ * Returns an account's events that match the filters. Every condition is on a column of one index, which
+ * begins with account and time. Postgres therefore searches the index only, and reads only the rows to show.
  */
 function findHistory(db: Database, accountId: string, filters: HistoryFilters): Knex.QueryBuilder {
   const found = db("audit_events as e").where({ "e.account_id": accountId });
@@ -67,7 +67,7 @@ function findHistory(db: Database, accountId: string, filters: HistoryFilters): 
   }
   const { connection_id, event_type, since, until, before } = filters;
   if (connection_id !== undefined) {
-    // What is no id of a connection names none.
+    // An invalid id cannot match any connection.
     found.where(isUuid(connection_id) ? { "e.connection_id": connection_id } : db.raw("false"));
   }
   if (event_type !== undefined) found.where({ "e.event_type": event_type }).where(decisionOf[event_type]);
@@ -77,21 +77,21 @@ function findHistory(db: Database, accountId: string, filters: HistoryFilters): 
   return found;
 }
 
-/** Where an event is in the history: its id carries its moment. */
+/** Returns the position of an event in the history. Its id contains its time. */
 function placeOf(eventId: string): [Date, string] {
   const occurredAt = isUuid(eventId) ? timeOfId(eventId) : undefined;
   if (occurredAt === undefined) throw new ApiError("invalid_request", "before: is not the id of an event");
   return [occurredAt, eventId];
 }
 
-/** Which decisions a kind of event has: the kind itself is in no index. */
+/** Conditions on the decision for each kind of event. The kind itself is in no index. */
 const decisionOf: Record<z.infer<typeof historyEventType>, (found: Knex.QueryBuilder) => void> = {
   "proof.presented": (found) => found.whereNull("e.decision"),
   "proof.verified": (found) => found.where("e.decision", "allow"),
   "proof.rejected": (found) => found.whereIn("e.decision", ["deny", "indeterminate"]),
 };
 
-/** What it answers. */
+/** The body of the answer. */
 export type EventAnswer = NamedEntry;
 
 /** `GET /v1/service/audit/personal/{event_id}`: one event of the account's history. */
@@ -107,7 +107,7 @@ function eventRoute({ db }: { db: Database }): Route {
     answer: { status: 200, schema: namedEntry, description: "The event" },
     errors: ["not_found"],
     async handle({ caller, params: { event_id } }) {
-      // The id carries the moment of its event: the history is entered at one place.
+      // The id contains the time of the event, so the query reads a single place in the history.
       const occurredAt = isUuid(event_id) ? timeOfId(event_id) : undefined;
       if (occurredAt === undefined) throw new ApiError("not_found");
       const found = db("audit_events as e").where({
@@ -128,13 +128,13 @@ const query = pageQuery.extend({
 });
 const exportAnswer = z.object({
   events: z.array(namedEntry),
-  next_cursor: z.string().nullable().describe("Null: the history has nothing older"),
+  next_cursor: z.string().nullable().describe("Null if the history has no older events"),
 });
 
-/** What it answers. */
+/** The body of the answer. */
 export type ExportAnswer = z.infer<typeof exportAnswer>;
 
-/** `GET /v1/service/audit/personal/export`: the history in large pages, with names and receipts' hashes. */
+/** `GET /v1/service/audit/personal/export`: the history in large pages, with names and hashes of receipts. */
 export function exportRoute({ db }: { db: Database }): Route {
   return route({
     id: "export_audit_events",
@@ -155,7 +155,7 @@ export function exportRoute({ db }: { db: Database }): Route {
 }
 
 const historyAnswer = z.object({ events: z.array(historyEntry), next_cursor: z.string().nullable() });
-/** What it answers. */
+/** The body of the answer. */
 export type HistoryAnswer = z.infer<typeof historyAnswer>;
 
 /** `GET /v1/service/audit/personal`: the account's proof events, newest first. */
@@ -178,7 +178,7 @@ function historyRoute({ db }: { db: Database }): Route {
   });
 }
 
-/** The calls of specification §4 "Audit". */
+/** The operations of specification §4 "Audit". */
 export function auditRoutes(deps: { db: Database; clock: Clock }): Route[] {
   return [
     historyRoute(deps),

@@ -3,28 +3,28 @@ import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { writesItsHost } from "../input/url.ts";
 
-/** Which addresses a delivery may connect to. */
+/** The rules for addresses that a delivery may connect to. */
 export type AddressPolicy = {
-  /** Plain http and addresses of this machine are possible, as far as the allow-list names them. */
+  /** Whether plain http and addresses of this machine are possible, if the allow-list contains them. */
   readonly development: boolean;
-  /** Whether a request may go to this address. Never for text that is not an address. */
+  /** Returns whether a request may connect to this address. False for text that is not an address. */
   allows(address: string): boolean;
 };
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
 type Range = [Address, number];
 
-/** Ranges of private networks: only these can be opened by the allow-list outside development. */
+/** Private ranges. Outside development, the allow-list can open only these. */
 const PRIVATE_RANGES = ["private", "carrierGradeNat", "uniqueLocal"];
 const GLOBAL_IPV6: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse("2000::"), 3];
-/** A public address that answers as the metadata and agent service inside a large cloud. */
+/** A public address at which a large cloud serves its metadata and agent service. */
 const CLOUD_AGENT = "168.63.129.16";
 
 /**
- * The rules against requests into our own network. Public unicast addresses are allowed. Everything else
- * (private, loopback, link-local and with it metadata services, shared, multicast, reserved, and addresses
- * that embed another one: mapped, NAT64, 6to4, Teredo) is not. `allowedCidrs` opens ranges: any in
- * development, private ones otherwise. Throws on a malformed range.
+ * Creates the rules that prevent requests into our own network. They allow public unicast addresses. They
+ * forbid private, loopback, link-local (which includes metadata services), shared, multicast and reserved
+ * addresses. They also forbid addresses that embed another one: mapped, NAT64, 6to4, Teredo. `allowedCidrs`
+ * opens any range in development, and only private ranges otherwise. Throws on a malformed range.
  */
 export function createAddressPolicy(settings: {
   development: boolean;
@@ -54,7 +54,7 @@ function contains([base, bits]: Range, address: Address): boolean {
 }
 
 /**
- * Ports of other protocols, where a request could be taken for one of theirs: the "bad ports" of the Fetch
+ * Ports of other protocols, whose servers could misinterpret a request: the "bad ports" of the Fetch
  * standard, §2.9.
  */
 export const FOREIGN_PORTS: ReadonlySet<number> = new Set([
@@ -64,14 +64,14 @@ export const FOREIGN_PORTS: ReadonlySet<number> = new Set([
   3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697, 10080,
 ]);
 
-/** Whether a URL leads to a port that belongs to another protocol than HTTP. */
+/** Checks whether a URL's port belongs to another protocol than HTTP. */
 export function isForeignPort({ port }: URL): boolean {
   return port !== "" && FOREIGN_PORTS.has(Number(port));
 }
 
 const LONGEST_URL = 2048;
 
-/** Why a callback URL is refused before anything is resolved or sent. */
+/** The reason why a callback URL is refused before anything is resolved or sent. */
 type CallbackRefusal =
   | "not a URL of at most 2048 characters"
   | "the scheme must be https"
@@ -82,10 +82,15 @@ type CallbackRefusal =
   | "the host must be a name that is not this machine's own";
 
 /**
- * Checks the form of a callback URL: https (http in development), its host where it belongs, no backslash,
- * which parsers read differently, no port of another protocol, no user information, a host name rather than
- * an address. Literal addresses and `localhost` pass only as far as the policy's allow-list names them. What
- * the name resolves to is checked at every attempt.
+ * Checks the form of a callback URL.
+ *
+ * - The scheme is https (or http in development), and the host is between `//` and the next slash.
+ * - It has no backslash, which parsers interpret differently, no port of another protocol, and no user
+ *   information.
+ * - The host is a name, not an address. Literal addresses and `localhost` pass only if the policy's
+ *   allow-list contains them.
+ *
+ * The sender checks the addresses of the name at every attempt.
  */
 export function callbackUrlForm(
   text: string,
@@ -110,8 +115,8 @@ export function callbackUrlForm(
 }
 
 /**
- * The address of a URL whose host needs no resolver: a literal one, or 127.0.0.1 for `localhost` and names
- * below it.
+ * Returns the address of a URL whose host needs no resolver: a literal address, or 127.0.0.1 for `localhost`
+ * and names below it.
  */
 export function fixedAddress(url: URL): string | undefined {
   const host = url.hostname.replace(/^\[|\]$/g, "");
@@ -119,7 +124,9 @@ export function fixedAddress(url: URL): string | undefined {
   return /(^|\.)localhost\.?$/.test(host) ? "127.0.0.1" : undefined;
 }
 
-/** Finds the addresses of a host name. Rejects when there is none or the resolver does not answer in time. */
+/**
+ * Resolves a host name to its addresses. Rejects if there is none or the resolver does not answer in time.
+ */
 export type Resolve = (name: string) => Promise<string[]>;
 
 const TRY_MILLISECONDS = 900;
@@ -127,9 +134,9 @@ const TRIES = 2;
 const LIMIT_MILLISECONDS = 2000;
 
 /**
- * Asks name servers (those given as `address:port`, else the machine's own) for A and AAAA records, for at
- * most 2 s. It takes no thread of the pool, so a name server that hangs for one receiver delays no other one
- * and no signature.
+ * Creates a resolver that asks name servers for A and AAAA records, for at most 2 s. Uses the given servers
+ * (`address:port`), or those of the machine. Uses no thread of the pool, so a name server that hangs for one
+ * receiver delays neither other receivers nor signatures.
  */
 export function createResolve(servers?: string[]): Resolve {
   return async function resolve(name) {

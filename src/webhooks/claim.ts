@@ -3,7 +3,7 @@ import type { Database } from "../db/database.ts";
 import type { ConnectionRow, WebhookDeliveryRow } from "../db/tables.ts";
 import { MAX_ATTEMPTS } from "./retries_and_suspension.ts";
 
-/** Columns of `connections` that hold its webhook secrets. */
+/** The columns of `connections` that contain its webhook secrets. */
 const SECRET_COLUMNS = [
   "connection_id",
   "webhook_secret_sealed",
@@ -12,10 +12,10 @@ const SECRET_COLUMNS = [
   "webhook_former_until",
 ] as const satisfies (keyof ConnectionRow)[];
 
-/** A connection's webhook secrets as they are kept. */
+/** A connection's webhook secrets as stored. */
 export type BoxedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
 
-/** A connection's secrets as they are now; `undefined` when there is no such connection. */
+/** Returns a connection's current secrets, or `undefined` if the connection does not exist. */
 export async function readSecrets(
   database: Database,
   connectionId: string,
@@ -23,7 +23,7 @@ export async function readSecrets(
   return database("connections").where({ connection_id: connectionId }).first(SECRET_COLUMNS);
 }
 
-/** A delivery that this worker may attempt until `lease_until`, and where it goes. */
+/** A delivery that this worker may attempt until `lease_until`, and its URL. */
 export type Claimed = WebhookDeliveryRow &
   BoxedSecrets & {
     lease_token: string;
@@ -31,22 +31,25 @@ export type Claimed = WebhookDeliveryRow &
     callback_url: string | null;
   };
 
-/** Seconds that a claim lasts. Longer than an attempt and the writing of its result can take. */
+/** Seconds that a claim lasts. Longer than an attempt takes, including the writing of its result. */
 export const CLAIM_SECONDS = 60;
 
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
 
 /*
- * - `waiting`: endpoints with anything pending, one index probe each
- * - `seen`: those that may get a request now, longest unserved first, with their free room
- * - `locked`: the same, unless another worker claimed from them meanwhile (then `claims` has moved on), or
- *   they were paused or suspended
- * - `picked`: their due deliveries, in turns: every endpoint's first before any endpoint's second
+ * The parts of the claim:
  *
- * Retries of an endpoint, and deliveries that are sent again, run side by side. Of the deliveries never tried
- * only the oldest (`head`) may start, and the next one waits for its result: so a receiver that accepts
- * everything sees a connection's events in their order. Where there is room for others besides it
- * (`is_well`) it goes before all that is sent again; else the longest due goes first.
+ * - `waiting`: endpoints with a pending delivery, found with one index probe each
+ * - `seen`: endpoints that may receive a request now, longest unserved first, with their free capacity
+ * - `locked`: the same endpoints, except those from which another worker claimed meanwhile (then `claims` has
+ *   changed), and those that were paused or suspended
+ * - `picked`: their due deliveries, in rounds: the first of every endpoint before the second of any
+ *
+ * Retries and resent deliveries of an endpoint run concurrently. Of the deliveries that were never tried,
+ * only the oldest (`head`) may start, and the next one waits for its result. A receiver that accepts
+ * everything therefore receives a connection's events in their order. If the endpoint has capacity for others
+ * too (`is_well`), `head` precedes all resent deliveries. Otherwise the delivery that has been due longest
+ * comes first.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (
@@ -107,8 +110,8 @@ join webhook_endpoints e on e.endpoint_id = claimed.endpoint_id
 join connections c on c.connection_id = e.connection_id`;
 
 /**
- * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of parallel
- * requests. A claim counts as an attempt, even if the worker dies with it.
+ * Claims up to `free` due deliveries, fairly between endpoints and within each endpoint's limit of concurrent
+ * requests. A claim counts as an attempt even if the worker dies with it.
  */
 export async function claimDeliveries(
   database: Database,
@@ -121,7 +124,7 @@ export async function claimDeliveries(
   return rows;
 }
 
-/** A delivery that only ever ends with the death of its worker stops here. */
+/** Limits the attempts of a delivery whose attempts always end with the death of the worker. */
 const MOST_ATTEMPTS = 2 * MAX_ATTEMPTS;
 
 const REAP = `
@@ -145,10 +148,11 @@ update webhook_deliveries d set state = future.state, lease_token = null, lease_
 from future where d.delivery_id = future.delivery_id`;
 
 /**
- * Frees deliveries whose worker died or was cut off: their claim has ended without a result. Whether the
- * receiver got the request is not known, so they are tried again immediately, under the same delivery id.
- * Those of an endpoint that gets nothing are held; its row is locked, so that none is held just after it was
- * resumed. `seconds` is how long a claim lasts. Gives how many there were.
+ * Frees deliveries whose claim ended without a result, because the worker died or lost its connection. The
+ * receiver may have received the request, so they are tried again immediately, under the same delivery id. If
+ * the endpoint receives nothing, they are held. The statement locks the endpoint's row, so that none is held
+ * just after the endpoint was resumed. `seconds` is the duration of a claim. Returns the number of freed
+ * deliveries.
  */
 export async function reapLost(database: Database, now: Date, seconds = CLAIM_SECONDS): Promise<number> {
   const { rowCount } = await database.raw(REAP, { now, seconds });

@@ -7,12 +7,15 @@ import { deliveryBodyContext, eventSecretsContext } from "../events/secrets.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
 
-/** `created` is called after the commit, when there may be deliveries to send. */
+/**
+ * Dependencies of the webhook consumer. It calls `created` after the commit, when there may be deliveries to
+ * send.
+ */
 export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
 
-/** An endpoint, and whether what comes is held. */
+/** An endpoint, and whether new deliveries for it are held. */
 type Endpoint = { endpoint_id: string; holds: boolean };
-/** What is known of a delivery when it is made. */
+/** The columns of a delivery that are set when it is created. */
 type NewDelivery = Pick<WebhookDeliveryRow, (typeof COLUMNS)[number][0]>;
 
 const COLUMNS = [
@@ -28,25 +31,27 @@ const COLUMNS = [
   ["created_at", "timestamptz"],
 ] as const satisfies (readonly [keyof WebhookDeliveryRow, string])[];
 
-/* A column is one parameter: as one for each value they cost several times as much, here and in Postgres. */
+/* One parameter per column. One for each value costs several times as much, both here and in Postgres. */
 const INSERT = `
 insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
 select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})
 on conflict (delivery_id) do nothing`;
 
-/** Endpoints by connection. */
+/** Endpoints by connection id. */
 type Endpoints = Map<string, Endpoint>;
-/** Sealed secrets by event. */
+/** Boxed secrets by event id. */
 type Secrets = Map<string, Buffer>;
 
-/** What it is called, and what it reads. */
+/** The name of the webhook consumer, and the events that it reads. */
 export const webhookReader = { name: "webhooks", aggregateType: "connection" } as const satisfies Reader;
 
 /**
- * The consumer that makes one delivery of each event for the endpoint of its connection, with the body's
- * bytes fixed here. A connection without a callback URL gets none: the event counts as consumed and is not
- * sent later; of an endpoint that gets nothing, or has deliveries held, it is held. Secrets join the body in
- * sealed form only, and their row goes away with the event.
+ * Creates the consumer that turns each event into one delivery for the endpoint of its connection. Fixes the
+ * bytes of the body.
+ *
+ * For a connection without a callback URL it creates no delivery: the event counts as consumed and is not
+ * sent later. It holds the delivery if the endpoint receives nothing or already has held deliveries. A body
+ * with secrets is stored only boxed, and the event's row of secrets is deleted.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
@@ -109,7 +114,7 @@ async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets
   return new Map(rows.map((row) => [row.event_id, row.sealed]));
 }
 
-/** The endpoints of the events' connections that have a callback URL, made if need be. */
+/** Returns the endpoints of those connections that have a callback URL. Creates missing ones. */
 async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
   const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
   const connections = await tx("connections")
@@ -135,7 +140,10 @@ async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Pr
   );
 }
 
-/** Those of the endpoints, which are locked, that have deliveries held: what comes is held behind them. */
+/**
+ * Returns the endpoints that have held deliveries. New deliveries must wait behind those. The caller has
+ * locked the endpoints.
+ */
 async function withBacklog(tx: Transaction, endpointIds: string[]): Promise<Set<string>> {
   const held = tx("webhook_deliveries as d")
     .whereRaw("d.endpoint_id = e.endpoint_id")

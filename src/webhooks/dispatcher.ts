@@ -16,7 +16,10 @@ import { type Attempted, cancelDelivery, recordAttempt } from "./record_attempt.
 import { resultOf, type Sent } from "./retries_and_suspension.ts";
 import { type Send, signedHeaders } from "./sign_and_send.ts";
 
-/** What delivering needs. `word` is the service's word, `random` is uniform in [0, 1). */
+/**
+ * Dependencies of a dispatcher. `word` is the word in the names of the service's headers. `random` is uniform
+ * in [0, 1).
+ */
 export type DispatcherDeps = {
   database: Database;
   clock: Clock;
@@ -25,21 +28,23 @@ export type DispatcherDeps = {
   word: string;
   log: Logger;
   random?: () => number;
-  /** Most requests under way at the same time. */
+  /** The maximum number of concurrent requests. */
   limit?: number;
-  /** How long a claim lasts. */
+  /** Seconds that a claim lasts. */
   claimSeconds?: number;
-  /** Told of each request's result. */
+  /** Receives the result and duration of each request. */
   measure?: (verdict: AttemptResult, seconds: number) => void;
-  /** Told after each finished delivery: there is room for another one. */
+  /** Called after each finished delivery, when there is capacity for another one. */
   finished?: () => void;
 };
 
 /** Sends deliveries that are due. */
 export type Dispatcher = {
-  /** Claims what there is room for and starts it. True when there was anything. */
+  /**
+   * Claims as many due deliveries as there is capacity for, and starts them. Returns true if there were any.
+   */
   step(): Promise<boolean>;
-  /** Resolves when no request is under way and every result is written. */
+  /** Resolves when no request is running and every result is written. */
   drain(): Promise<void>;
 };
 
@@ -47,8 +52,9 @@ const LIMIT = 256;
 const WRITE_PAUSE = 100;
 
 /**
- * A dispatcher. It answers for every delivery it claims: the request is signed at the time of the attempt,
- * and its result is written even across a restart of the database, as long as the claim lasts.
+ * Creates a dispatcher, which is responsible for every delivery that it claims. Signs each request at the
+ * time of the attempt. While the claim lasts, it retries writing the result, so a restart of the database
+ * does not lose it.
  */
 export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   const {
@@ -142,8 +148,8 @@ async function request(deps: DispatcherDeps, delivery: Claimed, url: string): Pr
 }
 
 /**
- * The secrets that a delivery is signed with at `now`: the current one; the next one, from its creation to
- * its promotion; the one before the current, until its grace is over. Throws when one cannot be opened.
+ * Returns the secrets that sign a delivery at `now`: the current one, the next one until its promotion, and
+ * the former one until its grace period ends. Throws if one cannot be unboxed.
  */
 function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [string, ...string[]] {
   const { connection_id: id, webhook_former_until: until } = boxed;
@@ -157,9 +163,9 @@ function openSecrets(secretBox: SecretBox, boxed: BoxedSecrets, now: Date): [str
 }
 
 /**
- * The secrets in the order in which to sign for a receiver that refused `used`: another one first. They are
- * read again, since the one that was used may have been replaced meanwhile; while that is not possible, those
- * of the claim are used.
+ * Returns the secrets for another try at a receiver that refused `used`, with a different one first. Reads
+ * them again, because `used` may have been replaced meanwhile. If that fails, uses the secrets of the claim.
+ * Returns `undefined` if there is no other secret.
  */
 async function otherSecrets(
   { database, secretBox, clock }: DispatcherDeps,

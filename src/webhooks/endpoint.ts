@@ -3,25 +3,26 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { FRESH_HEALTH } from "./retries_and_suspension.ts";
 
-/** The id of a connection's endpoint. It stays the same when the callback URL changes. */
+/** Returns the id of a connection's endpoint. It stays the same when the callback URL changes. */
 export function endpointIdOf(connectionId: string): string {
   return uuidv5("callback", connectionId);
 }
 
 /**
- * The id of the delivery of an event to an endpoint: the same through retries, crashes and repeated events.
+ * Returns the id of an event's delivery to an endpoint. It is the same after retries, crashes and repeated
+ * events.
  */
 export function deliveryIdOf(endpointId: string, eventId: string): string {
   return uuidv5(eventId, endpointId);
 }
 
-/** What becomes of the deliveries that were held while an endpoint was paused or suspended. */
+/** The treatment of deliveries that were held while an endpoint was paused or suspended. */
 export type Backlog = "replay" | "discard";
 
 /**
- * Makes the endpoints of those connections that have none yet, in the order of their ids. The table has two
- * unique keys, and of two that make the same one at once either can be met first: so a conflict of any of
- * them means that it is there.
+ * Creates the missing endpoints of these connections, in the order of their ids. The table has two unique
+ * keys. Of two concurrent calls that create the same endpoint, either key may conflict first. A conflict on
+ * any key therefore means that the endpoint exists.
  */
 export async function ensureEndpoints(
   db: Transaction | Database,
@@ -36,8 +37,8 @@ export async function ensureEndpoints(
 }
 
 /**
- * Pauses an endpoint, whether it is active or suspended: from the commit on nothing is claimed for it, what
- * waits is held, and so is what comes. An attempt that is under way ends by itself.
+ * Pauses an active or suspended endpoint. After the commit the worker claims nothing for it, and holds
+ * waiting and new deliveries. A running attempt still finishes.
  */
 export async function pauseEndpoint(tx: Transaction, connectionId: string, now: Date): Promise<void> {
   await ensureEndpoints(tx, [connectionId], now);
@@ -54,9 +55,9 @@ export async function pauseEndpoint(tx: Transaction, connectionId: string, now: 
 }
 
 /**
- * Ends a pause or a suspension: the endpoint gets requests again, and what was held is sent now or cancelled.
- * A pause leaves its breaker as it was, so that pausing never makes requests more frequent. Does nothing to
- * an endpoint that is active or unknown.
+ * Ends a pause or a suspension. The endpoint receives requests again, and held deliveries are sent now or
+ * cancelled. After a pause the breaker keeps its state, so that pausing never makes requests more frequent.
+ * Does nothing if the endpoint is active or unknown.
  */
 export async function resumeEndpoint(
   tx: Transaction,
@@ -73,8 +74,9 @@ export async function resumeEndpoint(
 }
 
 /**
- * Ends a suspension likewise, and leaves a paused endpoint paused. True when there was one. Called when the
- * callback URL is set. The lock is taken before the state is looked at: one that commits meanwhile is ended.
+ * Ends a suspension in the same way, but leaves a paused endpoint paused. Returns true if there was a
+ * suspension. Called when the callback URL is set. Locks the endpoint before reading its state, so that a
+ * concurrent suspension is ended too.
  */
 export async function endSuspension(
   tx: Transaction,
@@ -92,14 +94,14 @@ export async function endSuspension(
 }
 
 /*
- * The number of the last delivery that is held or waits. In two halves, since each state has an index of its
- * own: while the endpoint is locked its whole history is not read.
+ * The sequence number of the last held or pending delivery. Each state has its own index, so two separate
+ * queries avoid reading the endpoint's whole history while it is locked.
  */
 export const LAST_WAITING = `greatest(
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'held'),
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'pending'))`;
 
-/** What is discarded takes the recovery that is open with it. */
+/** Discarding also cancels the open recovery. */
 async function release(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
   if (backlog === "discard") {
     await tx("webhook_endpoints")
@@ -112,13 +114,13 @@ async function release(tx: Transaction, endpointId: string, backlog: Backlog, no
   await moveBacklog(tx, endpointId, now);
 }
 
-/** Deliveries that are moved while an endpoint is locked. */
+/** The maximum number of deliveries that are moved while an endpoint is locked. */
 export const BACKLOG_BATCH = 1000;
 const ENDPOINTS = 100;
 
 /*
- * Endpoints with deliveries that are not where their state has them: held ones of an active endpoint, pending
- * ones of another, those to be dropped. One index probe for each endpoint that has any.
+ * Endpoints with deliveries that do not match the endpoint's state: held ones at an active endpoint, pending
+ * ones at an inactive one, and those to discard. Needs one index probe for each endpoint that has any.
  */
 const UNSETTLED = `
 with recursive held (endpoint_id) as (
@@ -142,7 +144,10 @@ with recursive held (endpoint_id) as (
 )
 select endpoint_id from unsettled order by random() limit ${ENDPOINTS}`;
 
-/** Rows are picked and locked first, then changed by their ids alone: the plan depends on no statistics. */
+/**
+ * Returns SQL that first selects and locks rows and then changes them by id, so that the plan does not depend
+ * on statistics.
+ */
 const moving = (set: string, state: string, picked: string) => `
 update webhook_deliveries set ${set} where delivery_id = any (array(
   select delivery_id from webhook_deliveries where endpoint_id = :endpointId and state = ${state} ${picked}
@@ -156,10 +161,12 @@ const DROP_HELD = moving(DROPPED, "'held'", "and aggregate_seq <= :through");
 const DROP_WAITING = moving(DROPPED, "'pending'", "and aggregate_seq <= :through");
 
 /**
- * Brings up to 1,000 deliveries of an endpoint to where its state has them: held while it gets nothing; when
- * it is active, dropped where they are to be discarded, then pending, the oldest first. What is left is moved
- * by the worker, so that no endpoint is locked for long: others' events wait for that lock. Until all are
- * moved new events are held behind them, which keeps their order.
+ * Moves up to 1,000 deliveries to the state that their endpoint requires. While the endpoint receives
+ * nothing, they are held. If it is active, they are first cancelled where they are to be discarded, then set
+ * to pending, oldest first.
+ *
+ * The worker moves the rest later, so that no endpoint is locked for long, because other events wait for that
+ * lock. Until all are moved, new events are held behind them, which keeps their order.
  */
 export async function moveBacklog(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const endpoint = await tx("webhook_endpoints")
@@ -182,7 +189,7 @@ export async function moveBacklog(tx: Transaction, endpointId: string, now: Date
   await tx.raw(RELEASE, { endpointId, now });
 }
 
-/** Moves a part of every backlog that is left, and says whether there was one. */
+/** Moves a part of every remaining backlog. Returns whether there was one. */
 export async function stepBacklogs({
   database,
   clock,

@@ -17,10 +17,12 @@ import {
   type Sent,
 } from "./retries_and_suspension.ts";
 
-/** One finished attempt. `random` is uniform in [0, 1): it spreads the next one. */
+/** One finished attempt. `random` is uniform in [0, 1) and varies the delay of the next attempt. */
 export type Attempted = { delivery: Claimed; sent: Sent; startedAt: Date; endedAt: Date; random: number };
 
-/** What the result was written as; `stale` when the claim had ended and others decide about the delivery. */
+/**
+ * The recorded result, or `stale` if the claim had ended and another worker now decides about the delivery.
+ */
 type RecordedAttempt =
   | { state: WebhookDeliveryRow["state"]; verdict: AttemptResult; suspended: boolean }
   | "stale";
@@ -30,14 +32,17 @@ const HEALTH_COLUMNS = Object.keys(FRESH_HEALTH) as (keyof Health)[];
 type Change = Partial<WebhookDeliveryRow> & { state: WebhookDeliveryRow["state"] };
 
 /**
- * Writes an attempt's result: the attempt, what becomes of the delivery, and the endpoint's health, all
- * against the claim's token. A delivery that got such an answer before, in this schedule, is not tried a
- * second time: it is rejected, though for the endpoint's health that is a failure like the first. A
- * suspension holds everything that waits for the endpoint, and its owner is mailed. Of an endpoint that was
- * paused meanwhile a delivery to be tried again is held. A schedule ends with its tenth attempt, also when
- * all of them said 410: their number would else grow beyond what its column takes, and stop every claim.
- * The 410 of a URL that was replaced meanwhile suspends nothing; its failures do count, so that no change of
- * URLs keeps the breaker closed. Repeating it is harmless.
+ * Records an attempt: the attempt itself, the delivery's new state, and the endpoint's health. Does so only
+ * if the delivery still has the claim's token, so calling it again is harmless.
+ *
+ * - If the receiver asks for another try a second time in one schedule, the delivery is rejected. For the
+ *   endpoint's health, both answers are failures.
+ * - A suspension holds all waiting deliveries of the endpoint and sends the owner a mail.
+ * - If the endpoint was paused meanwhile, a delivery that needs another attempt is held.
+ * - A schedule ends with its tenth attempt, even if every answer was 410. Otherwise the number of attempts
+ *   could exceed its column and block every claim.
+ * - A 410 from a URL that was replaced meanwhile suspends nothing. Other failures of that URL count, so that
+ *   changing URLs cannot keep the breaker closed.
  */
 export async function recordAttempt(database: Database, attempted: Attempted): Promise<RecordedAttempt> {
   const { delivery, sent, startedAt, endedAt } = attempted;
@@ -67,7 +72,7 @@ export async function recordAttempt(database: Database, attempted: Attempted): P
   });
 }
 
-/** Ends a claimed delivery without an attempt: there is no longer a URL to send it to. */
+/** Ends a claimed delivery without an attempt, because the connection no longer has a URL. */
 export async function cancelDelivery(database: Database, delivery: Claimed, now: Date): Promise<void> {
   await database("webhook_deliveries")
     .where({ delivery_id: delivery.delivery_id, lease_token: delivery.lease_token })
@@ -113,7 +118,7 @@ function attemptRow({ delivery, sent, startedAt, endedAt }: Attempted, verdict: 
   };
 }
 
-/** Whether the attempt went to another URL than the one that is set now. */
+/** Checks whether the attempt used a URL that has since been replaced. */
 async function isReplaced(tx: Transaction, { connection_id, callback_url }: Claimed): Promise<boolean> {
   const connection = await tx("connections").where({ connection_id }).first("callback_url");
   return connection?.callback_url !== callback_url;
@@ -129,14 +134,14 @@ async function wasDeferred(tx: Transaction, { delivery_id, schedule_start }: Cla
 }
 
 const DAY = 24 * 60 * 60;
-/** Most mails about suspensions that an account gets within 24 hours. */
+/** The maximum number of mails about suspensions for an account within 24 hours. */
 export const NOTICES_PER_DAY = 5;
 
 /**
- * Appends the event of which the account's owner gets a mail, in the transaction that suspends an endpoint.
- * One a day for an endpoint and five for an account: whoever has a callback resumed and suspended in turns,
- * or declares many platforms, fills nobody's mailbox. None for a connection that is removed. Locks the
- * account's balance, so that concurrent suspensions count each other.
+ * Appends the event that triggers a mail to the account's owner, in the transaction that suspends an
+ * endpoint. Appends at most one a day for an endpoint and five for an account. Alternately resuming and
+ * suspending a callback, or declaring many platforms, therefore floods no mailbox. Appends none for a removed
+ * connection. Locks the account's balance, so that concurrent suspensions count each other.
  */
 export async function noticeSuspension(tx: Transaction, endpointId: string, now: Date): Promise<void> {
   const suspended = await tx("webhook_endpoints as e")

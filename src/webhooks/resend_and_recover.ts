@@ -2,10 +2,10 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { WebhookDeliveryRow } from "../db/tables.ts";
 
-/** A delivery that has had so many attempts, over all of its schedules, is not sent again. */
+/** A delivery with this many attempts, over all schedules, is not resent. */
 export const RESEND_ATTEMPTS = 50;
 
-/** Why a delivery is not sent again; each is an error code. */
+/** The reason why a delivery is not resent. Each is an error code. */
 type ResendRefusal =
   | "no_callback"
   | "callback_inactive"
@@ -13,19 +13,25 @@ type ResendRefusal =
   | "delivery_body_erased"
   | "delivery_limit";
 
-/** What decides whether a delivery is sent again. */
+/** The properties that decide whether a delivery can be resent. */
 export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
-  /** Whether its body is still kept. */
+  /** Whether its body is still stored. */
   has_body: boolean;
   callback_url: string | null;
-  /** Whether its endpoint gets requests: not paused, not suspended, nothing being discarded. */
+  /**
+   * Whether its endpoint receives requests: it is not paused or suspended, and no backlog is being discarded.
+   */
   is_active: boolean;
 };
 
 /**
- * Why a delivery is not sent again, or nothing. The first reason counts: there is no URL; the callback is
- * paused or suspended (what is held is sent when it is resumed); it waits or is being sent; its body is
- * erased (delivered secrets, cancelled deliveries); it had its attempts.
+ * Returns why a delivery cannot be resent, or `undefined` if it can. Returns the first of these reasons:
+ *
+ * - There is no URL.
+ * - The callback is paused or suspended. Resuming it sends held deliveries.
+ * - The delivery is waiting or being sent.
+ * - Its body is erased (delivered secrets, cancelled deliveries).
+ * - It has reached the limit of attempts.
  */
 export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
   const { state, attempts, has_body, callback_url, is_active } = delivery;
@@ -37,10 +43,10 @@ export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
 }
 
 /**
- * Puts a finished delivery of an endpoint back to be sent now, with the same id and bytes and one fresh
- * schedule. Its attempts go on counting, so it is no first delivery: it runs beside those, neither waiting
- * for them nor keeping them waiting. Gives why it is not sent again; `not_found` when the endpoint has no
- * such delivery.
+ * Sets a finished delivery to be sent now, with the same id and bytes and a new retry schedule. Its count of
+ * attempts continues, so it does not count as a first delivery. It neither waits for first deliveries nor
+ * delays them. Returns the reason if it cannot be resent, or `not_found` if the endpoint has no such
+ * delivery.
  */
 export async function resendDelivery(
   tx: Transaction,
@@ -82,9 +88,9 @@ export async function resendDelivery(
   return undefined;
 }
 
-/** Deliveries that a step looks at. */
+/** The number of deliveries that one step examines. */
 export const STEP_EXAMINES = 500;
-/** Deliveries sent again that may be due at an endpoint before a recovery adds more. */
+/** The number of resent deliveries due at an endpoint at which a recovery pauses. */
 export const MOST_DUE = 50;
 
 const DUE = `
@@ -93,8 +99,8 @@ const DUE = `
   and d.next_attempt_at <= :now limit ${MOST_DUE}) as due)`;
 
 /*
- * The open recovery that has waited longest, of those that can go on: their endpoint gets requests and has
- * few that are due. One whose connection is removed ends here.
+ * Selects the open recovery that has waited longest, if its endpoint receives requests and has few due
+ * deliveries. A recovery of a removed connection ends here.
  */
 const NEXT = `
 select r.recovery_id, r.endpoint_id, c.removed_at is not null as removed
@@ -107,11 +113,13 @@ where r.finished_at is null and (c.removed_at is not null or (
 order by r.stepped_at limit 1`;
 
 /*
- * - `page`: the next deliveries of the range, by the time of their making; `wanted` are to be sent again
- * - `taken`: of these as many as there is room for
- * - `resent`: those wanted that nobody has changed meanwhile, put back as `resendDelivery` does
+ * The parts of a step:
  *
- * The place that was reached is written with them: a step happens once, whatever dies when.
+ * - `page`: the next deliveries of the range by time of creation; `wanted` are to be resent
+ * - `taken`: as many of these as there is capacity for
+ * - `resent`: the wanted ones that nobody has changed meanwhile, set to pending as `resendDelivery` does
+ *
+ * The same statement records the position reached, so each step takes effect once, even after a crash.
  */
 const STEP = `
 with room as materialized (
@@ -155,9 +163,9 @@ update webhook_recoveries r set
 from counts where r.recovery_id = :recoveryId`;
 
 /**
- * Takes one step of one recovery, and says whether there was one to take. At most 500 deliveries are looked
- * at and 50 sent again, less what is due at the endpoint already: so neither the endpoint's new events nor
- * other endpoints wait long for it. Any number of workers may do so.
+ * Runs one step of one recovery. Returns whether there was one to run. Examines at most 500 deliveries.
+ * Resends at most 50, less the number already due at the endpoint. This limits the delay for the endpoint's
+ * new events and for other endpoints. Any number of workers may call it concurrently.
  */
 export async function stepRecovery({
   database,

@@ -3,28 +3,28 @@ import { backoff, type Jitter, jittered } from "../concurrency/backoff.ts";
 import type { WebhookEndpointRow } from "../db/tables.ts";
 import type { AttemptResult } from "../events/event_metrics.ts";
 
-/** The result of one request to a callback URL: an answer, or why there was none. */
+/** The result of one request to a callback URL: a response, or the reason why there was none. */
 export type Sent =
   | { status: number; retryAfter: string | undefined; excerpt: Buffer }
   | { fault: SendErrorCode; detail: string };
 
 /**
- * Why there was no answer: no time left, the name not resolved, no connection (TLS included), the exchange
- * broken off, an address that must not be connected to (then nothing was sent), or a request that could not
- * be made up here.
+ * The reason why there was no response: the time ran out, the name was not resolved, no connection (or TLS
+ * session) was established, or the exchange broke off. `forbidden_address`: the address must not be used, and
+ * nothing was sent. `unprepared`: the worker could not create the request.
  */
 export type SendErrorCode = "timeout" | "dns" | "connect" | "network" | "forbidden_address" | "unprepared";
 
 /**
- * Statuses below 500 that ask for another try later: timeout, too early, too many requests. A delivery is
- * tried again once (specification §6).
+ * Statuses below 500 that ask for another try later: timeout, too early, too many requests. The worker tries
+ * again once (specification §6).
  */
 export const DEFERRALS: readonly number[] = [408, 425, 429];
-/** Statuses of a receiver that is overloaded or away. */
+/** Statuses of a receiver that is overloaded or unavailable. */
 const STRAINED = new Set([502, 503, 504]);
 const GONE = 410;
 
-/** The verdict on an attempt by itself. Redirects are failures: they are never followed. */
+/** Classifies a single attempt. Redirects are failures, because the worker never follows them. */
 export function resultOf(sent: Sent): AttemptResult {
   if ("fault" in sent) return sent.fault === "forbidden_address" ? "blocked" : "failed";
   const { status } = sent;
@@ -33,12 +33,12 @@ export function resultOf(sent: Sent): AttemptResult {
   return status >= 400 && status < 500 && !DEFERRALS.includes(status) ? "rejected" : "failed";
 }
 
-/** Whether the receiver asks for another try, with a status that does so. */
+/** Checks whether the response's status asks for another try. */
 export function isDeferred(sent: Sent): boolean {
   return "status" in sent && DEFERRALS.includes(sent.status);
 }
 
-/** Whether the receiver seems overloaded, so that the next try should not be soon. */
+/** Checks whether the receiver seems overloaded, so that the next try must not come soon. */
 export function isStrained(sent: Sent): boolean {
   return "fault" in sent ? sent.fault === "timeout" : STRAINED.has(sent.status);
 }
@@ -60,18 +60,19 @@ export const RETRY_DELAYS = [
   24 * HOUR,
 ] as const;
 
-/** Attempts before a delivery has failed. */
+/** The number of attempts after which a delivery has failed. */
 export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
 
 const SPREAD: Jitter = [0.8, 1.2];
 const STRAINED_DELAY = MINUTE;
 
 /**
- * Milliseconds to wait after the failed attempt number `attempt` of a schedule (1 is the first), or undefined
- * when it was the last one. The schedule's delay ±20 %, at least 60 s when the receiver seems overloaded; a
- * `Retry-After` can lengthen it to twice as much and at most 24 h, never shorten it. After an answer that
- * asks for another try: what its `Retry-After` says, at least 60 s and at most 24 h. `random` is uniform in
- * [0, 1).
+ * Returns the milliseconds to wait after the failed attempt number `attempt` of a schedule (1 is the first),
+ * or undefined if it was the last. `random` is uniform in [0, 1).
+ *
+ * The delay is that of the schedule ±20 %, and at least 60 s if the receiver seems overloaded. A
+ * `Retry-After` can lengthen it to at most twice as much and 24 h, and never shortens it. If the response
+ * asked for another try, the delay is its `Retry-After`, at least 60 s and at most 24 h.
  */
 export function retryDelay(attempt: number, sent: Sent, now: Date, random: number): number | undefined {
   const scheduled = RETRY_DELAYS[attempt - 1];
@@ -83,8 +84,8 @@ export function retryDelay(attempt: number, sent: Sent, now: Date, random: numbe
 }
 
 /**
- * The seconds that a `Retry-After` header asks for (whole seconds or an HTTP date), or undefined when it is
- * neither.
+ * Returns the seconds that a `Retry-After` header requests (whole seconds or an HTTP date), or undefined if
+ * it is neither.
  */
 export function retryAfterSeconds(header: string | undefined, now: Date): number | undefined {
   if (header === undefined) return undefined;
@@ -97,13 +98,16 @@ function milliseconds(seconds: number): number {
   return Math.round(seconds * 1000);
 }
 
-/** Never below the floor: what would fall below it is mirrored above it. */
+/** Varies the delay but never goes below the minimum. A value below it is mirrored to above it. */
 function strained(scheduled: number, random: number): number {
   const delay = jittered(Math.max(scheduled, STRAINED_DELAY), SPREAD, random);
   return STRAINED_DELAY + Math.abs(delay - STRAINED_DELAY);
 }
 
-/** What an endpoint's recent attempts say about it: how much it may get, and whether it gets anything. */
+/**
+ * The state of an endpoint that results from its recent attempts: how much it may receive, or whether it
+ * receives nothing.
+ */
 export type Health = Pick<
   WebhookEndpointRow,
   | "state"
@@ -127,7 +131,7 @@ const FIRST_OPEN_SECONDS = 60;
 const LONGEST_OPEN_SECONDS = 15 * 60;
 const SUSPEND_AFTER_SECONDS = 120 * 60 * 60;
 
-/** How a new or resumed endpoint starts. */
+/** The health of a new or resumed endpoint. */
 export const FRESH_HEALTH: Health = {
   state: "active",
   suspended_at: null,
@@ -143,11 +147,14 @@ export const FRESH_HEALTH: Health = {
 };
 
 /**
- * An endpoint's health after an attempt that began at `startedAt`. In order: the bounds of parallel requests,
- * the breaker (opens after 5 failures in a row, or when half of at least 20 attempts within 60 s failed; a
- * failed probe doubles its time, 60 s to 15 min; any answer but a failure closes it; an attempt without a
- * request leaves both alone), and suspension (immediately when the receiver says it is gone; after 120 h
- * without a delivery; never of an endpoint that is paused).
+ * Returns an endpoint's health after an attempt that began at `startedAt`. Updates these in order:
+ *
+ * - The limit of concurrent requests.
+ * - The breaker. It opens after 5 failures in a row, or if half of at least 20 attempts within 60 s failed. A
+ *   failed probe doubles its time, from 60 s to 15 min. Any response except a failure closes it. An attempt
+ *   without a request changes neither the limit nor the breaker.
+ * - The suspension. It begins immediately if the receiver answers that it is gone, or after 120 h without a
+ *   successful delivery. A paused endpoint is never suspended.
  */
 export function healthAfter(before: Health, verdict: AttemptResult, startedAt: Date, now: Date): Health {
   if (verdict === "blocked") {
@@ -188,7 +195,8 @@ function withBreaker(health: Health, verdict: AttemptResult, startedAt: Date, no
     return { ...health, breaker_open_until: null, breaker_open_seconds: null };
   }
   const wasProbe = startedAt >= openUntil;
-  // The time before is kept and not how often the probe failed, so it counts as the first wait.
+  // The health stores the previous wait instead of the number of failed probes, so the previous wait counts
+  // as the first one.
   const longer = backoff({ base: openSeconds, cap: LONGEST_OPEN_SECONDS }, 2);
   return wasProbe ? opened(health, longer, now) : health;
 }

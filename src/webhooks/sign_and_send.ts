@@ -5,17 +5,17 @@ import { unixSeconds } from "../clock.ts";
 import { type AddressPolicy, callbackUrlForm, fixedAddress, type Resolve } from "./callback_address.ts";
 import type { Sent } from "./retries_and_suspension.ts";
 
-/** What is signed: the frozen body of one delivery. */
+/** The content to sign: the fixed body of one delivery. */
 type Signable = { deliveryId: string; body: string };
 
 const PREFIX = "whsec_";
 
 /**
- * The headers of a delivery: those of the specification (§6), and besides them those of Standard Webhooks, so
- * that its libraries verify it too. `word` is the service's word. Both signatures are made with the webhook
- * signing secret at the time of the attempt: the former keyed with the secret's text, the latter with the
- * bytes it encodes. While a secret is replaced there are `others`, whose signatures are in
- * `webhook-signature` too.
+ * Returns the headers of a delivery: those of the specification (§6) and those of Standard Webhooks, so that
+ * its libraries can verify it too. `word` is the word in the names of the service's headers. Both signatures
+ * use the webhook signing secret at the time of the attempt. The specification's signature uses the text of
+ * the secret as its key. The one of Standard Webhooks uses the bytes that the text encodes. During a
+ * rotation, `webhook-signature` also contains signatures with the `others`.
  */
 export function signedHeaders(
   { deliveryId, body }: Signable,
@@ -46,12 +46,12 @@ function keyBytes(secret: string): Buffer {
   return secret.startsWith(PREFIX) ? Buffer.from(secret.slice(PREFIX.length), "base64") : Buffer.from(secret);
 }
 
-/** Makes one request to a callback URL. Never rejects. */
+/** Sends one request to a callback URL. Never rejects. */
 export type Send = (request: SendRequest) => Promise<Sent>;
 
 /**
- * The body is sent as it is. A receiver that answers 401 gets it once more, with the headers that
- * `otherHeaders` then gives, if any, and within the same deadline.
+ * A request to send. If the receiver answers 401, the sender sends the body once more with the headers that
+ * `otherHeaders` returns, within the same deadline. It does not if `otherHeaders` returns none.
  */
 type SendRequest = {
   url: string;
@@ -61,8 +61,8 @@ type SendRequest = {
 };
 
 /**
- * `limits` are milliseconds; `deadline` bounds the whole request. `ca` replaces the machine's certificate
- * authorities.
+ * Dependencies of a sender. `limits` are in milliseconds, and `deadline` limits the whole request. `ca`
+ * replaces the certificate authorities of the machine.
  */
 type SenderDeps = {
   policy: AddressPolicy;
@@ -78,10 +78,10 @@ const READ_BYTES = 64 * 1024;
 const KEPT_BYTES = 16 * 1024;
 
 /**
- * A sender that keeps to the rules against requests into our own network: at every request the name is
- * resolved, all of its addresses are checked, and the connection goes to those very addresses, straight (no
- * proxy) and without following redirects. One deadline covers all of it, a second try included; at most 64
- * KiB of the answer are read and 16 KiB kept.
+ * Creates a sender that prevents requests into our own network. For every request it resolves the name and
+ * checks all addresses. It connects only to those addresses, without a proxy, and never follows redirects.
+ * One deadline covers all of it, including a second try. Reads at most 64 KiB of the response and keeps 16
+ * KiB.
  */
 export function createSender({ policy, resolve, limits = LIMITS, ca }: SenderDeps): Send {
   async function addressesOf(url: URL): Promise<string[]> {
@@ -160,7 +160,7 @@ async function readExcerpt(body: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(kept);
 }
 
-/** Answers every look-up with the addresses that were checked. */
+/** Answers every look-up with the checked addresses. */
 function pinned(addresses: string[]): LookupFunction {
   const entries = addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   return (_name, options, done) => {
@@ -171,7 +171,7 @@ function pinned(addresses: string[]): LookupFunction {
   };
 }
 
-/** A short code for an error: never its message, which can hold what was sent. */
+/** Returns a short code for an error. Never its message, which may contain request data. */
 function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return "unknown";
   return "code" in error && typeof error.code === "string" ? error.code : error.name;

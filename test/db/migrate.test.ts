@@ -128,7 +128,7 @@ describe("beside running processes", () => {
     for (let n = 0; n < 5; n += 1) {
       await query("set statement_timeout = 2000; select from accounts limit 1");
     }
-    expect(said).toEqual(["waiting: a table that a migration changes is held by others"]);
+    expect(said).toEqual(["waiting: a table that a migration changes is locked by others"]);
     await holder.query("commit");
     expect(await run).toEqual({ applied: ["9001_next"] });
   });
@@ -136,7 +136,9 @@ describe("beside running processes", () => {
   test("it puts off what others hold for too long, says so, and has changed nothing", async () => {
     const refused = migrateNext(300, []);
     await expect(refused).rejects.toThrow(MigrationPutOff);
-    await expect(refused).rejects.toThrow(/held by others for 0\.3 s.*end it, then repeat/);
+    await expect(refused).rejects.toThrow(
+      /locked by others for 0\.3 s.*end it, then run the migration again/,
+    );
     await holder.query("commit");
     expect((await migrateNext(0, [])).applied).toEqual(["9001_next"]);
   });
@@ -175,7 +177,7 @@ describe("beside running processes", () => {
 
     test("that was left half-built is built anew, and the migration is applied after it only", async () => {
       await holder.query("commit; begin; lock table accounts in row exclusive mode");
-      await expect(build(300)).rejects.toThrow(/held by others for 0\.3 s/);
+      await expect(build(300)).rejects.toThrow(/locked by others for 0\.3 s/);
       expect(await isWhole()).toEqual([{ whole: false }]);
       expect(await stateOf()).toEqual({ kind: "usable" });
       expect((await query("select from schema_migrations where name = '9001_next'")).rows).toEqual([]);

@@ -7,8 +7,7 @@ import { migratedDatabase, type TestDatabase, testDatabase } from "../support/po
 import { until } from "../support/process.ts";
 import { startTcpProxy, type TcpProxy } from "../support/tcp_proxy.ts";
 
-const BEHIND =
-  "waiting: the database has not got this version's schema yet: `deputize migrate` brings it there";
+const BEHIND = "waiting: the database does not have this version's schema yet: run `deputize migrate`";
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 let database: TestDatabase;
 let proxy: TcpProxy | undefined;

@@ -16,20 +16,24 @@ import {
   parseManifest,
 } from "./form.ts";
 
-/** Far more than a row has. */
+/** Far longer than any row. */
 const LONGEST_LINE = 16 * 1024 * 1024;
 const NEW_LINE = 0x0a;
-/** What a receipt says that its row says too. */
+/** Fields that a receipt and its row both contain. */
 const IN_BOTH = ["connection_id", "decision", "decision_reason"] as const;
 
-/** An archive that was read and is whole. */
+/** The result of reading a complete archive. */
 export type CheckedArchive = { month: Month; manifest: Manifest; hash: Buffer; receipts: number };
 
 /**
- * Reads an archive and nothing else: that its files are those of its manifest, byte for byte; that they have
- * as many rows as it says, each once, of its month, with the first and last moments that it names; that
- * every decision has its receipt, with its hash, and the two say the same. Throws `HistoryError` with the
- * file and the line at the first thing that is not so.
+ * Checks an archive, and reads nothing else.
+ *
+ * - Its files have exactly the bytes that the manifest says.
+ * - The files have the stated number of rows, each once, within the month, and with the stated first and last
+ *   times.
+ * - Every decision has its receipt and the receipt's hash, and both contain the same data.
+ *
+ * Throws `HistoryError` with the file and line of the first mismatch.
  */
 export async function checkArchive(folder: string): Promise<CheckedArchive> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch((error) => {
@@ -41,7 +45,7 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
   const manifest = parseManifest(text);
   const month = parseMonth(manifest?.month ?? "");
   if (manifest === undefined || month === undefined) {
-    throw new HistoryError(`${MANIFEST} is not of a form that this version reads`);
+    throw new HistoryError(`${MANIFEST} has a format that this version cannot read`);
   }
   let receipts = 0;
   for (const [n, table] of archivedTables.entries()) {
@@ -53,7 +57,10 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
 
 type Expected = { file: ArchivedFile; table: ArchivedTable; month: Month };
 
-/** Gives how many receipts it has. Nothing of a file is unpacked that is not the one of the manifest. */
+/**
+ * Checks a file and returns its number of receipts. Unpacks nothing unless the file's bytes match the
+ * manifest.
+ */
 async function checkFile(path: string, { file, table, month }: Expected): Promise<number> {
   const { bytes, sha256 } = await readBytes(path, file);
   if (bytes !== file.bytes || sha256 !== file.sha256) {
@@ -94,7 +101,10 @@ async function readBytes(path: string, { name }: ArchivedFile): Promise<{ bytes:
   return { bytes, sha256: sha256.digest("hex") };
 }
 
-/** Lines without their ends. What the text of a row may contain, such as U+2028, ends none. */
+/**
+ * Yields lines without their line ends. Only a newline ends a line, because a row's text may contain
+ * characters such as U+2028.
+ */
 async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of content) {
@@ -106,7 +116,7 @@ async function* linesOf(content: AsyncIterable<Buffer>): AsyncGenerator<string> 
     if (whole.length > LONGEST_LINE) throw new HistoryError("a line is longer than any row");
     rest = whole;
   }
-  if (rest.length > 0) throw new HistoryError("the last line has no end");
+  if (rest.length > 0) throw new HistoryError("the last line has no newline");
 }
 
 type Row = Record<string, unknown>;
@@ -125,10 +135,10 @@ function createRowCheck(table: ArchivedTable, month: Month) {
       const row = parseRow(line);
       if (row === undefined || Object.keys(row).join() !== names) throw wrong("is not a row of this table");
       const place = table.key.map((column) => row[column]).join(" ");
-      if (place <= former) throw wrong("is there twice, or out of order");
+      if (place <= former) throw wrong("occurs twice or is out of order");
       former = place;
       const moment = String(row[table.column]);
-      if (!isInMonth(moment)) throw wrong("is of another month");
+      if (!isInMonth(moment)) throw wrong("belongs to another month");
       if (seen.first === null || moment < seen.first) seen.first = moment;
       if (seen.last === null || moment > seen.last) seen.last = moment;
       if (hasReceipts) seen.receipts += checkReceipt(row, wrong);
@@ -136,7 +146,7 @@ function createRowCheck(table: ArchivedTable, month: Month) {
   };
 }
 
-/** Moments in UTC that are written alike are in the order of their texts. */
+/** Compares times as texts, which works because all are in UTC and in the same format. */
 function createMomentCheck(month: Month): (moment: string) => boolean {
   const [from = "", to = ""] = [month.from, month.to].map((time) => time.toISOString().slice(0, 10));
   return (moment) => moment.endsWith("+00:00") && moment >= from && moment < to;
@@ -151,17 +161,20 @@ function parseRow(line: string): Row | undefined {
   }
 }
 
-/** The history of an account whose authority was used elsewhere has the decision without its receipt. */
+/**
+ * Checks a decision's receipt and returns the number of receipts. If an account's authority was used at
+ * another account's platform, the first account's history has the decision without a receipt.
+ */
 function checkReceipt(row: Row, wrong: (what: string) => Error): number {
   if (typeof row.verifier_account_id === "string" && row.receipt === null) return 0;
   const text = row.receipt;
-  if (typeof text !== "string") throw wrong("is a decision without its receipt");
+  if (typeof text !== "string") throw wrong("is a decision without a receipt");
   if (`\\x${hash("sha256", text, "hex")}` !== row.receipt_hash) {
-    throw wrong("its receipt does not have its hash");
+    throw wrong("its receipt does not match its hash");
   }
   const receipt = parseRow(text);
   if (receipt?.receipt_id !== row.event_id || IN_BOTH.some((name) => receipt?.[name] !== row[name])) {
-    throw wrong("its receipt is of another decision");
+    throw wrong("its receipt belongs to another decision");
   }
   return 1;
 }

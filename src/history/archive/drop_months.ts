@@ -4,26 +4,27 @@ import { type Month, monthly, monthOf, readPartitions } from "../../db/months.ts
 import type { Logger } from "../../log.ts";
 
 type DropDeps = {
-  /** One connection whose statements may take long. */
+  /** A pool of one connection whose statements may take long. */
   pool: Pool;
   now: Date;
-  /** How many whole months the history is kept; undefined: permanently. */
+  /** The number of whole months for which the history is kept. Undefined means permanently. */
   retentionMonths: number | undefined;
   log: Pick<Logger, "info" | "warn">;
 };
 
-/** Postings stay: balances are proven by them. */
+/** Postings are never dropped, because they prove the balances. */
 const DROPPED = [monthly.audit_events, monthly.outcomes] as const;
-/** Dropping a partition waits for its whole table, and keeps later callers waiting with it. */
+/** Dropping a partition waits for a lock on the whole table, and blocks later users meanwhile. */
 const LOCK_MS = 500;
 
 /**
- * Drops months of the history that ended so many months ago or earlier, the oldest first, each with the
- * outcomes of its decisions in one transaction. A month is dropped only when an archive of it was noted that
- * has as many rows as it has now, and when nothing that is still to happen needs it: a repeated call of an
- * operation, a rate that reaches back so far, the audit topic. The first month that is not is logged with
- * what it waits for, and no later one is dropped, so that the history has one begin. One process does it at
- * a time; others do nothing meanwhile.
+ * Drops months of the history that are past their retention, oldest first. Each month is dropped in one
+ * transaction, together with the outcomes of its decisions.
+ *
+ * Drops a month only if a recorded archive has as many rows as the month has now, and if nothing still needs
+ * the month. A repeated call of an operation, a rate limit that reaches back so far, or the audit topic may
+ * need it. If a month must be kept, logs the reason and drops no later month, so that the history has a
+ * single beginning. Only one process does this at a time. Others return immediately.
  */
 export async function dropOldMonths({ pool, now, retentionMonths, log }: DropDeps): Promise<void> {
   if (retentionMonths === undefined) return;
@@ -47,7 +48,7 @@ export async function dropOldMonths({ pool, now, retentionMonths, log }: DropDep
   }
 }
 
-/** Months that have partitions and are over at a moment, the oldest first. */
+/** Returns the months that have partitions and end before a time, oldest first. */
 async function monthsUntil(client: PoolClient, end: Date): Promise<Month[]> {
   const months = new Map<string, Month>();
   for (const { table } of DROPPED) {
@@ -60,13 +61,13 @@ async function monthsUntil(client: PoolClient, end: Date): Promise<Month[]> {
   return [...months.values()].sort((a, b) => +a.from - +b.from);
 }
 
-/** Drops a month, or gives why not. */
+/** Drops a month, or returns why it must be kept. */
 async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<string | undefined> {
   await client.query("begin");
   try {
     await client.query(`set local lock_timeout = ${LOCK_MS}`);
     const names = await partitionsOf(client, month);
-    // An outcome that is reported now is in the count, or finds its decision gone.
+    // With the lock, an outcome reported now is either counted or finds its decision gone.
     if (names.length > 0) await client.query(`lock table ${names.join(", ")} in share mode`);
     const kept = (await stillNeeded(client, month, now)) ?? (await notArchived(client, month));
     if (kept === undefined) {
@@ -80,7 +81,7 @@ async function dropMonth(client: PoolClient, month: Month, now: Date): Promise<s
     return kept;
   } catch (error) {
     await client.query("rollback").catch(() => {});
-    if (sqlState(error) === LOCK_NOT_AVAILABLE) return "its tables are in use, as by a backup";
+    if (sqlState(error) === LOCK_NOT_AVAILABLE) return "its tables are in use, for example by a backup";
     return `it could not be dropped: ${outageReason(error)}`;
   }
 }
@@ -99,13 +100,13 @@ async function partitionsOf(client: PoolClient, month: Month): Promise<string[]>
 }
 
 const REASONS = [
-  ["default_rows", "rows that came without a partition are not in theirs yet"],
-  ["queued", "Kafka does not have all of it yet"],
-  ["invocations", "operations of this time are still known: INVOCATION_DAYS"],
-  ["rates", "a certificate in force counts its uses so far back: max_rate"],
+  ["default_rows", "rows written before their partition existed have not been moved yet"],
+  ["queued", "Kafka does not contain all of it yet"],
+  ["invocations", "operations of this time can still be repeated: INVOCATION_DAYS"],
+  ["rates", "a certificate in force counts uses as far back: max_rate"],
 ] as const;
 
-/** What is still to happen that needs the month, if anything does. */
+/** Returns what still needs the month, or undefined if nothing does. */
 async function stillNeeded(client: PoolClient, month: Month, now: Date): Promise<string | undefined> {
   const { rows } = await client.query<Record<(typeof REASONS)[number][0], boolean>>(
     `select
@@ -124,7 +125,7 @@ async function stillNeeded(client: PoolClient, month: Month, now: Date): Promise
   return REASONS.find(([name]) => rows[0]?.[name])?.[1];
 }
 
-/** Why the month's archives do not do: there is none, or it got rows since the last one. */
+/** Returns why the month's archives are insufficient: there is none, or the month has different rows now. */
 async function notArchived(client: PoolClient, month: Month): Promise<string | undefined> {
   const again = `deputize history archive --month ${month.name} --to <folder>`;
   const { rows: archives } = await client.query<{ row_counts: Record<string, number> }>(
@@ -144,5 +145,5 @@ async function notArchived(client: PoolClient, month: Month): Promise<string | u
     DROPPED.every(({ table }) => counts[table] === Number(rows[0]?.[table]));
   return archives.some(({ row_counts }) => has(row_counts))
     ? undefined
-    : `it has other rows than its archive: ${again}, another one`;
+    : `its rows differ from its archive: ${again} with another folder`;
 }

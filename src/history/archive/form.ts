@@ -2,14 +2,14 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { type Month, type Monthly, monthly, parseMonth } from "../../db/months.ts";
 
-/** What an archive has of a table: one file, a JSON object on each line, in the order of the key. */
+/** The archived form of a table: one file with a JSON object on each line, in the order of the key. */
 export type ArchivedTable = Monthly & {
   file: string;
-  /** The columns that tell rows apart; the second is the moment. */
+  /** The columns that identify a row. The second is the time. */
   key: readonly [string, string, string];
-  /** Every column, in the order in which lines have them. */
+  /** All columns, in the order in which each line contains them. */
   columns: readonly string[];
-  /** Rows that are archived, where not all are. */
+  /** A condition for the rows to archive, if not all are archived. */
   only?: string;
 };
 
@@ -17,7 +17,7 @@ const POSTING = ["account_id", "posted_at", "posting_id"] as const;
 const DECISION = ["account_id", "decided_at", "event_id"] as const;
 const EVENT = ["account_id", "occurred_at", "event_id"] as const;
 
-/** The tables of an archive. Another column, or another meaning of one, is another form. */
+/** The tables of an archive. If a column is added or its meaning changes, `FORM` must change. */
 export const archivedTables: readonly ArchivedTable[] = [
   {
     ...monthly.audit_events,
@@ -29,7 +29,7 @@ export const archivedTables: readonly ArchivedTable[] = [
       ...["required_scope", "receipt", "receipt_hash", "verifier_account_id", "verifier_platform_name"],
       "verifier_organization_name",
     ],
-    // Presented proofs are forgotten after minutes.
+    // Presented proofs expire within minutes.
     only: "decision is not null",
   },
   {
@@ -46,10 +46,10 @@ export const archivedTables: readonly ArchivedTable[] = [
   },
 ];
 
-/** The version of what is in an archive and how. */
+/** The version of the archive's format. */
 const FORM = 1;
 const KIND = "deputize.history_archive";
-/** The file that makes an archive whole. */
+/** The file that marks an archive as complete. */
 export const MANIFEST = "manifest.json";
 
 const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -57,7 +57,7 @@ const archivedFile = z.object({
   table: z.string(),
   name: z.string(),
   rows: z.int().min(0),
-  /** The earliest and the latest moment of its rows; null where it has none. */
+  /** The earliest and the latest time of its rows. Null if it has none. */
   first: z.string().nullable(),
   last: z.string().nullable(),
   bytes: z.int().min(0),
@@ -68,7 +68,7 @@ const manifest = z
     kind: z.literal(KIND),
     form: z.literal(FORM),
     month: z.string().refine((text) => parseMonth(text) !== undefined),
-    /** The newest migration of the database that it was made from. */
+    /** The newest migration of the database from which the archive was created. */
     schema: z.string(),
     files: z.array(archivedFile),
   })
@@ -78,27 +78,27 @@ const manifest = z
       archivedTables.every(({ table, file }, n) => files[n]?.table === table && files[n].name === file),
   );
 
-/** What an archive says of one of its files: rows, bytes and hash are of the file as it is, compressed. */
+/** The description of one file in an archive. Bytes and hash refer to the compressed file. */
 export type ArchivedFile = z.infer<typeof archivedFile>;
-/** What an archive says of itself. */
+/** The description of an archive. */
 export type Manifest = z.infer<typeof manifest>;
 
-/** The manifest of these files. */
+/** Returns the manifest of these files. */
 export function manifestOf(month: Month, schema: string, files: ArchivedFile[]): Manifest {
   return { kind: KIND, form: FORM, month: month.name, schema, files };
 }
 
-/** The text of a manifest's file: the same for the same archive. */
+/** Returns the text of a manifest file. The same archive always has the same text. */
 export function manifestText(content: Manifest): string {
   return `${JSON.stringify(content, null, 2)}\n`;
 }
 
-/** SHA-256 of a manifest's file. */
+/** Returns the SHA-256 of a manifest file. */
 export function manifestHash(text: string): Buffer {
   return hash("sha256", text, "buffer");
 }
 
-/** The manifest that a file's text is; undefined when it is of another form, or none. */
+/** Parses the text of a manifest file. Returns undefined if it has another format. */
 export function parseManifest(text: string): Manifest | undefined {
   try {
     const parsed = manifest.safeParse(JSON.parse(text));
@@ -108,12 +108,12 @@ export function parseManifest(text: string): Manifest | undefined {
   }
 }
 
-/** How many rows an archive has of each table. */
+/** Returns the number of rows in an archive by table. */
 export function rowCounts({ files }: Manifest): Record<string, number> {
   return Object.fromEntries(files.map(({ table, rows }) => [table, rows]));
 }
 
-/** An archive cannot be made, or is not whole; the message says why and what to do. */
+/** An archive cannot be created or is incomplete. The message says why and what to do. */
 export class HistoryError extends Error {
   override name = "HistoryError";
 }

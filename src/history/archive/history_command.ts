@@ -7,13 +7,13 @@ import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
 import { noteArchive, writeArchive } from "./write_archive.ts";
 
-/** Options of `deputize history`, as they were typed. */
+/** Options of `deputize history`, as typed by the user. */
 export type ArchiveOptions = { month: string; to: string; json?: boolean };
 export type CheckOptions = { from: string; json?: boolean };
 
 type Stream = { write(text: string): unknown };
 
-/** What the commands are made with: where the database is, and where they print. */
+/** Dependencies of the commands: the database's URL, and the streams to print to. */
 export type HistoryCommandsDeps = { url(): string; clock: Clock; out: Stream; err: Stream };
 
 /** The commands of `deputize history`. */
@@ -22,13 +22,17 @@ export type HistoryCommands = {
   check(options: CheckOptions): Promise<number>;
 };
 
-/** Seconds after a month's end in which a row of it may still come: clocks differ, calls take time. */
+/**
+ * Seconds after the end of a month in which it may still receive rows, because clocks differ and calls take
+ * time.
+ */
 const LATE_SECONDS = 3_600;
 
 /**
- * Commands that print what they did or found; whatever went wrong is one line on the error stream. They give
- * the exit status: 0 when it was done and is whole, 1 when it was refused or something is not whole, 2 when
- * the database or the folder could not be used. What was interrupted is done by the same command again.
+ * Creates the commands. Each prints what it did or found, and reports an error in one line on the error
+ * stream. Returns the exit status: 0 for success and a complete archive, 1 if the command was refused or an
+ * archive is incomplete, 2 if the database or the folder could not be used. To continue an interrupted
+ * command, run it again.
  */
 export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
   return {
@@ -40,7 +44,10 @@ export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommand
 
 type Report = CheckedArchive & { folder: string; repeated?: boolean };
 
-/** `deputize history archive`: writes a month, reads it back, and keeps that it was archived. */
+/**
+ * `deputize history archive`: archives a month, reads the archive back, and records that the month was
+ * archived.
+ */
 async function archive({ url, clock }: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
   const month = parseMonth(options.month);
   if (month === undefined) throw new HistoryError("--month is not a month such as 2026-01");
@@ -115,7 +122,7 @@ function linesOf({ month, folder, hash, manifest, receipts, repeated }: Report):
   ];
 }
 
-/** What the driver, or the system of files, says: neither has a value of a row, or a password, in it. */
+/** Describes an error of the driver or the file system. Neither contains a row's value or a password. */
 function unusable(error: unknown): string {
   const { syscall, code } = error as NodeJS.ErrnoException;
   const isFile = ["open", "mkdir", "rename", "write", "fsync", "read", "unlink", "rm"].includes(

@@ -21,19 +21,21 @@ import {
   rowCounts,
 } from "./form.ts";
 
-/** Rows in memory at a time. */
+/** The number of rows in memory at a time. */
 const FETCHED = 2_000;
-/** Most of what stronger levels would save, in a third of their time. */
+/** This level saves most of what higher levels would, in a third of their time. */
 const LEVEL = 4;
-/** Receipts name people's agents and what they did. */
+/** Receipts name people's agents and what they did, so only the owner may read them. */
 const [OWNER_FOLDER, OWNER_FILE] = [0o700, 0o600];
 const UNFINISHED = ".unfinished";
 
 /**
- * Writes a month of the history into a folder of its own under `to`, as it is at one moment, and gives that
- * folder. All files are on disk under their names before the manifest is, so that a run that was killed
- * leaves nothing that has one. For the same rows it writes the same bytes. An archive that is there already
- * is left as it is; throws `HistoryError` when it is not the same, and when another run is at work.
+ * Writes a month of the history, as it is at one moment, into its own folder under `to`. Returns the folder.
+ * `repeated` is true if it already contained this archive.
+ *
+ * The manifest is written after all other files are on disk, so the result of a killed run has no manifest.
+ * The same rows always result in the same bytes. An existing archive is never changed. Throws `HistoryError`
+ * if the existing archive differs, or if another run is active.
  */
 export async function writeArchive(
   db: Database,
@@ -67,7 +69,7 @@ async function prepare(tx: Transaction): Promise<void> {
   if (rows[0]?.free !== true) {
     throw new HistoryError("Another archive is being made: wait for it, then repeat");
   }
-  // How Postgres writes moments and bytes into JSON.
+  // These settings determine how Postgres writes times and bytes into JSON.
   await tx.raw("set local timezone = 'UTC'");
   await tx.raw("set local bytea_output = 'hex'");
 }
@@ -135,7 +137,10 @@ async function* readLines(
   await tx.raw("close month_rows");
 }
 
-/** Whether the folder has this archive already. Throws when it has another one of the month. */
+/**
+ * Checks whether the folder already contains this archive. Throws if it contains another archive of the
+ * month.
+ */
 async function isThere(folder: string, { files }: Manifest): Promise<boolean> {
   const text = await readFile(join(folder, MANIFEST), "utf8").catch((error) => {
     if (error.code === "ENOENT") return undefined;
@@ -164,7 +169,7 @@ async function finish(folder: string, content: Manifest): Promise<void> {
   await syncFolder(folder);
 }
 
-/** Names are on disk once their folder is. */
+/** Syncs the folder, because only then are the names of its files on disk. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   try {
@@ -174,7 +179,10 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Keeps that a month was archived, by the manifest of an archive that was read and is whole. */
+/**
+ * Records that a month was archived. `manifest` and `hash` belong to an archive that was read back and is
+ * complete.
+ */
 export async function noteArchive(
   db: Database,
   { month, manifest, hash }: Omit<CheckedArchive, "receipts">,
@@ -192,7 +200,10 @@ export async function noteArchive(
     .ignore();
 }
 
-/** Where the history begins: what is older was dropped. Undefined while nothing ever was. */
+/**
+ * Returns the time at which the history begins, because everything older was dropped. Returns undefined if
+ * nothing was ever dropped.
+ */
 export async function readHistoryBegin(db: Database): Promise<Date | undefined> {
   const row = await db("history_archives")
     .whereNotNull("dropped_at")

@@ -306,23 +306,23 @@ describe("a check", () => {
     ],
     ["a file missing", () => rm(join(folder, "outcomes.ndjson.gz")), /outcomes.ndjson.gz is missing/],
     ["a row missing", () => events((rows) => rows.slice(0, -1)), /says|has \d+ rows/],
-    ["a row twice", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: is there twice/],
+    ["a row twice", () => events((rows) => [...rows, rows.at(-1) ?? {}]), /line 7: occurs twice/],
     ["another order", () => events((rows) => rows.toReversed()), /out of order/],
     [
       "a receipt changed",
       () => first({ receipt: '{"version":1}' }),
-      /line 1: its receipt does not have its hash/,
+      /line 1: its receipt does not match its hash/,
     ],
-    ["a receipt taken out", () => first({ receipt: null, receipt_hash: null }), /without its receipt/],
+    ["a receipt taken out", () => first({ receipt: null, receipt_hash: null }), /without a receipt/],
     [
       "another decision",
       () => first({ decision: "indeterminate" }),
-      /line 1: its receipt is of another decision/,
+      /line 1: its receipt belongs to another decision/,
     ],
     [
       "another month",
       () => first({ occurred_at: "2025-12-31T23:59:59.999+00:00" }),
-      /line 1: is of another month/,
+      /line 1: belongs to another month/,
     ],
     ["a column more", () => first({ more: 1 }), /line 1: is not a row/],
   ])("finds %s", async (_, change, said) => {

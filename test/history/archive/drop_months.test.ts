@@ -86,7 +86,7 @@ test("an outcome that was reported after the archive keeps its month until it is
   await world.db("outcomes").delete();
   await world.archive("2026-01");
   await world.report(records, ids[0] ?? "", addSeconds(january, 60));
-  expect(await drop()).toEqual(kept(/other rows than its archive/));
+  expect(await drop()).toEqual(kept(/rows differ from its archive/));
   expect(await months()).toEqual(ALL);
   await world.archive("2026-01");
   expect(await drop()).toEqual([{ level: "info", month: "2026-01" }]);
@@ -95,7 +95,7 @@ test("an outcome that was reported after the archive keeps its month until it is
 test("a decision that the archive lacks keeps its month", async () => {
   await world.archive("2026-01");
   await world.decide(records, addSeconds(january, 61));
-  expect(await drop()).toEqual(kept(/other rows than its archive/));
+  expect(await drop()).toEqual(kept(/rows differ from its archive/));
 });
 
 test.each([
@@ -124,7 +124,7 @@ test.each([
   ],
   [
     "a row without a partition",
-    /not in theirs yet/,
+    /have not been moved yet/,
     () => world.report(records, randomUUID(), addSeconds(january, -1)),
   ],
 ])("%s keeps the month", async (_, reason, add) => {
