@@ -73,7 +73,6 @@ const NOT_YET = [
   "test/organizations/",
   "test/platforms/",
   "test/plugin/",
-  "test/proofs/",
   "test/protocol/",
   "test/rates/",
   "test/sdk/",

@@ -19,21 +19,21 @@ beforeEach(async () => {
   stranger = await insertRecords(world.db, 10 * price);
 });
 
-/** A genuine proof of the stranger's agent, shown to the shop. */
+/** A genuine proof of the stranger's agent, presented to the shop. */
 const shown = (changes: Parameters<typeof itemFor>[1] = {}) =>
   itemFor(stranger, { accountId: shop.accountId, connectionId: shop.connectionId, ...changes });
 
-/** The shop accepts the stranger's `data:read`, or other scopes, for ever or until then. */
+/** Makes the shop accept the stranger's `data:read`, or other scopes, permanently or until a moment. */
 const accept = (acceptance: { scopes?: string[]; accepted_until?: Date } = {}) =>
   acceptPrincipal(world.db, shop, stranger, { created_at: decidedAt, ...acceptance });
 
 const historyOf = ({ accountId }: Records) => world.db("audit_events").where({ account_id: accountId });
 
-/** What a decision looks like whose receipt grants reading, and nothing else. */
+/** Matches a decision whose receipt grants reading and nothing else. */
 const GRANTS_READ = { receipt: expect.stringContaining('"granted_scope":["data:read"]') };
 
-describe("the authority of another account", () => {
-  test("does not count: denied, recorded and charged like every denial", async () => {
+describe("a decision about another account's authority", () => {
+  test("denies unless the authority is accepted, and records and charges the denial", async () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
     expect(await balanceOf(shop)).toBe(9 * price);
     expect(await historyOf(shop)).toMatchObject([
@@ -41,7 +41,7 @@ describe("the authority of another account", () => {
     ]);
   });
 
-  test("is judged first: nothing is said of the state of its certificates", async () => {
+  test("denies before it reads the certificates' state, and so reveals nothing of it", async () => {
     await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
     const expected = { decision: "deny", reason: "principal_not_accepted" };
     expect(await decideOne(shown())).toMatchObject(expected);
@@ -52,7 +52,7 @@ describe("the authority of another account", () => {
     expect(await decideOne(shown({ certificates }))).toMatchObject(expected);
   });
 
-  test("counts where it is accepted, for the accepted scopes and no others", async () => {
+  test("allows where the authority is accepted, for the accepted scopes only", async () => {
     await accept({ scopes: ["data:read", "payments:send"] });
     expect(await decideOne(shown())).toMatchObject({ decision: "allow", reason: "authorized" });
     expect(await decideOne(shown({ requiredScope: "data:share" }))).toMatchObject({
@@ -61,7 +61,7 @@ describe("the authority of another account", () => {
     });
   });
 
-  test("is accepted by the connection that named it alone, and of the root that was named alone", async () => {
+  test("allows only at the connection that accepted, and only for the accepted root", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const elsewhere = { accountId: other.accountId, connectionId: other.connectionId };
@@ -70,7 +70,7 @@ describe("the authority of another account", () => {
     expect(await decideOne(shown(third))).toMatchObject({ reason: "principal_not_accepted" });
   });
 
-  test("is not accepted for another root that comes in the same batch", async () => {
+  test("extends no acceptance to another root in the same batch", async () => {
     await accept();
     const other = await insertRecords(world.db, 10 * price);
     const third = { rootAccountId: other.accountId, humanId: other.humanId };
@@ -80,34 +80,34 @@ describe("the authority of another account", () => {
     ]);
   });
 
-  test("is accepted before its end and not at it", async () => {
+  test("allows before the end of an acceptance, and denies from its end on", async () => {
     await accept({ accepted_until: addSeconds(decidedAt, 60) });
     const at = (seconds: number) => decideOne(shown({ decidedAt: addSeconds(decidedAt, seconds) }));
     expect(await at(59.999)).toMatchObject({ decision: "allow" });
     expect(await at(60)).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("where it is accepted, a revoked certificate is denied as revoked", async () => {
+  test("denies a revoked certificate as revoked where its root is accepted", async () => {
     await accept();
     await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "delegation_revoked" });
   });
 
-  test("grants in the receipt what is both granted and accepted", async () => {
+  test("grants in its receipt only scopes that are both granted and accepted", async () => {
     await accept({ scopes: ["data:read", "data:share"] });
     expect(await decideOne(shown())).toMatchObject(GRANTS_READ);
     const [row] = await historyOf(shop);
     expect(row?.receipt).toContain('"granted_scope":["data:read"]');
   });
 
-  test("with a ceiling that shrank grants what all three allow", async () => {
+  test("grants only scopes that the chain, the acceptance and a reduced ceiling all allow", async () => {
     await accept({ scopes: ["data:read", "payments:send"] });
     const ceiling = { ceiling_scope: ["data:read"] };
     await world.db("certificates").where({ cert_id: stranger.certId }).update(ceiling);
     expect(await decideOne(shown())).toMatchObject(GRANTS_READ);
   });
 
-  test("in a batch is judged item by item", async () => {
+  test("judges each item of a batch on its own", async () => {
     await accept();
     const outcomes = await Promise.all(
       [shown(), itemFor(shop), shown({ requiredScope: "data:share" }), itemFor(stranger)].map(decideOne),
@@ -122,7 +122,7 @@ describe("the authority of another account", () => {
 });
 
 describe("the end of an acceptance", () => {
-  test("waits for the decision that has read it, and the next one is denied", async () => {
+  test("waits for the decision that has read it, and turns the next one into a denial", async () => {
     await accept();
     const decided = await world.hold("select from accepted_principals where connection_id = $1 for share", [
       shop.connectionId,
@@ -142,7 +142,7 @@ describe("the end of an acceptance", () => {
     expect(await decideOne(shown())).toMatchObject({ decision: "deny", reason: "principal_not_accepted" });
   });
 
-  test("that is not yet committed keeps a decision waiting, which then denies", async () => {
+  test("makes a decision wait until it is committed, and then denies it", async () => {
     await accept();
     const ending = await world.hold("delete from accepted_principals where connection_id = $1", [
       shop.connectionId,
@@ -154,12 +154,12 @@ describe("the end of an acceptance", () => {
   });
 });
 
-describe("the account whose authority was used elsewhere", () => {
+describe("the history of an account whose authority was used elsewhere", () => {
   test.each([
     ["allowed", true],
     ["denied", false],
   ])(
-    "has a row of its own when it is %s: who decided on what, without receipt and charge",
+    "has a row when it was %s, with the verifier's names but without receipt and charge",
     async (_, allowed) => {
       if (allowed) await accept();
       const item = shown();
@@ -190,15 +190,15 @@ describe("the account whose authority was used elsewhere", () => {
     },
   );
 
-  test("is told which of the verifier's platforms decided", async () => {
+  test("names the verifier's platform that decided", async () => {
     const { accountId } = shop;
     const { connectionId } = await insertRecords(world.db, 0);
     const { platform_id } = (await world.db("connections").where({ connection_id: connectionId }).first())!;
     await world.db("connections").where({ platform_id }).update({ account_id: accountId });
     await world.db("platforms").where({ platform_id }).update({ account_id: accountId, name: "bank" });
     for (const changes of [{}, { connectionId }]) await decideOne(shown(changes));
-    const told = (await historyOf(stranger)).map((row) => [row.connection_id, row.verifier_platform_name]);
-    expect(new Map(told as [string, string][])).toEqual(
+    const named = (await historyOf(stranger)).map((row) => [row.connection_id, row.verifier_platform_name]);
+    expect(new Map(named as [string, string][])).toEqual(
       new Map([
         [shop.connectionId, "shop"],
         [connectionId, "bank"],
@@ -206,7 +206,7 @@ describe("the account whose authority was used elsewhere", () => {
     );
   });
 
-  test("has none of its own decisions twice, and none of a root that no account has", async () => {
+  test("contains the account's own decisions once, and none about a root of no account", async () => {
     await decideOne(itemFor(stranger));
     expect(await historyOf(stranger)).toHaveLength(1);
     const untrusted = { rootAccountId: null, decision: "deny", reason: "untrusted_root" } as const;
@@ -215,7 +215,7 @@ describe("the account whose authority was used elsewhere", () => {
     expect(await historyOf(shop)).toMatchObject([{ decision_reason: "untrusted_root" }]);
   });
 
-  test("has it counted once against a certificate's rate", async () => {
+  test("counts toward a certificate's rate once", async () => {
     await accept();
     await decideOne(shown());
     await decideOne(itemFor(stranger));

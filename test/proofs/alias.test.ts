@@ -11,8 +11,8 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** A signed-in person who knows the service by one word only, in paths and headers. */
-function speaking(word: string, client: HttpClient) {
+/** Calls of a signed-in person who uses only one service word in paths and headers. */
+function callsUnder(word: string, client: HttpClient) {
   const csrf = () => ({ [`x-${word}-csrf`]: client.cookie("service_csrf") ?? "" });
   return {
     byPerson: (method: string, path: string, body?: unknown) =>
@@ -31,9 +31,9 @@ function ok({ status, body, text }: HttpAnswer): Record<string, string> {
   return body as Record<string, string>;
 }
 
-test("the whole flow works by an alias alone, with the protocol's words in the answers of verify", async () => {
+test("the whole flow works with an alias alone, and verify answers in the protocol's words", async () => {
   const { client, humanId } = await api.person();
-  const { byPerson, byKey } = speaking(ALIAS, client);
+  const { byPerson, byKey } = callsUnder(ALIAS, client);
   const { connection_id, api_key = "" } = ok(
     await byPerson("POST", "platforms/personal", {
       name: "Shop",
@@ -92,7 +92,7 @@ test("the whole flow works by an alias alone, with the protocol's words in the a
   const revoked = { ...known, valid: false, granted_scope: [], identity_status: "revoked" };
   for (const [n, word] of [ALIAS, "service"].entries()) {
     const body = { proof_bundle: proofs[n]?.toString("base64"), required_scope: "data:read" };
-    const denied = await speaking(word, client).byKey(api_key, "verify", body);
+    const denied = await callsUnder(word, client).byKey(api_key, "verify", body);
     expect(denied.body).toMatchObject({ ...revoked, decision_reason: "delegation_revoked" });
   }
   const list = ok(await api.client().get(`/v1/${ALIAS}/revocations/${humanId}`));
@@ -110,10 +110,10 @@ test("the whole flow works by an alias alone, with the protocol's words in the a
   ]);
 });
 
-test("words may be mixed within one call, and a word that is neither is none", async () => {
+test("a call may mix the service's words, and an unknown word is not accepted", async () => {
   const { client } = await api.person();
   const { connection_id, api_key = "" } = ok(
-    await speaking("service", client).byPerson("POST", "platforms/personal", {
+    await callsUnder("service", client).byPerson("POST", "platforms/personal", {
       name: "Shop",
       surface_type: "agentic_api",
       default_allowed_scopes: ["data:read"],
@@ -135,7 +135,7 @@ test("words may be mixed within one call, and a word that is neither is none", a
   );
 });
 
-test("an idempotency key is one and the same by the word and by its alias", async () => {
+test("an idempotency key is shared by the service word and its alias", async () => {
   const { client } = await api.person();
   const headers = { "idempotency-key": randomUUID() };
   const platform = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };

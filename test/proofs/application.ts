@@ -14,7 +14,7 @@ import { startReplica } from "../support/replicas.ts";
 
 type ReplicaOptions = Parameters<typeof startReplica>[0];
 
-/** An application of a person's: a platform with an API key and an agent, and what it calls. */
+/** An application of a person: a platform with an API key and an agent, and the calls it makes. */
 export type Application = {
   person: Person;
   platform: TestPlatform;
@@ -26,17 +26,14 @@ export type Application = {
   verify(proof: unknown, fields?: Record<string, unknown>): Promise<HttpAnswer>;
 };
 
-/** The API with the proof routes, with pools as in production. */
+/** The API with the proof routes, and pools as in production. */
 export type ProofApi = {
   api: PlatformApi;
-  /**
-   * Starts an application, of an organization's person if one is given; with a certificate, unless no scope
-   * is approved.
-   */
+  /** Creates an application, of `member` if given. It has a certificate, unless `approvedScope` is empty. */
   application(approvedScope?: string[], member?: Person): Promise<Application>;
 };
 
-/** Runs such an API for a test file, from its first test to its last. */
+/** Starts such an API before the first test of a file, and stops it after the last. */
 export function proofApi(options?: ReplicaOptions): ProofApi {
   const world = { application } as ProofApi;
 
@@ -66,7 +63,7 @@ export function proofApi(options?: ReplicaOptions): ProofApi {
   return world;
 }
 
-/** What an application calls with its API key about one of its agents. */
+/** Returns the calls that an application makes with its API key about one of its agents. */
 export function callsOf(
   client: HttpClient,
   { apiKey, connectionId }: Pick<TestPlatform, "apiKey" | "connectionId">,
@@ -89,7 +86,7 @@ export function callsOf(
   };
 }
 
-/** Lends an application a scope, asked for with `asked`, and gives its certificate's id. */
+/** Grants an application a scope, requested with the fields `asked`. Returns the certificate's id. */
 export async function certify(
   { person, platform }: Pick<Application, "person" | "platform">,
   approvedScope: string[],
@@ -101,27 +98,27 @@ export async function certify(
   return String(body.cert_id);
 }
 
-/** Sets whether AuthZEN questions of an application that carry no proof are answered from the registry. */
+/** Sets whether an application's AuthZEN questions without a proof get registry answers. */
 export async function answerFromRegistry({ person, platform }: Application, answers = true): Promise<void> {
   const path = `/v1/service/connections/${platform.connectionId}`;
   const { status } = await person.client.call("PATCH", path, { body: { registry_answers: answers } });
   expect(status).toBe(200);
 }
 
-/** An application whose questions without a proof are answered from the registry. */
+/** Creates an application whose questions without a proof get registry answers. */
 export async function registryApplication(world: ProofApi, approvedScope?: string[]): Promise<Application> {
   const app = await world.application(approvedScope);
   await answerFromRegistry(app);
   return app;
 }
 
-/** How many decisions an application's account has on record. */
+/** Returns the number of recorded decisions of an application's account. */
 export async function decisionsOf({ api }: ProofApi, { person }: Application): Promise<number> {
   const rows = await api.db("audit_events").where({ account_id: person.accountId }).whereNotNull("decision");
   return rows.length;
 }
 
-/** Status and code of an error answer. */
+/** Returns status and code of an error answer. */
 export function errorOf(answer: HttpAnswer): string {
   return `${answer.status} ${errorCode(answer)}`;
 }

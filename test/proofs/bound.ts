@@ -3,20 +3,20 @@ import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import type { Application } from "./application.ts";
 
-/** The scope that operations of the tests are bound to. */
+/** The scope of the operations in these tests. */
 export const BOUND_SCOPE = "payments:send";
 
-/** An operation as calls carry it. */
+/** An operation, as callers send it. */
 export type Wish = Record<string, string>;
 
-/** Who agrees on an operation. */
+/** The parties of an operation. */
 type Parties = {
   platform: { connectionId: string };
   person: { accountId: string };
   agentId: string;
 };
 
-/** An operation of an application, as its verifier and its agent agree on it. */
+/** Creates an operation of an application, on which its verifier and its agent agree. */
 export function operationOf(app: Parties, changes: Wish = {}): Wish {
   const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund", ...changes };
   const hash = requestHash({ required_scope: BOUND_SCOPE, operation: named.action, ...named });
@@ -31,14 +31,14 @@ export function operationOf(app: Parties, changes: Wish = {}): Wish {
   };
 }
 
-/** A fresh proof that is bound to an operation. */
+/** Creates a fresh proof that is bound to an operation. */
 export async function prove(app: Application, operation: Wish): Promise<unknown> {
   const { status, body, text } = await app.present({ operation, required_scope: BOUND_SCOPE });
   if (status !== 200) throw new Error(text);
   return body.proof_bundle;
 }
 
-/** Asks for the decision on an operation. */
+/** Requests the decision on an operation. */
 export function decide(app: Application, proof: unknown, operation: Wish, fields = {}): Promise<HttpAnswer> {
   return app.verify(proof, { operation, required_scope: BOUND_SCOPE, ...fields });
 }

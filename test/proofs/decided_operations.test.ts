@@ -10,8 +10,8 @@ async function balanceOf({ person }: Application): Promise<number> {
   return row?.balance_micro_usd ?? Number.NaN;
 }
 
-describe("an operation that was decided", () => {
-  test("gets the same decision again, for the same proof, a fresh one, and one gone stale, and is charged once", async () => {
+describe("an operation that has a decision", () => {
+  test("returns the same decision for the same proof, a fresh one and a stale one, and is charged once", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const before = await balanceOf(app);
@@ -33,11 +33,11 @@ describe("an operation that was decided", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
-  test("gets it again for its own proof alone, once that is stale although its challenge is not", async () => {
+  test("returns it to a proof that has gone stale only if it is the proof that was decided on", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}/present`;
-    // An agent whose clock is 100 seconds slow.
+    // This agent's clock is 100 seconds slow.
     const proveLate = async () => {
       const { challenge } = (await app.post("/v1/service/challenge")).body;
       world.api.clock.advance(-100);
@@ -52,7 +52,7 @@ describe("an operation that was decided", () => {
     expect((await decide(app, used, operation)).body).toEqual({ ...first.body, replayed: true });
   });
 
-  test("is denied again in the same words, even once it would be allowed", async () => {
+  test("returns a denial again in the same words, even if it would now be allowed", async () => {
     const app = await world.application(["data:read"]);
     const operation = operationOf(app);
     const denied = await decide(app, (await app.present({ operation })).body.proof_bundle, operation);
@@ -72,7 +72,7 @@ describe("an operation that was decided", () => {
     expect((await spent()).length).toBe(before);
   });
 
-  test("is not given to a forged proof, nor to another stale one", async () => {
+  test("does not return it to a forged proof, nor to another stale one", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const [used, unused] = [await prove(app, operation), await prove(app, operation)];
@@ -91,7 +91,7 @@ describe("an operation that was decided", () => {
     ["another session", { session_id: "s-2" }, {}],
     ["another context", {}, { context: { amount: 7 } }],
   ])(
-    "under the same id with %s is 409 invocation_conflict, and spends nothing",
+    "answers 409 invocation_conflict to the same id with %s, and spends nothing",
     async (_, changes, fields) => {
       const app = await world.application();
       const operation = operationOf(app);
@@ -103,7 +103,7 @@ describe("an operation that was decided", () => {
     },
   );
 
-  test("under the same id with another action is 409, whatever proof comes with it", async () => {
+  test("answers 409 to the same id with another action, whatever proof the call contains", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const used = await prove(app, operation);
@@ -120,7 +120,7 @@ describe("an operation that was decided", () => {
     expect(spent).toHaveLength(1);
   });
 
-  test("is another application's business under the same id", async () => {
+  test("does not affect another application's operation under the same id", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = operationOf(app, { invocation_id: "same" });
     const theirs = operationOf(other, { invocation_id: "same" });
@@ -128,7 +128,7 @@ describe("an operation that was decided", () => {
     expect((await decide(other, await prove(other, theirs), theirs)).body.replayed).toBe(false);
   });
 
-  test("is another connection's business too, within one account: decision, outcome and receipt", async () => {
+  test("does not affect another connection of the account under the same id: decision, outcome or receipt", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [app, other] = [await world.application([SCOPE], person), await world.application([SCOPE], person)];
     const operation = operationOf(app, { invocation_id: "same" });
@@ -155,7 +155,7 @@ describe("an operation that was decided", () => {
     expect([(await rows("invocations")).length, await rows("outcomes")]).toEqual([2, []]);
   });
 
-  test("has no decision when credit was out, and gets one later", async () => {
+  test("an operation that has no decision for lack of credit gets one later", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const balance = (micro: number) =>
@@ -171,7 +171,7 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(app)).toBe(0);
   });
 
-  test("asked 16 times at once when credit is out is 402 each time", async () => {
+  test("16 concurrent calls for one operation without credit all get 402", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     await world.api
@@ -183,7 +183,7 @@ describe("an operation that was decided", () => {
     expect(answers.map(errorOf)).toEqual(Array.from({ length: 16 }, () => "402 credits_exhausted"));
   });
 
-  test("was not decided while the certificate's state could not be known, and is later", async () => {
+  test("an operation is decided later if its certificate's state was unknown at first", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const certificates = () => world.api.db("certificates").where({ cert_id: app.certId });
@@ -202,7 +202,7 @@ describe("an operation that was decided", () => {
     });
   });
 
-  test("is not used up by a stranger who asks for it first, and is theirs too once they are accepted", async () => {
+  test("an operation that a stranger asked for first is still decided for its owner, and for an accepted stranger", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };
@@ -236,7 +236,7 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(shop)).toBe(10_000_000 - 4 * PRICE);
   });
 
-  test("asked 16 times at once with as many proofs is decided and charged once, 4 rounds", async () => {
+  test("16 concurrent calls with 16 proofs decide and charge one operation once, 4 rounds", async () => {
     const app = await world.application();
     for (let round = 1; round <= 4; round += 1) {
       const operation = operationOf(app);
@@ -249,7 +249,7 @@ describe("an operation that was decided", () => {
     }
   }, 60_000);
 
-  test("that another process decides on at the same moment gets that decision, and is not charged for", async () => {
+  test("an operation that another process decides at the same moment gets that decision, without charge", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const first = await decide(app, await prove(app, operation), operation);
@@ -275,7 +275,7 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
   });
 
-  test("under a certificate with a rate is decided once too", async () => {
+  test("an operation under a certificate with a rate is decided once too", async () => {
     const app = await world.application([]);
     const { certify } = await import("./application.ts");
     await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });

@@ -7,28 +7,28 @@ import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 import type { Records } from "./records.ts";
 
-/** A migrated database in which decisions are made, and what can be read of them in it. */
+/** A migrated database for decisions, and helpers that read the results. */
 export type DecisionWorld = {
   db: Database;
   pool: Pool;
-  /** A pool whose statements give a row up that is held for `lockMs`; ended with the test file. */
+  /**
+   * Opens a pool whose statements give up a locked row after `lockMs`. It closes at the end of the test file.
+   */
   openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
   decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
   balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
   countOf(table: "audit_events" | "ledger_postings", records: Pick<Records, "accountId">): Promise<number>;
   spentOf(records: Pick<Records, "connectionId">): Promise<number>;
-  /**
-   * Runs a statement in a transaction that stays open, and so keeps the rows it locks, until it is committed.
-   */
+  /** Runs a statement in a transaction that stays open, and so keeps its locks until `commit`. */
   hold(text: string, values: unknown[]): Promise<Held>;
-  /** Until some statement of this database waits for a row that another holds. */
+  /** Waits until a statement of this database waits for a locked row. */
   untilBlocked(): Promise<void>;
 };
 
 /** An open transaction. */
 export type Held = { commit(): Promise<void> };
 
-/** Opens such a world for a test file, from its first test to its last. */
+/** Creates such a world before the first test of a file, and closes it after the last. */
 export function decisionWorld(): DecisionWorld {
   let database: TestDatabase;
   const pools: Pool[] = [];
@@ -82,7 +82,7 @@ export function decisionWorld(): DecisionWorld {
     world.pool = world.openPool("test", { max: 8 });
   });
 
-  // What a failed test left open would keep its statements, and the end of the file, waiting.
+  // A transaction that a failed test left open would block the statements after it, and the end of the file.
   afterEach(async () => {
     await Promise.all([...open].map((client) => close(client, "rollback")));
   });

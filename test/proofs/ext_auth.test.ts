@@ -18,10 +18,10 @@ async function ask(app: Application, { path = "/data:read", method = "GET", head
   const answer = await world.api
     .client()
     .call(method, `/v1/service/ext-auth${path}`, { headers: all, csrf: false });
-  return told(answer);
+  return decisionIn(answer);
 }
 
-/** What an answer says of whose authority it decided on. */
+/** Returns the ids of the authority in an answer's headers. */
 function authority({ headers }: HttpAnswer): (string | null)[] {
   return ["human-id", "agent-id", "cert-id", "receipt-id"].map((name) => headers.get(`x-service-${name}`));
 }
@@ -35,38 +35,35 @@ async function bundleText(app: Application): Promise<string> {
   return Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
 }
 
-function told({ status, headers }: HttpAnswer): string {
+function decisionIn({ status, headers }: HttpAnswer): string {
   return [status, headers.get("x-service-decision"), headers.get("x-service-decision-reason")].join(" ");
 }
 
-describe("a gateway's question", () => {
-  test.each(["GET", "POST", "PUT", "PATCH", "DELETE"])(
-    "by %s is allowed for a good proof",
-    async (method) => {
-      const app = await world.application();
-      expect(await ask(app, { method })).toBe("200 allow authorized");
-      expect(await ask(app, { method, path: "/data:read/orders/7?x=1" })).toBe("200 allow authorized");
-    },
-  );
+describe("/v1/service/ext-auth", () => {
+  test.each(["GET", "POST", "PUT", "PATCH", "DELETE"])("allows %s with a valid proof", async (method) => {
+    const app = await world.application();
+    expect(await ask(app, { method })).toBe("200 allow authorized");
+    expect(await ask(app, { method, path: "/data:read/orders/7?x=1" })).toBe("200 allow authorized");
+  });
 
-  test("is denied with the reason", async () => {
+  test("denies with the reason", async () => {
     const app = await world.application();
     expect(await ask(app, { path: "/data:share" })).toBe("403 deny not_delegated");
     const proof = String((await app.present()).body.proof_ref);
     await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
     const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
     const answer = await world.api.client().get("/v1/service/ext-auth/data:read", { headers });
-    expect(told(answer)).toBe("403 deny delegation_revoked");
+    expect(decisionIn(answer)).toBe("403 deny delegation_revoked");
     expect(answer.body).toEqual({ decision: "deny", decision_reason: "delegation_revoked" });
   });
 
-  test("takes a whole bundle in the header too", async () => {
+  test("accepts a whole bundle in the header too", async () => {
     const app = await world.application();
     const proof = Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
     expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("200 allow authorized");
   });
 
-  test("without a proof, or with a bad or spent one, is refused: no authority was shown", async () => {
+  test("refuses calls without a proof or with an invalid or spent one, because they show no authority", async () => {
     const app = await world.application();
     expect(await ask(app, { headers: { "x-service-proof": "" } })).toBe("403 refuse proof_missing");
     expect(await ask(app, { headers: { "x-service-proof": "abc" } })).toBe("403 refuse invalid_proof");
@@ -75,7 +72,7 @@ describe("a gateway's question", () => {
     expect(await ask(app, { headers: { "x-service-proof": proof } })).toBe("403 refuse invalid_challenge");
   });
 
-  test("with a proof that is bound to something else is refused", async () => {
+  test("refuses a proof that is bound to something else", async () => {
     const app = await world.application();
     const session_context = Buffer.alloc(32, 1).toString("base64");
     const proof = String((await app.present({ session_context })).body.proof_ref);
@@ -84,7 +81,7 @@ describe("a gateway's question", () => {
     );
   });
 
-  test("that cannot be decided on is 503", async () => {
+  test("answers 503 if no decision can be made", async () => {
     const app = await world.application();
     expect(await ask(app, { headers: { "x-service-api-key": "" } })).toBe("503 none invalid_api_key");
     expect(await ask(app, { headers: { "x-service-api-key": "dpz_x" } })).toBe("503 none invalid_api_key");
@@ -97,17 +94,17 @@ describe("a gateway's question", () => {
     expect(await ask(app)).toBe("503 none credits_exhausted");
   });
 
-  test("whose certificate's state is not known is 503", async () => {
+  test("answers 503 if the certificate's state is unknown", async () => {
     const app = await world.application();
     const proof = Buffer.from(JSON.stringify(await app.proof())).toString("base64url");
     await world.api.db("certificates").where({ cert_id: app.certId }).delete();
     const headers = { "x-service-api-key": app.platform.apiKey, "x-service-proof": proof };
     const answer = await world.api.client().get("/v1/service/ext-auth/data:read", { headers });
-    expect(told(answer)).toBe("503 indeterminate revocation_state_unavailable");
+    expect(decisionIn(answer)).toBe("503 indeterminate revocation_state_unavailable");
     expect(answer.headers.get("retry-after")).toBe("1");
   });
 
-  test("goes by the path's scope, and by the header only where the path has none", async () => {
+  test("uses the scope of the path, and that of the header only if the path has none", async () => {
     const app = await world.application();
     const named = (scope: string) => ({ "x-service-required-scope": scope });
     expect(await ask(app, { path: "", headers: named("data:read") })).toBe("200 allow authorized");
@@ -117,13 +114,13 @@ describe("a gateway's question", () => {
     );
   });
 
-  test("may be about a custom scope, escaped or not", async () => {
+  test("accepts a custom scope in the path, escaped or not", async () => {
     const app = await world.application(["custom:orders:refund"]);
     expect(await ask(app, { path: "/custom:orders:refund" })).toBe("200 allow authorized");
     expect(await ask(app, { path: "/custom%3Aorders%3Arefund/x" })).toBe("200 allow authorized");
   });
 
-  test("is answered with whose authority was decided on, and the receipt", async () => {
+  test("returns the ids of the authority and of the receipt", async () => {
     const app = await world.application();
     const known = [app.person.humanId, app.agentId, app.certId];
     for (const scope of ["data:read", "data:share"]) {
@@ -136,18 +133,18 @@ describe("a gateway's question", () => {
     const bundle = await bundleText(app);
     await world.api.db("certificates").where({ cert_id: app.certId }).delete();
     const unknown = await question(app, "data:read", bundle);
-    expect(told(unknown)).toBe("503 indeterminate revocation_state_unavailable");
+    expect(decisionIn(unknown)).toBe("503 indeterminate revocation_state_unavailable");
     expect(authority(unknown).slice(0, 3)).toEqual(known);
   });
 
-  test("that has no decision names nobody", async () => {
+  test("returns no ids without a decision", async () => {
     const app = await world.application();
     expect(authority(await question(app, "data:read", "abc"))).toEqual([null, null, null, null]);
     expect(authority(await question(app, "data:*", await bundleText(app)))).toEqual([null, null, null, null]);
   });
 
   test.each(["two\r\nlines: 1", "naïve", "with space", `cert-${"a".repeat(300)}`])(
-    "about a stranger's certificate called %j is denied without that name",
+    "denies without the certificate's id if a stranger chose the id %j",
     async (cert_id) => {
       const app = await world.application();
       const { body } = await app.post("/v1/service/challenge");
@@ -158,7 +155,7 @@ describe("a gateway's question", () => {
       const bundle = await presentProof(AGENT.privateKey, [certificate], challenge);
       const text = Buffer.from(JSON.stringify(bundle)).toString("base64url");
       const answer = await question(app, "data:read", text);
-      expect(told(answer)).toBe("403 deny untrusted_root");
+      expect(decisionIn(answer)).toBe("403 deny untrusted_root");
       expect(authority(answer)).toEqual([ROOT.id, AGENT.id, null, expect.stringMatching(/^[0-9a-f-]{36}$/)]);
     },
   );

@@ -9,11 +9,11 @@ import { insertRecords, itemFor, type Records } from "./records.ts";
 const world = decisionWorld();
 const { openPool, decideOne, balanceOf, countOf, spentOf, hold, untilBlocked } = world;
 
-describe("a row that somebody else holds", () => {
+describe("a row that another transaction has locked", () => {
   const holdCertificate = ({ certId }: Records) =>
     hold("select from certificates where cert_id = $1 for update", [certId]);
 
-  test("keeps its own account waiting and no other, and is decided once it is free", async () => {
+  test("delays only its own account, whose item is decided once the row is free", async () => {
     const [blocked, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -41,7 +41,7 @@ describe("a row that somebody else holds", () => {
     expect(await waiting).toMatchObject({ decision: "allow" });
   });
 
-  test("that is not free in time leaves its item undecided, unspent and uncharged", async () => {
+  test("leaves its item undecided, unspent and uncharged if it is not free in time", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const quick = openPool("quick", { lockMs: 20 });
     const patient = openPool("patient", { max: 2, lockMs: 100 });
@@ -53,7 +53,7 @@ describe("a row that somebody else holds", () => {
     expect(await balanceOf(records)).toBe(10 * price);
   });
 
-  test("keeps the account's next decisions, and others over its certificate, out of the batches", async () => {
+  test("keeps the account's next decisions, and others about its certificate, out of the batches", async () => {
     const [blocked, other, third] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -75,7 +75,7 @@ describe("a row that somebody else holds", () => {
     expect(batched.mock.calls.map(([item]) => item)).toEqual([first, free]);
   });
 
-  test("an item that has waited too long for a statement is refused and never decided", async () => {
+  test("does not let an item be decided that waited too long for a statement", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -99,8 +99,8 @@ describe("a row that somebody else holds", () => {
   });
 });
 
-describe("a statement that is cut off", () => {
-  test("may have decided for all one knows: its items are not tried again", async () => {
+describe("the batcher", () => {
+  test("does not repeat a statement that was cut off, because it may have decided its items", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
     const cut = openPool("cut", { max: 1, lockMs: 10_000 });
@@ -118,8 +118,8 @@ describe("a statement that is cut off", () => {
   });
 });
 
-describe("revocation", () => {
-  test("waits for a decision that has read the certificate, and is seen by the next one", async () => {
+describe("a revocation", () => {
+  test("waits for a decision that has read the certificate, and applies to the next one", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const deciding = await world.pool.connect();
     await deciding.query("begin");
@@ -141,7 +141,7 @@ describe("revocation", () => {
     expect(await decideOne(itemFor(records))).toMatchObject({ reason: "delegation_revoked" });
   });
 
-  test("a decision that meets a revocation under way waits, and then reads it", async () => {
+  test("makes a decision wait until it is committed, and the decision then reads it", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const revoking = await hold("update certificates set status = 'revoked' where cert_id = $1", [
       records.certId,
@@ -153,13 +153,13 @@ describe("revocation", () => {
   });
 });
 
-describe("credit that somebody else is spending", () => {
+describe("a decision while another transaction changes the credit", () => {
   const setBalance = (records: Records, balance: number) =>
     hold("update balances set balance_micro_usd = $2 where account_id = $1", [records.accountId, balance]);
 
   test.each([
-    ["is gone when they commit", 5 * price, 0, "credits_exhausted", 0],
-    ["is there once they have filled it up", 0, 5 * price, "decided", 4 * price],
+    ["fails if the credit is gone after the commit", 5 * price, 0, "credits_exhausted", 0],
+    ["succeeds if the credit was topped up at the commit", 0, 5 * price, "decided", 4 * price],
   ])("%s", async (_, before, meanwhile, kind, after) => {
     const records = await insertRecords(world.db, before);
     const spending = await setBalance(records, meanwhile);
@@ -171,9 +171,9 @@ describe("credit that somebody else is spending", () => {
   });
 });
 
-describe("a batch that waits for one of its rows holds those of smaller keys and none of greater ones", () => {
-  // Written with the greatest key first, and asked for in another order: neither may tell in which order rows
-  // are locked.
+describe("a batch that waits for a row has locked the rows with smaller keys and none with greater ones:", () => {
+  // Rows are written with the greatest key first and requested in another order, so neither order determines
+  // the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);
   const [middle, greater] = [keys[4], keys.slice(0, 4)];
   let accounts: Records[];

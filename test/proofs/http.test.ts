@@ -7,8 +7,8 @@ import { errorOf, proofApi } from "./application.ts";
 const world = proofApi();
 const { application } = world;
 
-describe("from a challenge to a decision", () => {
-  test("a fresh proof of a granted scope is allowed, with a receipt whose hash can be checked", async () => {
+describe("POST /v1/service/verify after challenge and present", () => {
+  test("allows a fresh proof of a granted scope, and its receipt's hash can be checked", async () => {
     const app = await application();
     const answer = await app.verify(await app.proof());
     expect(answer.status).toBe(200);
@@ -29,7 +29,7 @@ describe("from a challenge to a decision", () => {
     expect(answer.body.receipt).toMatchObject({ decision: "allow", verified_at: answer.body.verified_at });
   });
 
-  test("what the specification says of a proof's life: spent, not delegated, revoked, no more proofs", async () => {
+  test("follows a proof's life as specified: spent, not delegated, revoked, no further proofs", async () => {
     const app = await application(["data:read"]);
     const [first, second, third] = [await app.proof(), await app.proof(), await app.proof()];
     expect((await app.verify(first)).body).toMatchObject({ decision: "allow" });
@@ -66,7 +66,7 @@ describe("from a challenge to a decision", () => {
     ]);
   });
 
-  test("a proof whose certificate's state is not known is indeterminate, and as little valid as a denied one", async () => {
+  test("answers indeterminate and not valid if the certificate's state is unknown", async () => {
     const app = await application();
     const proof = await app.proof();
     await world.api.db("certificates").where({ cert_id: app.certId }).delete();
@@ -82,7 +82,7 @@ describe("from a challenge to a decision", () => {
     });
   });
 
-  test("each decision is counted by its value, and a refused proof is none", async () => {
+  test("counts each decision by its value, but no refused proof", async () => {
     const { metrics } = world.api;
     metrics.proofDecisions.reset();
     const app = await application(["data:read"]);
@@ -98,7 +98,7 @@ describe("from a challenge to a decision", () => {
     ]);
   });
 
-  test("explain names each rule as passed, failed or not reached", async () => {
+  test("explains each rule as passed, failed or not reached", async () => {
     const app = await application();
     const allowed = await app.verify(await app.proof(), { explain: true });
     const outcomes = (answer: HttpAnswer) =>
@@ -109,7 +109,7 @@ describe("from a challenge to a decision", () => {
     expect((await app.verify(await app.proof())).body.checks).toBeUndefined();
   });
 
-  test("32 parallel verifies of one challenge: exactly one decision each", async () => {
+  test("makes exactly one decision for 32 parallel calls with one challenge", async () => {
     const ROUNDS = 12;
     const app = await application();
     for (let round = 0; round < ROUNDS; round += 1) {
@@ -128,11 +128,11 @@ describe("from a challenge to a decision", () => {
   }, 120_000);
 });
 
-describe("explain", () => {
+describe("the explanation of POST /v1/service/verify", () => {
   const outcomeOf = (answer: HttpAnswer, name: string) =>
     (answer.body.checks as { name: string; outcome: string }[]).find((check) => check.name === name)?.outcome;
 
-  test("names the rule by which stored state decided, and none after it as passed", async () => {
+  test("names the rule that failed by stored state, and reports no later rule as passed", async () => {
     const app = await application();
     const [first, second] = [await app.proof(), await app.proof()];
     const path = `/v1/service/platforms/${app.platform.platformId}`;
@@ -149,8 +149,8 @@ describe("explain", () => {
   });
 });
 
-describe("challenge", () => {
-  test("takes an empty body, with or without a content type, and gives 32 bytes for 300 seconds", async () => {
+describe("POST /v1/service/challenge", () => {
+  test("accepts an empty body, with or without a content type, and returns 32 bytes for 300 seconds", async () => {
     const app = await application([]);
     const plain = await app.post("/v1/service/challenge");
     expect(plain.status).toBe(200);
@@ -164,7 +164,7 @@ describe("challenge", () => {
   });
 
   test.each(["/v1/service/challenge", "/v1/service/verify"])(
-    "%s without a key is 401 invalid_api_key",
+    "%s without a key gets 401 invalid_api_key",
     async (path) => {
       const client = world.api.client();
       expect(errorOf(await client.post(path, {}))).toBe("401 invalid_api_key");
@@ -174,15 +174,15 @@ describe("challenge", () => {
   );
 });
 
-describe("verify", () => {
-  test("with a foreign challenge is 400 invalid_challenge, and the proof still good where it belongs", async () => {
+describe("POST /v1/service/verify", () => {
+  test("answers 400 invalid_challenge to another connection's challenge, and the proof stays valid at its own", async () => {
     const [one, other] = [await application(), await application()];
     const proof = await one.proof();
     expect(errorOf(await other.verify(proof))).toBe("400 invalid_challenge");
     expect((await one.verify(proof)).body.decision).toBe("allow");
   });
 
-  test("a proof bound to a session that the call does not name is 400 session_context_mismatch, unspent", async () => {
+  test("answers 400 session_context_mismatch to a proof bound to an unnamed session, and does not spend it", async () => {
     const app = await application();
     const { body } = await app.present({ session_context: Buffer.alloc(32, 7).toString("base64") });
     expect(errorOf(await app.verify(body.proof_bundle))).toBe("400 session_context_mismatch");
@@ -191,7 +191,7 @@ describe("verify", () => {
     ).toEqual([]);
   });
 
-  test("credit for 3 decisions gives 3 of 12 parallel ones and 402 credits_exhausted for the rest", async () => {
+  test("makes 3 of 12 parallel decisions with credit for 3, and answers 402 credits_exhausted to the rest", async () => {
     const app = await application();
     await world.api
       .db("balances")
@@ -205,7 +205,7 @@ describe("verify", () => {
     expect(balance?.balance_micro_usd).toBe(500);
   });
 
-  test("a scope that the platform's ceiling lost is denied with ceiling_exceeded", async () => {
+  test("denies a scope that the platform's ceiling lost with ceiling_exceeded", async () => {
     const app = await application();
     const path = `/v1/service/platforms/${app.platform.platformId}`;
     const shrunk = await app.person.client.call("PATCH", path, {
@@ -227,7 +227,7 @@ describe("verify", () => {
     expect(allowed.body.receipt_hash).toBe(`sha256:${createHash("sha256").update(receipt).digest("hex")}`);
   });
 
-  test("U+0000 anywhere is a refusal, never a fault of ours", async () => {
+  test("refuses U+0000 anywhere in the call", async () => {
     const app = await application();
     const proof = (await app.proof()) as { agent_id: string; delegations: Record<string, unknown>[] };
     expect(errorOf(await app.verify(proof, { required_scope: "custom:a\u0000b" }))).toBe(

@@ -6,8 +6,8 @@ import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./b
 
 const world = proofApi();
 
-describe("an operation-bound proof", () => {
-  test("is allowed for its operation, and the receipt says which", async () => {
+describe("verify with an operation-bound proof", () => {
+  test("allows the operation, and names it in the receipt", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const { body } = await decide(app, await prove(app, operation), operation);
@@ -27,7 +27,7 @@ describe("an operation-bound proof", () => {
     ["payload_digest", `sha256:${"0".repeat(64)}`],
     ["request_hash", `sha256:${"0".repeat(64)}`],
     ["agent_id", "0".repeat(32)],
-  ])("is refused when %s differs, and spends nothing", async (name, value) => {
+  ])("refuses a different %s, and spends nothing", async (name, value) => {
     const app = await world.application();
     const operation = operationOf(app);
     const proof = await prove(app, operation);
@@ -36,7 +36,7 @@ describe("an operation-bound proof", () => {
     expect((await decide(app, proof, operation)).body.decision).toBe("allow");
   });
 
-  test("is refused when the hash fits the change but the signature does not", async () => {
+  test("refuses a changed operation whose hash is right but that was not signed", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const proof = await prove(app, operation);
@@ -45,7 +45,7 @@ describe("an operation-bound proof", () => {
     expect(errorOf(answer)).toBe("400 session_context_mismatch");
   });
 
-  test("is refused for another scope, without its operation, and an unbound proof with one", async () => {
+  test("refuses another scope, a missing operation, and an operation with an unbound proof", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const proof = await prove(app, operation);
@@ -58,7 +58,7 @@ describe("an operation-bound proof", () => {
     }
   });
 
-  test("is refused for an operation that names another agent, though its own agent signed just that", async () => {
+  test("refuses an operation that names another agent, even if the proof's agent signed exactly that", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const operation = { ...operationOf(app), agent_id: other.agentId };
     const context = contextOf(operation as unknown as Operation, SCOPE);
@@ -69,14 +69,19 @@ describe("an operation-bound proof", () => {
     expect(answer.text).toContain("operation.agent_id: names another agent");
   });
 
-  test.each(["verifier_id", "workspace_id"])("for another %s is 403 verifier_mismatch", async (name) => {
-    const [app, other] = [await world.application(), await world.application()];
-    const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
-    const operation = { ...operationOf(app), [name]: id };
-    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
-  });
+  test.each(["answers 403 verifier_mismatch to another %s", "workspace_id"])(
+    "for another %s is 403 verifier_mismatch",
+    async (name) => {
+      const [app, other] = [await world.application(), await world.application()];
+      const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
+      const operation = { ...operationOf(app), [name]: id };
+      expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe(
+        "403 verifier_mismatch",
+      );
+    },
+  );
 
-  test("is bound to the name that its connection registered", async () => {
+  test("requires the name that the connection registered", async () => {
     const app = await world.application();
     const path = `/v1/service/connections/${app.platform.connectionId}`;
     const name = "https://shop.example/api";
@@ -94,7 +99,7 @@ describe("an operation-bound proof", () => {
     expect(body).toMatchObject({ verifier_id: name, registry_answers: false });
   });
 
-  test("is presented for its own agent and scope only, and not besides a context of its own", async () => {
+  test("gets no proof from present for another agent or scope, or together with a session context", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const present = (fields: object) => app.present({ operation, required_scope: SCOPE, ...fields });
@@ -107,7 +112,7 @@ describe("an operation-bound proof", () => {
     );
   });
 
-  test("takes an empty payload digest for no payload", async () => {
+  test("treats an empty payload digest like an absent one", async () => {
     const app = await world.application();
     const operation = { ...operationOf(app), payload_digest: "" };
     const { payload_digest: _, ...without } = operation;
@@ -117,7 +122,7 @@ describe("an operation-bound proof", () => {
     expect(again.body).toMatchObject({ decision: "allow", replayed: true });
   });
 
-  test("keeps the application's profile on receipt and history, and binds nothing to it", async () => {
+  test("keeps the application's action_profile on receipt and history, without binding to it", async () => {
     const app = await world.application();
     const operation = { ...operationOf(app), action_profile: "refunds/v2~!" };
     const { action_profile: _, ...without } = operation;
@@ -140,18 +145,18 @@ describe("an operation-bound proof", () => {
     ["a missing member", { session_id: undefined }],
     ["an empty invocation", { invocation_id: "" }],
     ["an invocation of 257 characters", { invocation_id: "x".repeat(257) }],
-    ["an invocation that no path can name", { invocation_id: ".." }],
+    ["an invocation that no path can contain", { invocation_id: ".." }],
     ["U+0000", { resource_id: "a\u0000b" }],
     ["a lone surrogate", { resource_id: "\ud800" }],
-    ["a digest that is none", { payload_digest: "sha256:00" }],
-  ])("with %s is 400 invalid_request", async (_, changes) => {
+    ["a malformed digest", { payload_digest: "sha256:00" }],
+  ])("answers 400 invalid_request to %s", async (_, changes) => {
     const app = await world.application();
     const operation = { ...operationOf(app), ...changes } as Wish;
     expect(errorOf(await app.present({ operation }))).toBe("400 invalid_request");
     expect(errorOf(await decide(app, await app.proof(), operation))).toBe("400 invalid_request");
   });
 
-  test("knows digests in hex and base64 as the same, and writes them in one form", async () => {
+  test("treats digests in hex and base64 as equal, and records them in one form", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const hex = operation.request_hash?.slice(7) ?? "";

@@ -5,16 +5,16 @@ import { decide, operationOf, prove, type Wish } from "./bound.ts";
 
 const world = proofApi();
 
-describe("an outcome", () => {
+describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
   async function decidedOperation(changes: Wish = {}) {
     const app = await world.application();
     const operation = operationOf(app, changes);
     const { body } = await decide(app, await prove(app, operation), operation);
     const { receipt_id: receiptId } = body.receipt as { receipt_id: string };
     const report = (fields: object = {}, headers = {}, invocation = operation.invocation_id) => {
-      const told = { outcome: "executed", receipt_id: receiptId, occurred_at: "2026-05-01T10:00:00Z" };
+      const report = { outcome: "executed", receipt_id: receiptId, occurred_at: "2026-05-01T10:00:00Z" };
       const path = `/v1/service/invocations/${encodeURIComponent(String(invocation))}/outcome`;
-      return app.post(path, { ...told, ...fields }, headers);
+      return app.post(path, { ...report, ...fields }, headers);
     };
     const receipt = () =>
       world.api
@@ -23,7 +23,7 @@ describe("an outcome", () => {
     return { app, operation, receiptId, report, receipt, decided: body };
   }
 
-  test("is told once; a repeat is answered alike whenever it is stamped, a different one is 409 outcome_conflict", async () => {
+  test("records one outcome, repeats its answer whatever the time, and answers 409 to a different one", async () => {
     const { operation, receiptId, report } = await decidedOperation();
     const first = await report({ detail: "done" });
     expect([first.status, first.body]).toEqual([
@@ -46,7 +46,7 @@ describe("an outcome", () => {
     }
   });
 
-  test("with an Idempotency-Key is repeated alike whenever it is stamped; with another outcome the key is 409", async () => {
+  test("repeats its answer under one Idempotency-Key, whatever the time, and answers 409 to another outcome", async () => {
     const { report } = await decidedOperation();
     const headers = { "idempotency-key": "report-1" };
     const first = await report({}, headers);
@@ -56,26 +56,26 @@ describe("an outcome", () => {
     expect(errorOf(await report({ outcome: "failed" }, headers))).toBe("409 idempotency_conflict");
   });
 
-  test("may quote what hides something, since nobody approves by it", async () => {
+  test("accepts invisible characters, because nobody approves anything by them", async () => {
     const { report } = await decidedOperation();
     const detail = "refused: \u202eabc\u200b\u00ad";
     expect((await report({ detail })).body).toMatchObject({ detail });
   });
 
   test.each([
-    ["of 256 letters", "x".repeat(256)],
-    ["of 256 wide characters", "漢".repeat(256)],
-    ["with what paths are made of", "a/b?c#d%2F"],
-    ["of three dots", "..."],
-    ["of a space", " "],
-    ["that reads NULL", "NULL"],
-    ["of a backslash", "\\"],
-  ])("of an invocation %s is told like any other", async (_, invocationId) => {
+    ["256 letters", "x".repeat(256)],
+    ["256 wide characters", "漢".repeat(256)],
+    ["path characters", "a/b?c#d%2F"],
+    ["three dots", "..."],
+    ["a space", " "],
+    ["NULL", "NULL"],
+    ["a backslash", "\\"],
+  ])("accepts an invocation id of %s", async (_, invocationId) => {
     const { report } = await decidedOperation({ invocation_id: invocationId });
     expect((await report()).body).toMatchObject({ invocation_id: invocationId, outcome: "executed" });
   });
 
-  test("may have happened in any year of four digits, and in no other", async () => {
+  test("accepts times in years of four digits only", async () => {
     const { report } = await decidedOperation();
     for (const occurred_at of ["9999-12-31T23:59:59-00:01", "0000-01-01T00:00:00+00:01"]) {
       expect(errorOf(await report({ occurred_at }))).toBe("400 invalid_request");
@@ -84,13 +84,16 @@ describe("an outcome", () => {
     expect(body.occurred_at).toBe("9999-12-31T23:59:59.999Z");
   });
 
-  test.each(["executed", "failed", "refused_by_receiver", "not_attempted"])("may be %s", async (outcome) => {
-    const { report, receipt } = await decidedOperation();
-    expect((await report({ outcome })).status).toBe(200);
-    expect((await receipt()).body.outcome).toMatchObject({ outcome });
-  });
+  test.each(["accepts %s", "failed", "refused_by_receiver", "not_attempted"])(
+    "may be %s",
+    async (outcome) => {
+      const { report, receipt } = await decidedOperation();
+      expect((await report({ outcome })).status).toBe(200);
+      expect((await receipt()).body.outcome).toMatchObject({ outcome });
+    },
+  );
 
-  test("of 8 different reports at once is one of them", async () => {
+  test("records one of 8 different concurrent reports", async () => {
     const { report } = await decidedOperation();
     const answers = await Promise.all(Array.from({ length: 8 }, (_, n) => report({ detail: String(n) })));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
@@ -101,15 +104,15 @@ describe("an outcome", () => {
     ["another word", { outcome: "done" }],
     ["a detail of 501 characters", { detail: "x".repeat(501) }],
     ["no time", { occurred_at: undefined }],
-    ["a time that is none", { occurred_at: "yesterday" }],
+    ["a malformed time", { occurred_at: "yesterday" }],
     ["no receipt", { receipt_id: undefined }],
-  ])("with %s is 400 invalid_request", async (_, fields) => {
+  ])("answers 400 invalid_request to %s", async (_, fields) => {
     const { report } = await decidedOperation();
     expect(errorOf(await report(fields))).toBe("400 invalid_request");
     expect((await report({ detail: "x".repeat(500) })).status).toBe(200);
   });
 
-  test("of an unknown operation, or of another application's, is 404; with another receipt 409", async () => {
+  test("answers 404 to an unknown operation or another application's, and 409 to another receipt", async () => {
     const [mine, other] = [await decidedOperation(), await decidedOperation()];
     expect(errorOf(await mine.report({}, {}, "unknown"))).toBe("404 not_found");
     expect(errorOf(await mine.report({}, {}, other.operation.invocation_id))).toBe("404 not_found");
@@ -119,7 +122,7 @@ describe("an outcome", () => {
     expect((await mine.report()).status).toBe(200);
   });
 
-  test("stands with the receipt, which is read by its application and its person alone", async () => {
+  test("adds the outcome to the receipt, which only its application and its person may read", async () => {
     const { app, receiptId, report, receipt, decided } = await decidedOperation();
     const before = (await receipt()).body;
     expect(before).toMatchObject({

@@ -9,8 +9,8 @@ const MODULE = fileURLToPath(new URL("../../src/proofs/pool_threads.ts", import.
 const THREADS = fileURLToPath(new URL("../support/threads.ts", import.meta.url));
 
 /**
- * Of the threads of a process whose pool was told to give way: of the pool's, which are begun by its first
- * work, and of all others.
+ * Returns the niceness of a process's threads after it lowered the priority of its pool. `pool`: the pool's
+ * threads, which start with their first work. `others`: all other threads.
  */
 async function nicenessBy(...command: string[]) {
   const script = `
@@ -28,17 +28,17 @@ async function nicenessBy(...command: string[]) {
   return { pool: of(true), others: new Set(of(false)) };
 }
 
-test("the pool's threads give way to the main thread, and no other thread does", async () => {
+test("lowers the priority of the pool's threads below the main thread's, and of no other thread", async () => {
   const own = getPriority();
   const nicer = Math.min(19, own + 10);
   expect(await nicenessBy()).toEqual({ pool: [nicer, nicer, nicer], others: new Set([own]) });
 });
 
-test("they give way as far as the system has it, where the whole process gives way", async () => {
+test("lowers the priority only to the system's minimum if the process's priority is already low", async () => {
   expect(await nicenessBy("nice", "-n", "15")).toMatchObject({ pool: [19, 19, 19] });
 });
 
-test("they keep their place on one core, which they share with the main thread", async () => {
+test("leaves the priority unchanged on one core, which the pool shares with the main thread", async () => {
   const own = getPriority();
   expect(await nicenessBy("taskset", "-c", "0")).toEqual({ pool: [own, own, own], others: new Set([own]) });
 });

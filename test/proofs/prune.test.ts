@@ -13,7 +13,7 @@ const keptDays = 30;
 const prune = (options = {}) =>
   pruneInvocations({ db: world.api.db, now: world.api.clock.now(), keptDays, ...options });
 
-/** An operation that was decided, with the proof that it was decided on. */
+/** An operation that has a decision, and the proof that was decided on. */
 async function decided() {
   const app = await world.application();
   const operation = operationOf(app);
@@ -40,7 +40,7 @@ async function balanceOf({ person }: Application): Promise<number | undefined> {
   return (await world.api.db("balances").where({ account_id: person.accountId }).first())?.balance_micro_usd;
 }
 
-/** Rows of an account of their own, decided so many seconds before now. */
+/** Inserts rows of a new account, decided this many seconds before now. */
 async function rows(ages: readonly number[]) {
   const account_id = randomUUID();
   await world.api.db.batchInsert(
@@ -58,8 +58,8 @@ async function rows(ages: readonly number[]) {
   return () => world.api.db("invocations").where({ account_id }).orderBy("decided_at");
 }
 
-describe("an operation that was decided", () => {
-  test("is given again up to the end of its time; then it is forgotten, and its proof is refused for its age", async () => {
+describe("a decided operation", () => {
+  test("repeats its decision until the end of its time, and refuses its proof for its age after that", async () => {
     const { app, operation, proof, body } = await decided();
     const balance = await balanceOf(app);
     world.api.clock.advance(keptDays * DAY);
@@ -74,7 +74,7 @@ describe("an operation that was decided", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
-  test("once forgotten is decided anew for a fresh proof only, and charged", async () => {
+  test("gets a new decision, which is charged, for a fresh proof after it was deleted", async () => {
     const { app, operation, body } = await decided();
     const balance = (await balanceOf(app)) ?? 0;
     world.api.clock.advance(keptDays * DAY + 1);
@@ -85,7 +85,7 @@ describe("an operation that was decided", () => {
     expect(await balanceOf(app)).toBe(balance - 2_000);
   });
 
-  test("keeps its receipt, its outcome, its history and its charge when it is forgotten", async () => {
+  test("keeps its receipt, outcome, history and charge after it was deleted", async () => {
     const { app, report, receipt } = await decided();
     const reported = await report({ detail: "done" });
     const before = await receipt();
@@ -99,7 +99,7 @@ describe("an operation that was decided", () => {
     expect(differences.filter(({ account_id }) => account_id === app.person.accountId)).toEqual([]);
   });
 
-  test("can still be told its outcome, once, when it is forgotten", async () => {
+  test("accepts the report of its outcome, once, after it was deleted", async () => {
     const { report, receipt, receiptId } = await decided();
     world.api.clock.advance(keptDays * DAY + 1);
     await prune();
@@ -112,8 +112,8 @@ describe("an operation that was decided", () => {
   });
 });
 
-describe("forgetting", () => {
-  test("takes what is past its time, in several processes at once, and each row once", async () => {
+describe("the deletion of decided operations", () => {
+  test("deletes each row past its time once, in several concurrent processes", async () => {
     await prune();
     const left = await rows([
       ...Array.from({ length: 3_500 }, (_, n) => keptDays * DAY + 0.001 + n),
@@ -126,7 +126,7 @@ describe("forgetting", () => {
     expect([dates.length, dates[0]]).toEqual([20, end.getTime()]);
   });
 
-  test("is done in small statements, each a commit of its own", async () => {
+  test("uses small statements, each with its own commit", async () => {
     const left = await rows(Array.from({ length: 25 }, () => (keptDays + 1) * DAY));
     const { db } = world.api;
     const [statements, counts]: [string[], number[]] = [[], []];
@@ -141,7 +141,7 @@ describe("forgetting", () => {
     expect(await left()).toEqual([]);
   });
 
-  test("does not wait for a row that somebody holds, and takes it the next time", async () => {
+  test("does not wait for a locked row, and deletes it the next time", async () => {
     const left = await rows([(keptDays + 2) * DAY, (keptDays + 1) * DAY]);
     const [held] = await left();
     const other = await world.api.db.transaction();
@@ -154,7 +154,7 @@ describe("forgetting", () => {
     expect(await prune()).toBe(1);
   });
 
-  test("ends at a signal", async () => {
+  test("stops when the signal aborts", async () => {
     const left = await rows([(keptDays + 1) * DAY]);
     expect(await prune({ signal: AbortSignal.abort() })).toBe(0);
     expect(await left()).toHaveLength(1);

@@ -5,8 +5,8 @@ import { type Replicas, raceForCredit, raceRevocations } from "./races.ts";
 
 const ROUNDS = Number(process.env.RACE_ROUNDS ?? 10_000);
 /**
- * So many accounts race concurrently, each with credit for all its rounds: decisions under way cost
- * something.
+ * Number of accounts that race concurrently, each with credit for all its rounds. A decision in progress
+ * needs credit too.
  */
 const ACCOUNTS = 8;
 const ROUNDS_PER_ACCOUNT = Math.ceil(ROUNDS / ACCOUNTS);
@@ -22,7 +22,7 @@ async function onReplicas(alphaCredits: number, work: (apis: Replicas) => Promis
   }
 }
 
-test(`under load no allow is seen after a revocation has answered, in ${ROUNDS} rounds`, {
+test(`under load no decision allows after a revocation has answered, in ${ROUNDS} rounds`, {
   timeout: TIMEOUT_MS,
 }, async () => {
   const raced = new Map<string, number>();
@@ -33,7 +33,7 @@ test(`under load no allow is seen after a revocation has answered, in ${ROUNDS} 
     }
   });
   console.log(Object.fromEntries(raced));
-  expect(raced.size, "decisions under way are allowed in some rounds and denied in others").toBe(2);
+  expect(raced.size, "concurrent decisions are allowed in some rounds and denied in others").toBe(2);
 });
 
 test("5,000 verifications of 64 clients with credit for 1,000: exactly 1,000 are charged", {

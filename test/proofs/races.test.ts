@@ -12,7 +12,7 @@ import {
   verify,
 } from "./races.ts";
 
-/** Each account has credit for so many decisions: raced revocations take four a round. */
+/** Decisions that each account has credit for. A round of racing revocations needs four. */
 const AFFORDABLE = 60;
 const ROUNDS = AFFORDABLE / 4;
 let apis: Replicas;
@@ -24,17 +24,19 @@ afterAll(async () => {
   await apis[0].stop();
 });
 
-describe("on two APIs over one database", () => {
-  test("under load no allow is seen after a revocation has answered", { timeout: 120_000 }, async () => {
+describe("two APIs on one database", () => {
+  test("allow no decision after a revocation has answered, under load", { timeout: 120_000 }, async () => {
     const raced = await raceRevocations(apis, ROUNDS);
     expect([...raced.values()].reduce((sum, count) => sum + count)).toBe(2 * ROUNDS);
   });
 
-  test("64 clients get exactly as many decisions as there is credit for", { timeout: 120_000 }, async () => {
+  test("make exactly as many decisions for 64 clients as there is credit for", {
+    timeout: 120_000,
+  }, async () => {
     await raceForCredit(apis, { tries: 2 * AFFORDABLE, affordable: AFFORDABLE });
   });
 
-  test("one challenge, asked of both many times at once, is decided and charged once", async () => {
+  test("decide and charge one challenge once, however many concurrent calls both get", async () => {
     const application = await startApplication(apis);
     await lend(application);
     for (let round = 1; round <= 3; round += 1) {
@@ -50,7 +52,7 @@ describe("on two APIs over one database", () => {
     }
   });
 
-  test("approvals of one request make one certificate", async () => {
+  test("create one certificate from concurrent approvals of one request", async () => {
     const application = await startApplication(apis);
     const { person, platform } = application;
     const elsewhere = apis[1].client();

@@ -13,10 +13,10 @@ import {
   type TestPlatform,
 } from "../support/platform_world.ts";
 
-/** Two APIs over one database, the one asked chosen by a number. */
+/** Two APIs on one database. A number selects the one to call. */
 export type Replicas = readonly [PlatformApi, PlatformApi];
 
-/** An application of a person's, seen through each of two APIs. */
+/** An application of a person, with a client for each of two APIs. */
 export type Application = { person: Person; platform: TestPlatform; agentId: string; clients: HttpClient[] };
 
 export async function startApplication(apis: Replicas): Promise<Application> {
@@ -32,7 +32,7 @@ const keyed = ({ clients, platform }: Application, n: number, path: string, body
     csrf: false,
   });
 
-/** A reference to a fresh proof. */
+/** Returns a reference to a fresh proof. */
 export async function prove(application: Application, certId?: string): Promise<unknown> {
   const { platform, agentId } = application;
   const { body } = await keyed(application, 0, "/v1/service/challenge");
@@ -45,12 +45,12 @@ export async function prove(application: Application, certId?: string): Promise<
   return presented.body.proof_ref;
 }
 
-/** Asks one of the two for its decision. */
+/** Asks one of the two APIs for a decision. */
 export function verify(application: Application, n: number, proof: unknown): Promise<HttpAnswer> {
   return keyed(application, n, "/v1/service/verify", { proof_ref: proof, required_scope: "data:read" });
 }
 
-/** Lends the application `data:read` and gives the certificate's id. */
+/** Grants the application `data:read`. Returns the certificate's id. */
 export async function lend({ person, platform }: Application): Promise<string> {
   const answer = await approve(person, await selfRequest(person, platform.connectionId), ["data:read"]);
   expect(answer.status).toBe(200);
@@ -63,11 +63,11 @@ const REVOKED = "200 deny delegation_revoked";
 
 /**
  * Revokes a certificate while each of two APIs decides on a proof from it. Once the revocation has answered,
- * asks each API again: these decisions must deny in every round. Returns the results of the decisions under
- * way.
+ * asks each API again: these decisions must deny in every round. Returns the results of the concurrent
+ * decisions.
  *
- * Hardly ever does a revocation answer between a decision's reading and its commit here: that moment is held
- * open in `held_rows.test.ts`.
+ * A revocation hardly ever answers between a decision's read and its commit here. `held_rows.test.ts` tests
+ * that moment.
  */
 export async function raceRevocations(apis: Replicas, rounds: number): Promise<Map<string, number>> {
   const application = await startApplication(apis);
@@ -94,8 +94,8 @@ export async function raceRevocations(apis: Replicas, rounds: number): Promise<M
 }
 
 /**
- * Verifies `tries` proofs of an account that has credit for `affordable`, by 64 clients on two APIs: exactly
- * so many are decided, charged and recorded, the others are 402 and leave nothing.
+ * Verifies `tries` proofs of an account that has credit for `affordable`, by 64 clients on two APIs. Exactly
+ * `affordable` of them must be decided, charged and recorded. The others must get 402 and leave no rows.
  */
 export async function raceForCredit(
   apis: Replicas,

@@ -27,7 +27,7 @@ afterAll(async () => {
 const world = proofApi({ vault: vaultForApi(() => client) });
 const twelve = <T>(make: () => Promise<T>) => Promise.all(Array.from({ length: 12 }, make));
 
-test("present beyond a key's rate in the vault is 429 with the vault's time to come again, and never 503", async () => {
+test("present answers 429 with the vault's Retry-After, and never 503, beyond a key's rate in the vault", async () => {
   const app = await world.application();
   const refused = (await twelve(() => app.present())).filter(({ status }) => status !== 200);
   expect(new Set(refused.map(errorOf))).toEqual(new Set(["429 rate_limited"]));
@@ -36,13 +36,13 @@ test("present beyond a key's rate in the vault is 429 with the vault's time to c
   }
 });
 
-describe("a try", () => {
+describe("a trial with the real vault", () => {
   const attempt = ({ person, platform, agentId }: Application) =>
     person.client.post(`/v1/service/connections/${platform.connectionId}/agents/${agentId}/try`, {
       required_scope: "data:read",
     });
 
-  test("decides on what the vault has signed, and keeps the rate of its keys", async () => {
+  test("decides on what the vault has signed, and respects the rate of its keys", async () => {
     const app = await world.application();
     const answers = await twelve(() => attempt(app));
     const allowed = answers.filter(({ status }) => status === 200);
@@ -52,7 +52,7 @@ describe("a try", () => {
     expect(await decisionsOf(world, app)).toBe(allowed.length);
   });
 
-  test("is 503 while the vault is away, and nothing is decided", async () => {
+  test("answers 503 and decides nothing while the vault is unavailable", async () => {
     const app = await world.application();
     await vault.stop();
     expect(errorOf(await attempt(app))).toBe("503 vault_unavailable");

@@ -16,18 +16,18 @@ import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 
 /**
- * Two API processes decide over one Postgres while that is stopped the hard way six times, and each process
- * is killed three times. `FAULT_DECISIONS` sets the number of proofs.
+ * Two API processes decide on one Postgres. Postgres crashes six times meanwhile, and each process is killed
+ * three times. `FAULT_DECISIONS` sets the number of proofs.
  */
 const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
 const FAULTS = 6;
 const LANES = 32;
 const WORLDS = 8;
-/** One proof of so many is shown to both processes at the same moment. */
+/** One in this many proofs is sent to both processes at the same moment. */
 const TWICE = 10;
 const CREDIT_MICRO_USD = 1e12;
 const RETRY_MS = 100;
-/** An API that was killed is back in seconds, and a proof is good for five minutes. */
+/** A killed API is back in seconds, and a proof is valid for five minutes. */
 const MOST_ATTEMPTS = 600;
 
 let folder: string;
@@ -47,7 +47,7 @@ beforeAll(async () => {
   worlds = await Promise.all(
     Array.from({ length: WORLDS }, () => createProofWorld(db, createSecretBox(sealingKey), options)),
   );
-  // Their challenge keys are read now: nobody but the APIs may need the database later.
+  // Reads the challenge keys now, because only the APIs may need the database later.
   await Promise.all(worlds.map((world) => world.prove()));
   await pool.end();
   await db.destroy();
@@ -80,7 +80,7 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
   };
 }
 
-/** What one call came to: a decision, a refusal by its code, or nothing that can be known. */
+/** The outcome of one call: a decision, the code of a refusal, or unknown. */
 type Outcome = { receiptId: string; receiptHash: string; decision: string } | { refused: string } | "unknown";
 
 async function verify(api: number, { apiKey }: ProofWorld, body: string): Promise<Outcome> {
@@ -106,10 +106,10 @@ async function verify(api: number, { apiKey }: ProofWorld, body: string): Promis
   }
 }
 
-/** What was seen of all proofs: by challenge, its decision, or that its decision's answer was lost. */
+/** Outcomes of all proofs by challenge: the decision, or that the answer to its decision was lost. */
 type Seen = { decided: Map<string, Exclude<Outcome, "unknown" | { refused: string }>>; lost: Set<string> };
 
-/** Shows a proof, to either process, until something is known of it. */
+/** Sends a proof to either process until its outcome is known. */
 async function showUntilKnown(world: ProofWorld, isTwice: boolean, seen: Seen): Promise<void> {
   const bundle = await world.prove();
   const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
@@ -137,10 +137,10 @@ async function showUntilKnown(world: ProofWorld, isTwice: boolean, seen: Seen): 
     }
     await sleep(RETRY_MS);
   }
-  throw new Error("nothing is known of a proof");
+  throw new Error("the outcome of a proof is still unknown");
 }
 
-/** Decides on so many proofs; `after` is called once, somewhere on the way. */
+/** Decides on `count` proofs. Calls `after` once, at a random moment in between. */
 async function decide(count: number, seen: Seen, after: () => Promise<void>): Promise<void> {
   let left = count;
   const turn = randomInt(1, Math.max(2, Math.floor(count * 0.8)));
@@ -164,7 +164,7 @@ async function killApi(number: number): Promise<void> {
   await apis[number].ready();
 }
 
-test(`whatever is killed, each of ${DECISIONS} decisions that was answered is kept, paid once and final`, {
+test(`each of ${DECISIONS} answered decisions is kept, paid once and final, whatever process is killed`, {
   timeout: 30 * 60_000,
 }, async () => {
   const seen: Seen = { decided: new Map(), lost: new Set() };
@@ -190,7 +190,7 @@ async function count(client: Client, sql: string, values: unknown[] = []): Promi
   return Number(rows[0]?.n);
 }
 
-/** Compares what was answered with what is kept, row for row; nothing else may be there either. */
+/** Compares the answered decisions with the stored rows. No other rows may exist. */
 async function checkKept(client: Client, { decided, lost }: Seen): Promise<void> {
   const decisions = decided.size + lost.size;
   await client.query(

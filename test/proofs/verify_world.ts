@@ -19,24 +19,24 @@ import { type SteeredClock, steeredClock } from "../support/clock.ts";
 import { createProofWorld, type ProofWorld, type WorldOptions } from "../support/proof_world.ts";
 import { type DecisionWorld, decisionWorld } from "./decision_world.ts";
 
-/** The moment at which proofs are made and verified, unless a test moves the clock. */
+/** The time at which proofs are made and verified, unless a test moves the clock. */
 export const now = new Date("2026-05-01T10:00:00.250Z");
 
-/** What a call of verify says besides its bundle, and the account whose key makes it. */
+/** Options of a verify call besides its bundle, and the account whose API key makes the call. */
 export type Changes = { scope?: string; context?: Record<string, unknown>; as: ProofWorld };
 
-/** What verifying needs, over a database of the test file's own. */
+/** Dependencies of verifying, on a database of the test file's own. */
 export type VerifyWorld = DecisionWorld & {
   deps: VerifyDeps;
   clock: SteeredClock;
-  /** An account with an agent and a certificate of `now`. */
+  /** Creates an account with an agent and a certificate issued at `now`. */
   account(options?: WorldOptions): Promise<ProofWorld>;
   verify(bundle: unknown, changes: Changes): Promise<Decided>;
-  /** Decision and reason. */
+  /** Returns decision and reason. */
   decisionOf(bundle: unknown, changes: Changes): Promise<string>;
 };
 
-/** Opens such a world for a test file, from its first test to its last. */
+/** Creates such a world before the first test of a file, and closes it after the last. */
 export function verifyWorld(): VerifyWorld {
   const secretBox = createSecretBox(randomBytes(32));
   const clock = steeredClock(now);

@@ -10,7 +10,7 @@
  *              |
  *     1  key rate ............ too many presents from one connection ......... 429 rate_limited
  *              |               rates/api_key_rates.ts
- *     2  fair queue .......... no place free for a second ...................... 503 unavailable
+ *     2  fair queue .......... no place free for a second .................... 503 unavailable
  *              |               fair_queue.ts
  *        read the call                                 verify/call.ts
  *              |
@@ -24,7 +24,7 @@
  *              |               certificate_rate.ts    (certificates with `max_rate` only)
  *     6  slow accounts ....... a row stays locked for two seconds ............ 503 unavailable
  *              |               batch.ts
- *     7  batch ............... no statement had room within 5 seconds ... 503 unavailable
+ *     7  batch ............... no statement had room within 5 seconds ......... 503 unavailable
  *              |               batch.ts
  *        one statement that spends, charges and records      decide/decide_and_charge.ts
  *

@@ -9,8 +9,8 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 const world = decisionWorld();
 const { balanceOf, countOf } = world;
 
-describe("several accounts in every batch", () => {
-  test("eight connections with batches in random order neither deadlock nor overdraw", async () => {
+describe("batches over several accounts", () => {
+  test("neither deadlock nor overdraw for eight connections with items in random order", async () => {
     const accounts = await Promise.all(Array.from({ length: 4 }, () => insertRecords(world.db, 100 * price)));
     const outcomes = await Promise.all(
       Array.from({ length: 8 }, async () => {
@@ -49,7 +49,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(100);
   });
 
-  test("an item that the database refuses does not take its neighbours with it", async () => {
+  test("decides the neighbors of an item that the database rejects", async () => {
     const records = await insertRecords(world.db, 1_000 * price);
     const decide = createBatcher(world.pool, {
       maxItems: 16,
@@ -70,7 +70,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(3);
   });
 
-  test("an item that waited too long for a statement is refused, and never decided", async () => {
+  test("refuses an item that waited too long for a statement, and never decides it", async () => {
     const [slow, late] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
     const limits = { maxItems: 1, maxWaitMs: 1, maxStatements: 1, maxQueueMs: 50 };
     const decide = createBatcher(world.pool, limits);
@@ -85,7 +85,7 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", late)).toBe(0);
   });
 
-  /** A batcher of its own, whose first statement waits for a row that somebody holds. */
+  /** Creates a batcher whose first statement waits for a row that another transaction has locked. */
   async function behindHeldRow(maxWaitMs: number) {
     const [slow, free] = await Promise.all([
       insertRecords(world.db, 1_000 * price),
@@ -100,7 +100,7 @@ describe("the batcher", () => {
     return { sent, first, held, decideOther: () => decide(itemFor(free)) };
   }
 
-  test("items that come while a statement is under way share the next one; only a full batch goes beside it", async () => {
+  test("collects items during a statement into the next one, and sends only a full batch beside it", async () => {
     const { sent, first, held, decideOther } = await behindHeldRow(60_000);
     const seven = Array.from({ length: 7 }, decideOther);
     await sleep(50);
@@ -116,7 +116,7 @@ describe("the batcher", () => {
     expect(sent).toHaveBeenCalledTimes(3);
   });
 
-  test("a batch that is not full is sent beside a statement that takes long", async () => {
+  test("sends a batch that is not full beside a statement that takes long", async () => {
     const { first, held, decideOther } = await behindHeldRow(20);
     expect(await decideOther()).toMatchObject({ decision: "allow" });
     await held.commit();

@@ -11,7 +11,7 @@ const queue = createFairQueue({
 });
 const world = proofApi({ queue });
 
-/** Takes all places with calls of nobody's, until they are given back. */
+/** Occupies all places with calls of other accounts. Returns a function that frees them. */
 async function takeAllPlaces(): Promise<() => Promise<void>> {
   const { promise: end, resolve } = Promise.withResolvers<void>();
   const calls = ["one", "another"].map((account) => queue.run(account, () => end));
@@ -22,7 +22,7 @@ async function takeAllPlaces(): Promise<() => Promise<void>> {
   };
 }
 
-/** All the forms in which a decision is asked for. */
+/** All kinds of calls that ask for a decision. */
 const FORMS: Record<string, (app: Application, proof: unknown) => ReturnType<Application["post"]>> = {
   verify: (app, proof) => app.verify(proof),
   "a gateway's hook": (app, proof) =>
@@ -44,8 +44,8 @@ async function balanceOf({ person }: Application): Promise<unknown> {
     ?.balance_micro_usd;
 }
 
-describe("while there is no place", () => {
-  test.each(Object.keys(FORMS))("%s gets 503 with Retry-After, and its proof is good later", async (form) => {
+describe("while no place is free", () => {
+  test.each(Object.keys(FORMS))("%s gets 503 with Retry-After, and its proof remains valid", async (form) => {
     const app = await world.application();
     const proof = await app.proof();
     const ask = () => FORMS[form]?.(app, proof);
@@ -59,7 +59,7 @@ describe("while there is no place", () => {
     expect(await balanceOf(app)).not.toBe(before);
   });
 
-  test("items of one AuthZEN call are refused each by itself", async () => {
+  test("each item of one AuthZEN call is refused separately", async () => {
     const app = await world.application();
     const proofs = [await app.proof(), await app.proof()];
     const ask = () =>
@@ -74,7 +74,7 @@ describe("while there is no place", () => {
     expect((await ask()).body).toMatchObject({ evaluations: [{ decision: true }, { decision: true }] });
   });
 
-  test("everything else is answered", async () => {
+  test("calls that need no decision are answered", async () => {
     const app = await world.application();
     const giveBack = await takeAllPlaces();
     expect((await app.present()).status).toBe(200);
@@ -83,7 +83,7 @@ describe("while there is no place", () => {
   });
 });
 
-test("an account whose certificate is held by somebody keeps no place while it waits for it", async () => {
+test("an account gives up its place while it waits for a locked certificate", async () => {
   const [held, other] = [await world.application(), await world.application()];
   const [proof, another] = [await held.proof(), await other.proof()];
   const lock = await world.api.db.transaction();

@@ -14,7 +14,7 @@ const service = verifyWorld();
 const { account, verify, decisionOf, openPool, countOf, spentOf } = service;
 const rate = (count: number, window_s: number) => [{ type: "max_rate" as const, count, window_s }];
 
-/** A fresh proof of one account's agent over a challenge of another's connection, asked about there. */
+/** Verifies a fresh proof of one account's agent at the connection of another account. */
 async function shownTo(verifier: ProofWorld, agent: ProofWorld, deps = service.deps) {
   const key = await deps.keys.forIssuing(challengeDay(now), now);
   const challenge = issueChallenge(key, verifier.connectionId, now);
@@ -29,8 +29,8 @@ const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_
 
 afterEach(() => service.clock.set(now));
 
-describe("a rate", () => {
-  test("of 5 an hour allows exactly 5 of 24 concurrent tries, and one more when the hour is over", async () => {
+describe("max_rate", () => {
+  test("allows exactly 5 of 24 concurrent proofs at 5 an hour, and one more after the hour", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const bundles = await Promise.all(Array.from({ length: 24 }, () => rated.prove({ now })));
     const decisions = await Promise.all(bundles.map((bundle) => decisionOf(bundle, { as: rated })));
@@ -42,11 +42,11 @@ describe("a rate", () => {
   });
 });
 
-describe("a rate of an account whose authority the verifier", () => {
+describe("max_rate of another account", () => {
   const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
   const lock = "select from certificates where cert_id = $1 for update";
 
-  test("does not accept is neither counted nor waited for", async () => {
+  test("causes no count and no wait if the verifier does not accept that account", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const held = await service.hold(lock, certificateOf(stranger));
     expect(await shownTo(shop, stranger)).toBe("deny principal_not_accepted");
@@ -57,7 +57,7 @@ describe("a rate of an account whose authority the verifier", () => {
     expect(await countOf("ledger_postings", shop)).toBe(2);
   });
 
-  test("does not accept is not waited for either where another rule denies", async () => {
+  test("causes no wait if another rule denies as well", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const shop = await account();
     const stranger = await account({ constraints: [amount, ...rate(1, 3600)] });
@@ -68,7 +68,7 @@ describe("a rate of an account whose authority the verifier", () => {
     await held.commit();
   });
 
-  test("accepts only after that was looked up is denied: what was not counted is not allowed", async () => {
+  test("denies if the acceptance came after the lookup, because nothing was counted", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     const isAccepted = async () => {
       await accept(shop, stranger);
@@ -81,14 +81,14 @@ describe("a rate of an account whose authority the verifier", () => {
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("accepts up to a later moment is counted like any other", async () => {
+  test("counts if the account is accepted until a later moment", async () => {
     const [shop, stranger] = [await account(), await account({ constraints: rate(1, 3600) })];
     await accept(shop, stranger, { accepted_until: addSeconds(now, 1) });
     expect(await shownTo(shop, stranger)).toBe("allow authorized");
     expect(await shownTo(shop, stranger)).toBe("deny constraint_denied");
   });
 
-  test("may use without having to accept it, its own, is not looked up", async () => {
+  test("looks up no acceptance for the account's own certificates and for those without a rate", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const isAccepted = () => Promise.reject(new Error("looked up"));
     expect(await shownTo(rated, rated, { ...service.deps, isAccepted })).toBe("allow authorized");
@@ -96,7 +96,7 @@ describe("a rate of an account whose authority the verifier", () => {
     expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
   });
 
-  test("accepts leaves half of the places to the account's own", async () => {
+  test("leaves half of the places to calls of the certificate's own account", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
@@ -120,8 +120,8 @@ describe("a rate of an account whose authority the verifier", () => {
   });
 });
 
-describe("a rate that others use", () => {
-  test("counts allows only: denials take nothing of it", async () => {
+describe("the count of a rate", () => {
+  test("includes allows only, not denials", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(
       "deny not_delegated",
@@ -130,7 +130,7 @@ describe("a rate that others use", () => {
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
   });
 
-  test("is exact for two processes as well", async () => {
+  test("stays exact across two processes", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const second = { ...service.deps, takeTurn: createTurns(openPool("rates", { max: 4 })) };
     const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
@@ -144,7 +144,7 @@ describe("a rate that others use", () => {
     expect(decisions.filter(({ decision }) => decision === "allow")).toHaveLength(5);
   });
 
-  test("counts the allow that another process has made and not committed", async () => {
+  test("includes an allow that another process has made but not committed", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const other = await service.pool.connect();
     await other.query("begin");
@@ -158,7 +158,7 @@ describe("a rate that others use", () => {
     expect(await second).toBe("deny constraint_denied");
   });
 
-  test("keeps no other certificate waiting, however many calls wait for its own", async () => {
+  test("delays no other certificate, however many calls wait for this one", async () => {
     const [busy, idle] = [
       await account({ constraints: rate(100, 3600) }),
       await account({ constraints: rate(100, 3600) }),
@@ -175,13 +175,13 @@ describe("a rate that others use", () => {
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["allow authorized"]));
   });
 
-  test("over a window that began before 1970 is counted from then", async () => {
+  test("starts in 1970 for a window that would begin earlier", async () => {
     const rated = await account({ constraints: rate(1, Number.MAX_SAFE_INTEGER) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("deny constraint_denied");
   });
 
-  test("refuses the 65th call that waits, and takes another once one of them is through", async () => {
+  test("refuses the 65th waiting call, and accepts another once one has finished", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const counting = {
       certificates: [{ accountId, certId: certificate.cert_id }],
@@ -202,7 +202,7 @@ describe("a rate that others use", () => {
     await Promise.all(waiting);
   });
 
-  test("is nothing that a forged proof waits for", async () => {
+  test("does not make a forged proof wait", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const bundle = await rated.prove({ now });
     const held = await service.hold("select from certificates where cert_id = $1 for update", [
@@ -213,7 +213,7 @@ describe("a rate that others use", () => {
     await held.commit();
   });
 
-  test("keeps nothing of a decision that fails, and lets the next call in", async () => {
+  test("records nothing for a decision that fails, and lets the next call in", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certId = rated.certificate.cert_id;
     const counting = { certificates: [{ accountId: rated.accountId, certId }], byOwner: true, now };
@@ -229,7 +229,7 @@ describe("a rate that others use", () => {
     await next.end();
   });
 
-  test("is given up undecided without a trace", async () => {
+  test("changes nothing when a turn ends undecided", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     const certificates = [{ accountId: rated.accountId, certId: rated.certificate.cert_id }];
     const turn = await service.deps.takeTurn({ certificates, byOwner: true, now });
@@ -237,7 +237,7 @@ describe("a rate that others use", () => {
     expect(await decisionOf(await rated.prove({ now }), { as: rated })).toBe("allow authorized");
   });
 
-  test("is not waited for by a proof that another rule denies before it", async () => {
+  test("does not start for a proof that another rule denies first", async () => {
     const amount = { type: "max_amount" as const, max_amount: 10, currency: "EUR" };
     const rated = await account({ constraints: [amount, ...rate(5, 3600)] });
     const takeTurn = () => Promise.reject(new Error("counted"));
@@ -250,7 +250,7 @@ describe("a rate that others use", () => {
     });
   });
 
-  test("without credit leaves the challenge unspent, as every other certificate does", async () => {
+  test("leaves the challenge unspent when there is no credit", async () => {
     const rated = await account({ balanceMicroUsd: 0, constraints: rate(5, 3600) });
     const bundle = await rated.prove({ now });
     expect(await codeOf(verify(bundle, { as: rated }))).toBe("credits_exhausted");

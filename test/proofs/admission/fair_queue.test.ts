@@ -9,10 +9,10 @@ import {
 
 const LONG_MS = 60_000;
 
-/** A share that is the same whatever others do. */
+/** A share that does not depend on other accounts' calls. */
 const just = (calls: number) => ({ least: calls, most: calls });
 
-/** A queue whose calls end when they are told to. `begun`: their accounts, as they were begun. */
+/** Creates a queue whose calls end on command. `begun` lists their accounts in the order of their start. */
 function steeredQueue(bounds: Partial<FairQueueBounds>) {
   const refusals: string[] = [];
   const queue = createFairQueue(
@@ -36,7 +36,7 @@ function steeredQueue(bounds: Partial<FairQueueBounds>) {
       });
   const calls = (...accounts: string[]) => accounts.map(call);
   const start = (...accounts: string[]) => void calls(...accounts);
-  /** Ends the call that began first and has not ended. */
+  /** Ends the running call that began first. */
   const endNext = async () => {
     ends.shift()?.();
     await sleep(0);
@@ -44,8 +44,8 @@ function steeredQueue(bounds: Partial<FairQueueBounds>) {
   return { queue, begun, refusals, call, calls, start, endNext, asides };
 }
 
-describe("places", () => {
-  test("as many calls are worked on as there are places; one that ends lets the next one begin", async () => {
+describe("the fair queue", () => {
+  test("runs as many calls as there are places, and starts the next one when one ends", async () => {
     const { queue, begun, calls, endNext } = steeredQueue({});
     const [first] = calls("a", "a", "a");
     await sleep(0);
@@ -55,14 +55,14 @@ describe("places", () => {
     expect([begun, queue.running, queue.waiting]).toEqual([["a", "a", "a"], 2, 0]);
   });
 
-  test("are given to accounts by turns, however many calls one of them has waiting", async () => {
+  test("serves the accounts in turn, however many calls one of them has waiting", async () => {
     const { begun, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "a", "a", "a", "b", "b", "c");
     for (let n = 0; n < 7; n += 1) await endNext();
     expect(begun.join(" ")).toBe("a a b c a b a");
   });
 
-  test("one account has its share of them while others call, and all while nobody else does", async () => {
+  test("gives one account all places while it is alone, and its share while others call", async () => {
     const { queue, begun, start, endNext } = steeredQueue({ places: 4, share: just(2) });
     start("a", "a", "a", "a", "a");
     await sleep(0);
@@ -78,7 +78,7 @@ describe("places", () => {
     expect(begun.join("")).toBe("aaaabbab");
   });
 
-  test("a call that fails gives its place back", async () => {
+  test("frees the place of a call that fails", async () => {
     const { queue, call, endNext } = steeredQueue({ places: 1, share: just(1) });
     await expect(queue.run("a", () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
     const next = call("a");
@@ -87,7 +87,7 @@ describe("places", () => {
     expect(queue.running).toBe(0);
   });
 
-  test("who steps aside frees a place, once", async () => {
+  test("frees the place of a call that steps aside, only once", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 1, share: just(1) });
     start("a", "b", "c");
     await sleep(0);
@@ -101,7 +101,7 @@ describe("places", () => {
     expect(begun).toEqual(["a", "b", "c"]);
   });
 
-  test("who stepped aside and ended has its share as before, and no more", async () => {
+  test("gives an account its usual share after a call that stepped aside and ended", async () => {
     const { queue, begun, asides, start, endNext } = steeredQueue({ places: 4, share: just(1) });
     start("a");
     await sleep(0);
@@ -112,7 +112,7 @@ describe("places", () => {
     expect([begun, queue.waiting]).toEqual([["a", "b", "a"], 1]);
   });
 
-  test("a call that takes long holds its place no longer", async () => {
+  test("frees the place of a call that takes long", async () => {
     const { queue, begun, start } = steeredQueue({ places: 1, share: just(1), longMs: 60 });
     start("a", "b");
     await sleep(0);
@@ -122,7 +122,7 @@ describe("places", () => {
   });
 });
 
-describe("places of an account beside others", () => {
+describe("the fair queue, for one account among others,", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
@@ -131,7 +131,7 @@ describe("places of an account beside others", () => {
     [3, 3],
     [9, 4],
   ])(
-    "beside an account with %i calls, one has %i: as many, from the least to the most",
+    "allows beside %i calls of another account %i places, between the least and the most",
     async (others, own) => {
       const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
       start(..."b".repeat(others), ..."a".repeat(9));
@@ -140,7 +140,7 @@ describe("places of an account beside others", () => {
     },
   );
 
-  test("two accounts with many calls have the most each, and one with a few has what it asks for", async () => {
+  test("gives two busy accounts the most places, and a third one as many as its few calls need", async () => {
     const { begun, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start(..."a".repeat(20), ..."b".repeat(9), ..."ccc");
     await sleep(0);
@@ -153,7 +153,7 @@ describe("places of an account beside others", () => {
     ["just now", 0, 2],
     ["a fifth of a second ago", 201, 4],
     ["two seconds ago", 2_001, 9],
-  ])("%s another account called: an account has %i places", async (_, ms, own) => {
+  ])("allows, after another account called %s (%i ms), %i places", async (_, ms, own) => {
     const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start("b");
     await endNext();
@@ -163,8 +163,8 @@ describe("places of an account beside others", () => {
   });
 });
 
-describe("a call that cannot be worked on", () => {
-  test("is refused once it has waited, and was not begun", async () => {
+describe("the fair queue, for a call without a place,", () => {
+  test("refuses it after the waiting time without starting it", async () => {
     const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 50 });
     const since = performance.now();
     const [, second, third] = calls("a", "a", "b");
@@ -173,7 +173,7 @@ describe("a call that cannot be worked on", () => {
     expect([begun, refusals, queue.waiting]).toEqual([["a"], ["late", "late"], 0]);
   });
 
-  test("is refused with a few others at a time, so that calls with a place go on", async () => {
+  test("refuses few calls at a time, so that running calls continue", async () => {
     const { queue, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 30 });
     const refused = Promise.all(calls(...Array.from({ length: 30 }, () => "a")).slice(1));
     let [seen, most] = [0, 0];
@@ -187,11 +187,11 @@ describe("a call that cannot be worked on", () => {
     expect(most).toBeLessThanOrEqual(8);
   });
 
-  describe("with a clock of the test's", () => {
+  describe("under a simulated clock", () => {
     beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "performance"] }));
     afterEach(() => void vi.useRealTimers());
 
-    test("is not begun any more once it has waited, though a place is free before it is refused", async () => {
+    test("does not start it after the waiting time, even if a place becomes free before the refusal", async () => {
       const { queue, begun, refusals, calls, endNext } = steeredQueue({
         places: 1,
         share: just(1),
@@ -207,7 +207,10 @@ describe("a call that cannot be worked on", () => {
       expect([await late, refusals]).toEqual(["unavailable 1", ["late"]]);
     });
 
-    /** Refuses all but the first call of these accounts; how long it took, and the most in 2 milliseconds. */
+    /**
+     * Refuses all but the first call of these accounts. Returns the time until then, and the most refusals in
+     * 2 ms.
+     */
     async function refuseAll(accounts: readonly string[]) {
       const { queue, refusals, start } = steeredQueue({
         places: 1,
@@ -228,18 +231,15 @@ describe("a call that cannot be worked on", () => {
     }
 
     test.each([
-      ["one account", () => "a"],
-      ["an account each", (_: unknown, n: number) => `account ${n}`],
-    ])(
-      "is refused among thousands of %s within two thirds of a second, 64 at a time",
-      async (_, accountOf) => {
-        const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
-        expect(ms).toBeLessThan(1_667);
-        expect([most > 8, most <= 64]).toEqual([true, true]);
-      },
-    );
+      ["of one account", () => "a"],
+      ["of an account each", (_: unknown, n: number) => `account ${n}`],
+    ])("refuses thousands %s within two thirds of a second, 64 at a time", async (_, accountOf) => {
+      const { ms, most } = await refuseAll(Array.from({ length: 4_097 }, accountOf));
+      expect(ms).toBeLessThan(1_667);
+      expect([most > 8, most <= 64]).toEqual([true, true]);
+    });
 
-    test("does not wait for the refusals of an account with more", async () => {
+    test("refuses it without waiting for the refusals of an account with more calls", async () => {
       const { queue, calls, start } = steeredQueue({ places: 1, share: just(1), waitMs: 1_000, most: 4_096 });
       start(...Array.from({ length: 4_000 }, () => "a"));
       const [other] = calls("b");
@@ -249,14 +249,14 @@ describe("a call that cannot be worked on", () => {
     });
   });
 
-  test("is refused at once when as many wait as may, and its account has the most of them", async () => {
+  test("refuses it immediately if the queue is full and its account has the most waiting calls", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("a", "a", "a", "b");
     expect(await call("a")).toBe("unavailable 1");
     expect([refusals, queue.waiting]).toEqual([["full"], 3]);
   });
 
-  test("is refused for one of an account with fewer: the newest of the account with the most", async () => {
+  test("drops the newest call of the account with the most for a call of an account with fewer", async () => {
     const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: just(1), most: 3 });
     const [, , , newest] = calls("a", "a", "a", "a");
     const other = call("b");
@@ -266,7 +266,7 @@ describe("a call that cannot be worked on", () => {
     expect([begun.join(""), refusals]).toEqual(["aaba", ["full"]]);
   });
 
-  test("is not made room for when that would only change who has the most", async () => {
+  test("drops no other call if its account would then have the most", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("x", "a", "a", "b");
     expect(await call("b")).toBe("unavailable 1");
@@ -274,7 +274,7 @@ describe("a call that cannot be worked on", () => {
   });
 });
 
-test("nothing is lost or left behind under calls of many accounts that end, fail and step aside", async () => {
+test("the fair queue loses no call and no place under calls that end, fail and step aside", async () => {
   const places = 5;
   let [most, running] = [0, 0];
   const queue = createFairQueue({

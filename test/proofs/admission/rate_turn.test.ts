@@ -10,7 +10,7 @@ import { now } from "../verify_world.ts";
 const HOURLY: Constraint[] = [{ type: "max_rate", count: 5, window_s: 3600 }];
 const spent: DecisionOutcome = { kind: "challenge_spent" };
 
-/** The turn of a proof whose certificates 0 and 2 of 3 have a rate, shown to a connection of "verifier". */
+/** The turn of a proof at the connection of "verifier". Certificates 0 and 2 of its 3 have a rate. */
 async function turnOf({ owner = "verifier", isAccepted = async () => true, constraints = HOURLY } = {}) {
   const turn = {
     countAllows: vi.fn(async () => 3),
@@ -41,7 +41,7 @@ async function turnOf({ owner = "verifier", isAccepted = async () => true, const
   return { ...deps, turn, stepAside, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
 }
 
-test("one turn is for all certificates of the chain that have a rate, however often it is asked", async () => {
+test("a rate turn covers all certificates of the chain that have a rate, however many counts are read", async () => {
   const { rateTurn, takeTurn, isAccepted, turn } = await turnOf();
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(3);
   expect(await rateTurn.countAllows("cert-2", 60)).toBe(3);
@@ -54,7 +54,7 @@ test("one turn is for all certificates of the chain that have a rate, however of
   expect(isAccepted).not.toHaveBeenCalled();
 });
 
-test("another account's root is asked about once, and takes a turn of others", async () => {
+test("a rate turn looks up another account's root once, and waits as a call from another account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.countAllows("cert-2", 3600);
@@ -63,7 +63,7 @@ test("another account's root is asked about once, and takes a turn of others", a
   expect(takeTurn.mock.calls).toMatchObject([[{ byOwner: false }]]);
 });
 
-test("a root that was not accepted when it was asked about is not counted later in the proof either", async () => {
+test("a rate turn never counts for a root that was not accepted at the lookup", async () => {
   let isAccepted = false;
   const accepting = async () => {
     const before = isAccepted;
@@ -77,14 +77,14 @@ test("a root that was not accepted when it was asked about is not counted later 
   expect(takeTurn).not.toHaveBeenCalled();
 });
 
-test("nobody's root is neither asked about nor counted", async () => {
+test("a rate turn neither looks up nor counts for a root of no account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "nobody" });
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(0);
   expect(await rateTurn.isAccepted()).toBe(true);
   expect([takeTurn, isAccepted].flatMap(({ mock }) => mock.calls)).toEqual([]);
 });
 
-test("what took a turn is decided in it, anything else at once", async () => {
+test("a rate turn decides in the transaction that counted, and immediately if nothing was counted", async () => {
   const item = {} as DecisionItem;
   const { rateTurn, decide, turn, stepAside } = await turnOf();
   await rateTurn.decide(item);
@@ -104,7 +104,7 @@ test("what took a turn is decided in it, anything else at once", async () => {
   ]);
 });
 
-test("a call gives its place up before it waits for its turn, and keeps it where there is none", async () => {
+test("a rate turn gives up the call's place before it waits, and keeps it if there is nothing to wait for", async () => {
   const { rateTurn, stepAside, takeTurn } = await turnOf();
   expect(stepAside).not.toHaveBeenCalled();
   await rateTurn.countAllows("cert-0", 3600);

@@ -3,7 +3,7 @@ import { createRecentAccounts } from "../../../src/proofs/admission/fair_queue.t
 
 const ROUND_MS = 1_000;
 
-/** Accounts that have so many calls at these milliseconds; then the most that another one than "a" had. */
+/** Records calls of accounts at these milliseconds. Returns the most calls of any account but "a". */
 function mostAfter(noted: readonly [ms: number, account: string, calls: number][], at: number): number {
   let ms = 0;
   const recent = createRecentAccounts(ROUND_MS, () => ms);
@@ -16,9 +16,9 @@ function mostAfter(noted: readonly [ms: number, account: string, calls: number][
 }
 
 test.each<[string, [number, string, number][], number, number]>([
-  ["while nobody calls", [], 0, 0],
+  ["if nobody calls", [], 0, 0],
   [
-    "while it calls alone",
+    "if no other account calls",
     [
       [0, "a", 7],
       [1_500, "a", 1],
@@ -28,7 +28,7 @@ test.each<[string, [number, string, number][], number, number]>([
     0,
   ],
   [
-    "just after another one",
+    "just after another one called",
     [
       [0, "a", 7],
       [1, "b", 2],
@@ -37,7 +37,7 @@ test.each<[string, [number, string, number][], number, number]>([
     2,
   ],
   [
-    "while another one has fewer than before",
+    "if another account has fewer than before",
     [
       [0, "b", 5],
       [10, "b", 1],
@@ -46,7 +46,7 @@ test.each<[string, [number, string, number][], number, number]>([
     5,
   ],
   [
-    "while a third one has the most, and it has more than they have",
+    "if a third account has the most, though fewer than the account itself",
     [
       [0, "b", 3],
       [0, "a", 9],
@@ -57,7 +57,7 @@ test.each<[string, [number, string, number][], number, number]>([
     4,
   ],
   [
-    "while one had fewer than two others, and then the most",
+    "if an account first had fewer than two others, and then the most",
     [
       [0, "b", 3],
       [0, "c", 4],
@@ -68,7 +68,7 @@ test.each<[string, [number, string, number][], number, number]>([
     6,
   ],
   [
-    "a second after another one",
+    "a second after another account called",
     [
       [0, "a", 1],
       [10, "b", 3],
@@ -78,7 +78,7 @@ test.each<[string, [number, string, number][], number, number]>([
     3,
   ],
   [
-    "two seconds after another one",
+    "two seconds after another account called",
     [
       [0, "a", 1],
       [999, "b", 3],
@@ -88,7 +88,7 @@ test.each<[string, [number, string, number][], number, number]>([
     2_999,
     0,
   ],
-  ["after a long rest of all", [[0, "b", 3]], 5_000, 0],
-])("how many calls another account has had at a time %s", (_, noted, at, expected) => {
+  ["after a long time without calls", [[0, "b", 3]], 5_000, 0],
+])("recent accounts report the most calls of any other account: %s", (_, noted, at, expected) => {
   expect(mostAfter(noted, at)).toBe(expected);
 });

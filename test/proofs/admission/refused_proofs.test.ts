@@ -24,7 +24,7 @@ function guarded(perMinute: number) {
 }
 
 test.each(["unavailable", "internal", "rate_limited"] as const)(
-  "a proof that ends as %s is not counted as refused",
+  "refused proofs do not count a proof that ends as %s",
   async (code) => {
     const { refuse } = guarded(1);
     expect([await refuse(code), await refuse(code)]).toEqual([code, code]);
@@ -33,7 +33,7 @@ test.each(["unavailable", "internal", "rate_limited"] as const)(
   },
 );
 
-test("no more are worked on at once than may be refused; good ones go on one after the other", async () => {
+test("as many proofs run at a time as may still be refused, and good ones follow one after the other", async () => {
   const { run } = guarded(2);
   let [now, most] = [0, 0];
   const work = async () => {
@@ -47,7 +47,7 @@ test("no more are worked on at once than may be refused; good ones go on one aft
   expect([new Set(results), most]).toEqual([new Set(["denied"]), 2]);
 });
 
-test("a thousand wait under one rate, and the next is told to come again", async () => {
+test("a thousand proofs wait under one rate, and the next one is rate limited", async () => {
   const { run } = guarded(1);
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   const work = async () => {
@@ -69,14 +69,14 @@ async function times(count: number, call: (n: number) => Promise<string>): Promi
   return counts;
 }
 
-test("what a known agent signed is worked on, however many forged ones name it within the checks' rate", async () => {
+test("proofs that a known agent signed are worked on, however many forged ones name it within the rate of checks", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   expect(await times(40, () => refuse("invalid_proof"))).toEqual({ invalid_proof: 1, rate_limited: 39 });
   expect(await times(20, () => allow("agent", true))).toEqual({ allowed: 20 });
 });
 
-test("beyond four times the rate no signature is looked at, until some of it has come back", async () => {
+test("beyond four times the rate no signature is checked until part of the rate is available again", async () => {
   const { clock, refuse, allow } = guarded(10);
   await allow();
   await times(41, () => refuse("invalid_proof"));
@@ -85,7 +85,7 @@ test("beyond four times the rate no signature is looked at, until some of it has
   expect(await allow("agent", true)).toBe("allowed");
 });
 
-test("forged ones that come at once do not outrun the checks' rate, and the signed one among them is worked on", async () => {
+test("concurrent forged proofs cannot exceed the rate of checks, and the signed one among them is worked on", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   await times(38, () => refuse("invalid_proof"));
@@ -96,7 +96,7 @@ test("forged ones that come at once do not outrun the checks' rate, and the sign
   expect(answers).toEqual(["allowed", ...Array.from({ length: 30 }, () => "rate_limited")]);
 });
 
-test("what a known agent signed and is refused has a rate of its own, so that its copies cost no more", async () => {
+test("refused proofs that a known agent signed have a separate rate, so repeating them adds no work", async () => {
   const { refuse, allow } = guarded(20);
   await allow();
   expect(await times(9, () => refuse("invalid_challenge", "agent", true))).toEqual({
@@ -106,7 +106,7 @@ test("what a known agent signed and is refused has a rate of its own, so that it
   expect(await allow("agent", true)).toBe("rate_limited");
 });
 
-test("agents that are known, many as they are, cause no more refused work together than strangers", async () => {
+test("all known agents together cause at most as much work for refused proofs as unknown agents", async () => {
   const { refuse, allow } = guarded(10);
   const nameOf = (n: number) => `agent ${n}`;
   await times(30, (n) => allow(nameOf(n)));

@@ -26,8 +26,8 @@ function recorded({ accountId, connectionId }: Records, id: string) {
   return createRecordedFinder(world.db)(caller, id);
 }
 
-describe("an invocation", () => {
-  test("is decided for the first of several in a batch; the others' challenges stay unspent", async () => {
+describe("the decision on an invocation", () => {
+  test("goes to the first of several items in a batch, and the others' challenges stay unspent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = ["a", "b", "a", "b", "a"].map((id) => boundItem(records, id));
     const taken = "invocation_taken";
@@ -36,14 +36,14 @@ describe("an invocation", () => {
     expect(await countOf("audit_events", records)).toBe(2);
   });
 
-  test("is decided beside others of none, each of which has its own turn", async () => {
+  test("does not delay items without an invocation in the same batch", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = [itemFor(records), boundItem(records, "a"), itemFor(records), boundItem(records, "a")];
     expect(await kindsOf(items)).toEqual(["decided", "decided", "decided", "invocation_taken"]);
     expect(await balanceOf(records)).toBe(7 * price);
   });
 
-  test("is another one under another connection of the account, at once and later", async () => {
+  test("does not count for the same id at another connection of the account, in one batch or later", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const others = [1, 2].map(() => ({ ...records, connectionId: randomUUID() }));
     const [second, third] = others as [Records, Records];
@@ -53,7 +53,7 @@ describe("an invocation", () => {
     expect(await recorded({ ...records, connectionId: randomUUID() }, "a")).toBeUndefined();
   });
 
-  test("that has its decision is left alone, challenge and credit too", async () => {
+  test("spends no challenge and no credit when it is repeated", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await decideOne(boundItem(records, "a"));
     expect(await kindsOf([boundItem(records, "a"), itemFor(records)])).toEqual([
@@ -63,7 +63,7 @@ describe("an invocation", () => {
     expect([await spentOf(records), await balanceOf(records)]).toEqual([2, 8 * price]);
   });
 
-  test("whose first proof is spent is left to the next", async () => {
+  test("goes to the next proof if the first one's challenge is spent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const challenge = randomBytes(32);
     await decideOne(itemFor(records, { challenge }));
@@ -73,7 +73,7 @@ describe("an invocation", () => {
     expect(await decideOne(items[1] as DecisionItem)).toMatchObject({ kind: "decided" });
   });
 
-  test("that finds no credit finds none for all that ask for it at once, and for nobody else", async () => {
+  test("fails without credit for all concurrent items of that account, but not for other accounts", async () => {
     const [poor, rich] = [await insertRecords(world.db, price - 1), await insertRecords(world.db, 2 * price)];
     await decideOne(boundItem(rich, "a"));
     const items = [boundItem(poor, "a"), boundItem(rich, "a"), boundItem(poor, "a"), boundItem(rich, "b")];
@@ -83,7 +83,7 @@ describe("an invocation", () => {
     expect(await recorded(poor, "a")).toBeUndefined();
   });
 
-  test("that was indeterminate has no decision yet", async () => {
+  test("stays open after an indeterminate outcome", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const unknown = [{ accountId: records.accountId, certId: `cert-${randomUUID()}` }];
     expect(await decideOne(boundItem(records, "a", { certificates: unknown }))).toMatchObject({
@@ -94,39 +94,36 @@ describe("an invocation", () => {
   });
 
   test.each([
-    ["whose root nobody has", "untrusted_root"],
-    ["whose authority is not accepted", "principal_not_accepted"],
-  ] as const)(
-    "that was asked for by a stranger %s has no decision yet, in one batch with its own proof or before it",
-    async (_, reason) => {
-      const [shop, stranger] = [
-        await insertRecords(world.db, 10 * price),
-        await insertRecords(world.db, 10 * price),
-      ];
-      const own = { accountId: shop.accountId, connectionId: shop.connectionId };
-      const by = (id: string) =>
-        reason === "principal_not_accepted"
-          ? boundItem(stranger, id, own)
-          : boundItem(stranger, id, {
-              ...own,
-              ...({ decision: "deny", reason, errorReason: reason } as const),
-              rootAccountId: null,
-              certificates: [],
-            });
-      const spent = by("a");
-      expect(await decideOne(spent)).toMatchObject({ decision: "deny", reason });
-      expect(await recorded(shop, "a")).toBeUndefined();
-      expect(await decideOne(spent)).toEqual({ kind: "challenge_spent" });
-      expect(await balanceOf(shop)).toBe(9 * price);
-      expect(await decideOne(boundItem(shop, "a"))).toMatchObject({ decision: "allow" });
-      const both = await decideBatch(world.pool, [by("b"), boundItem(shop, "b")]);
-      expect(both).toMatchObject([{ reason }, { decision: "allow" }]);
-      for (const id of ["a", "b"]) expect(await recorded(shop, id)).toMatchObject({ decision: "allow" });
-      expect(await balanceOf(shop)).toBe(6 * price);
-    },
-  );
+    ["of an unknown root", "untrusted_root"],
+    ["of a root that is not accepted", "principal_not_accepted"],
+  ] as const)("stays open after a proof %s, in the same batch or earlier", async (_, reason) => {
+    const [shop, stranger] = [
+      await insertRecords(world.db, 10 * price),
+      await insertRecords(world.db, 10 * price),
+    ];
+    const own = { accountId: shop.accountId, connectionId: shop.connectionId };
+    const by = (id: string) =>
+      reason === "principal_not_accepted"
+        ? boundItem(stranger, id, own)
+        : boundItem(stranger, id, {
+            ...own,
+            ...({ decision: "deny", reason, errorReason: reason } as const),
+            rootAccountId: null,
+            certificates: [],
+          });
+    const spent = by("a");
+    expect(await decideOne(spent)).toMatchObject({ decision: "deny", reason });
+    expect(await recorded(shop, "a")).toBeUndefined();
+    expect(await decideOne(spent)).toEqual({ kind: "challenge_spent" });
+    expect(await balanceOf(shop)).toBe(9 * price);
+    expect(await decideOne(boundItem(shop, "a"))).toMatchObject({ decision: "allow" });
+    const both = await decideBatch(world.pool, [by("b"), boundItem(shop, "b")]);
+    expect(both).toMatchObject([{ reason }, { decision: "allow" }]);
+    for (const id of ["a", "b"]) expect(await recorded(shop, id)).toMatchObject({ decision: "allow" });
+    expect(await balanceOf(shop)).toBe(6 * price);
+  });
 
-  test("that two accepted roots ask for at once is decided once", async () => {
+  test("happens once if two accepted roots ask for it concurrently", async () => {
     const [shop, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -151,7 +148,7 @@ describe("an invocation", () => {
     expect(await balanceOf(shop)).toBe(9 * price);
   });
 
-  test("keeps why not: in the rules' words where they decided, else the reason that stored state gave", async () => {
+  test("keeps the rules' words as the reason if they decided, otherwise the reason from stored state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const refused = { decision: "deny", reason: "not_delegated", errorReason: "scope_denied: x" } as const;
     await decideOne(boundItem(records, "allowed"));
@@ -165,7 +162,7 @@ describe("an invocation", () => {
   });
 
   test.each(["NULL", "null", "\\", '"', "{a,b}", "a b", "é", "e\u0301", "漢".repeat(256)])(
-    "is kept by its id as it came: %s",
+    "keeps its id unchanged: %s",
     async (id) => {
       const records = await insertRecords(world.db, 10 * price);
       const ids = ["a", id, "z"];

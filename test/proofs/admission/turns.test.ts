@@ -9,13 +9,13 @@ import { callerOf, now, verifyWorld } from "../verify_world.ts";
 const service = verifyWorld();
 const ratedAccount = () => service.account({ constraints: [{ type: "max_rate", count: 5, window_s: 3600 }] });
 
-/** What is counted of an account's one certificate. */
+/** The argument of a turn at the account's one certificate. */
 function countingOf({ accountId, certificate }: ProofWorld) {
   return { certificates: [{ accountId, certId: certificate.cert_id }], byOwner: true, now };
 }
 
-describe("a turn", () => {
-  test("whose connection is lost ends, and the next call is let in on another", async () => {
+describe("a turn at a certificate", () => {
+  test("ends when its connection is lost, and the next call starts on another one", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("lost", { max: 1 }));
     const turn = await takeTurn(countingOf(rated));
@@ -31,7 +31,7 @@ describe("a turn", () => {
     await next.end();
   });
 
-  test("for which there is no connection lets the next call in", async () => {
+  test("lets the next call in when there is no connection for it", async () => {
     const rated = await ratedAccount();
     const pool = service.openPool("none", { max: 1 });
     vi.spyOn(pool, "connect").mockImplementationOnce(() => Promise.reject(new Error("no connection")));
@@ -41,7 +41,7 @@ describe("a turn", () => {
     await (await waiting).end();
   });
 
-  test("at a certificate that is held for too long gives its connection back and lets the next in", async () => {
+  test("returns its connection and lets the next call in when the certificate is locked for too long", async () => {
     const rated = await ratedAccount();
     const takeTurn = createTurns(service.openPool("held", { max: 1, lockMs: 50 }));
     const text = "select from certificates where cert_id = $1 for update";
@@ -51,7 +51,7 @@ describe("a turn", () => {
     await (await takeTurn(countingOf(rated))).end();
   });
 
-  test("that cannot be undone takes its connection out of the pool", async () => {
+  test("removes its connection from the pool when the rollback fails", async () => {
     const failure = new Error("not undone");
     const query = async (text: unknown) => {
       if (text === "rollback") throw failure;
@@ -63,7 +63,7 @@ describe("a turn", () => {
     expect(release.mock.calls).toEqual([[failure]]);
   });
 
-  test("gives its connection back before the next one takes any", async () => {
+  test("returns its connection before the next turn takes one", async () => {
     let taken = 0;
     let most = 0;
     const query = () => new Promise((resolve) => setImmediate(resolve));
@@ -81,7 +81,7 @@ describe("a turn", () => {
     expect([most, taken]).toEqual([1, 0]);
   });
 
-  test.each(["countAllows", "decide"] as const)("is ended when its %s fails", async (part) => {
+  test.each(["ends when %s fails", "decide"] as const)("ends when its %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
     const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };

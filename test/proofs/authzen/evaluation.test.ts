@@ -21,8 +21,8 @@ const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer>
     csrf: false,
   });
 
-describe("a question with a proof", () => {
-  test("is verified in full: charged, recorded, and the proof is spent", async () => {
+describe("an AuthZEN question with a proof", () => {
+  test("charges and records the decision, and spends the proof", async () => {
     const app = await world.application();
     const context = { proof_bundle: await app.proof() };
     const first = await ask(app, question(app, { context }));
@@ -44,7 +44,7 @@ describe("a question with a proof", () => {
     expect(again.body).toEqual({ decision: false, context: { reason: "invalid_challenge" } });
   });
 
-  test("may carry a reference, and is false with the verifier's reason", async () => {
+  test("may contain a reference, and returns a denial as false with the verifier's reason", async () => {
     const app = await world.application();
     const { proof_ref } = (await app.present()).body;
     const denied = await ask(app, question(app, { action: { name: "data:share" }, context: { proof_ref } }));
@@ -54,7 +54,7 @@ describe("a question with a proof", () => {
     });
   });
 
-  test("is held against the constraints with the question's context", async () => {
+  test("compares the constraints with the question's context", async () => {
     const app = await world.application([]);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
@@ -69,7 +69,7 @@ describe("a question with a proof", () => {
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
   });
 
-  test("without a proof has the newest certificate's reason when none grants it", async () => {
+  test("gets the newest certificate's reason if it has no proof and no certificate allows it", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], {
       constraints: [{ type: "max_amount", max_amount: 10, currency: "USD" }],
@@ -83,7 +83,7 @@ describe("a question with a proof", () => {
     expect(await reason({ amount: 10, currency: "USD" })).toBe("authorized");
   });
 
-  test("may be bound to an operation; an allow that was given before is false when asked for again", async () => {
+  test("may name an operation, and returns false when an allow is asked for again", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -114,7 +114,7 @@ describe("a question with a proof", () => {
     });
   });
 
-  test("keeps the reason of a denial that was given before", async () => {
+  test("gets the same reason again for a repeated denial", async () => {
     const app = await world.application(["data:read"]);
     const operation = operationOf(app);
     const { proof_bundle } = (await app.present({ operation })).body;
@@ -127,7 +127,7 @@ describe("a question with a proof", () => {
     });
   });
 
-  test("is a conflict with a fresh proof of another operation under the same invocation", async () => {
+  test("returns invocation_conflict if its fresh proof is for another operation under the same invocation", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -141,7 +141,7 @@ describe("a question with a proof", () => {
     expect(await reasonOf(operationOf(app, other))).toBe("invocation_conflict");
   });
 
-  test("of another agent is false and spends nothing", async () => {
+  test("returns false and spends nothing if it names another agent", async () => {
     const app = await world.application();
     const proof_bundle = await app.proof();
     const other = question(app, {
@@ -152,7 +152,7 @@ describe("a question with a proof", () => {
     expect((await ask(app, question(app, { context: { proof_bundle } }))).body.decision).toBe(true);
   });
 
-  test("without credit has no answer: 402", async () => {
+  test("gets 402 if there is no credit", async () => {
     const app = await world.application();
     await world.api
       .db("balances")
@@ -163,8 +163,8 @@ describe("a question with a proof", () => {
   });
 });
 
-describe("a question", () => {
-  test("about other kinds of things, or another's connection, is false", async () => {
+describe("an AuthZEN question", () => {
+  test("returns false for unknown types and for another account's connection", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const reason = async (changes: object) => (await ask(app, question(app, changes as never))).body;
     expect(await reason({ subject: { type: "user", id: app.agentId } })).toEqual({
@@ -190,15 +190,15 @@ describe("a question", () => {
     ["action.name", { action: {} }],
     ["resource", { resource: undefined }],
     ["resource.type", { resource: { id: "x" } }],
-    ["subject (of another type)", { subject: "x" }],
-    ["context (of another type)", { context: [] }],
-    ["subject.id (with U+0000)", { subject: { type: "agent", id: "\u0000" } }],
-  ])("without %s is 400", async (_, changes) => {
+    ["subject (an object)", { subject: "x" }],
+    ["context (an object)", { context: [] }],
+    ["subject.id (free of U+0000)", { subject: { type: "agent", id: "\u0000" } }],
+  ])("gets 400 without a valid %s", async (_, changes) => {
     const app = await world.application();
     expect(errorOf(await ask(app, question(app, changes)))).toBe("400 invalid_request");
   });
 
-  test("names the member that is at fault", async () => {
+  test("gets an error that names the invalid member", async () => {
     const app = await world.application();
     const answer = await ask(app, question(app, { action: { name: "x".repeat(257) } }));
     expect(answer.body.error).toMatchObject({
@@ -207,7 +207,7 @@ describe("a question", () => {
     });
   });
 
-  test("of another content type is 400, without a key 401; its X-Request-ID comes back", async () => {
+  test("gets 400 for another content type and 401 without a key, and returns its X-Request-ID", async () => {
     const app = await world.application();
     const wrong = await ask(app, JSON.stringify(question(app)), { "content-type": "text/plain" });
     expect(errorOf(wrong)).toBe("400 invalid_request");
@@ -217,7 +217,7 @@ describe("a question", () => {
     expect(answer.headers.get("x-request-id")).toBe("bfe9eb29-ab87-4ca3-be83-a1d5d8305716");
   });
 
-  test("may have properties and members that are not known", async () => {
+  test("may have unknown properties and members", async () => {
     const app = await registryApplication(world);
     const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
     const body = question(app, {
@@ -229,7 +229,7 @@ describe("a question", () => {
   });
 });
 
-describe("the metadata of a base URL with a path", () => {
+describe("the API with a path in its base URL", () => {
   const served = async (baseUrl: string, path: string) => {
     const api = await startApi({ shares: world.api, routes: () => [authzenMetadataRoute(baseUrl)] });
     const answer = await api.client().get(path);
@@ -238,10 +238,10 @@ describe("the metadata of a base URL with a path", () => {
   };
 
   test.each([
-    ["where AuthZEN has it, between host and path", "/.well-known/authzen-configuration/eu/pdp"],
-    ["behind a proxy that takes the path away", "/.well-known/authzen-configuration"],
+    ["at AuthZEN's place between host and path", "/.well-known/authzen-configuration/eu/pdp"],
+    ["behind a proxy that strips the path", "/.well-known/authzen-configuration"],
     ["behind a proxy that keeps the path", "/eu/pdp/.well-known/authzen-configuration"],
-  ])("is found %s", async (_, path) => {
+  ])("serves the AuthZEN metadata %s", async (_, path) => {
     for (const [baseUrl, slash] of [
       ["https://h.example/eu/pdp", ""],
       ["https://h.example/eu/pdp/", "/"],
@@ -259,7 +259,7 @@ describe("the metadata of a base URL with a path", () => {
     }
   });
 
-  test("is at no other path", async () => {
+  test("serves the AuthZEN metadata at no other path", async () => {
     for (const path of [
       "/.well-known/authzen-configuration/eu",
       "/.well-known/authzen-configuration/eu/pdp/x",
@@ -272,7 +272,7 @@ describe("the metadata of a base URL with a path", () => {
   });
 });
 
-test("the metadata names the configured base URL as it is written, whatever the request's host", async () => {
+test("the AuthZEN metadata contain the configured base URL exactly as written, whatever the request's host", async () => {
   const answer = await world.api.client().get("/.well-known/authzen-configuration", {
     headers: { host: "evil.example", "x-forwarded-host": "evil.example" },
   });

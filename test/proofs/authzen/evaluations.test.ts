@@ -8,11 +8,11 @@ const world = proofApi();
 const askAll = (app: Application, body: unknown): Promise<HttpAnswer> =>
   app.post("/access/v1/evaluations", body);
 
-describe("several questions at once", () => {
+describe("an AuthZEN call with several questions", () => {
   const decisions = ({ body }: HttpAnswer) =>
     (body.evaluations as { decision: boolean }[]).map(({ decision }) => decision);
 
-  test("share what they leave out, and are answered in their order", async () => {
+  test("fills in shared members, and answers in order", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const { subject, resource } = question(app);
@@ -29,7 +29,7 @@ describe("several questions at once", () => {
     expect([answer.status, decisions(answer)]).toEqual([200, [true, false, false, true]]);
   });
 
-  test("are false one by one when they are bad, in a 200", async () => {
+  test("answers each invalid question with false, in a 200", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const proof_bundle = await app.proof();
@@ -54,13 +54,13 @@ describe("several questions at once", () => {
     });
   });
 
-  test("are refused together when there is U+0000 in one of them", async () => {
+  test("gets 400 if one question contains U+0000", async () => {
     const app = await world.application();
     const evaluations = [{}, { subject: { type: "agent", id: "\u0000" } }];
     expect(errorOf(await askAll(app, { ...question(app), evaluations }))).toBe("400 invalid_request");
   });
 
-  test("are no answers when something of ours breaks: not false one by one, but 500", async () => {
+  test("gets 500, not false for each question, if the service fails", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     await world.api.db.raw("alter table agents rename to agents_away");
@@ -73,7 +73,7 @@ describe("several questions at once", () => {
     expect(decisions(await askAll(app, { ...question(app), evaluations: [{}] }))).toEqual([true]);
   });
 
-  test("with one proof twice: it counts once", async () => {
+  test("counts a proof once if two questions contain it", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const item = { context: { proof_bundle: await app.proof() } };
@@ -86,7 +86,7 @@ describe("several questions at once", () => {
     ["execute_all", [true, false, true]],
     ["deny_on_first_deny", [true, false]],
     ["permit_on_first_permit", [true]],
-  ])("end as %s says", async (evaluations_semantic, expected) => {
+  ])("stops as %s requires", async (evaluations_semantic, expected) => {
     const app = await world.application();
     await answerFromRegistry(app);
     const scopes = ["data:read", "data:share", "payments:send"];
@@ -98,14 +98,14 @@ describe("several questions at once", () => {
     expect(decisions(answer)).toEqual(expected);
   });
 
-  test.each([[undefined], [[]]])("of which there are none are a single question", async (evaluations) => {
+  test.each([[undefined], [[]]])("counts as a single question if it lists none", async (evaluations) => {
     const app = await world.application();
     await answerFromRegistry(app);
     const answer = await askAll(app, { ...question(app), evaluations });
     expect(answer.body).toMatchObject({ decision: true, context: { assurance: "registry" } });
   });
 
-  test("are 400 when they are no list, more than 100, or under an unknown semantic", async () => {
+  test("gets 400 for a list that is not one, for more than 100 items and for an unknown semantic", async () => {
     const app = await world.application();
     await answerFromRegistry(app);
     const many = (count: number) => Array.from({ length: count }, () => ({}));

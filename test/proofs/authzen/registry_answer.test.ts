@@ -22,8 +22,8 @@ const ask = (app: Application, body: unknown): Promise<HttpAnswer> =>
 type Changes = Record<string, unknown>;
 
 /**
- * Arranges that a proof would be denied for each reason, and gives what the question then changes. `null`:
- * only a proof can show it, because the registry answers about the account's own active certificates.
+ * For each reason, causes that denial and returns the resulting changes of the question. `null`: only a proof
+ * can lead to the reason, because the registry answers about the account's own active certificates.
  */
 const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) | null> = {
   delegation_revoked: async ({ person, certId }) => {
@@ -56,15 +56,18 @@ const ARRANGED: Record<RefusingReason, ((app: Application) => Promise<Changes>) 
   revocation_state_unavailable: null,
 };
 
-/** Leaves the agent with one certificate, under this constraint; the question's amount is in its currency. */
+/**
+ * Leaves the agent with one certificate, under this constraint. Returns a question with the amount, in its
+ * currency.
+ */
 async function constrain(app: Application, constraint: object, amount?: number): Promise<Changes> {
   await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
   await certify(app, ["data:read"], { constraints: [constraint] });
   return amount === undefined ? {} : { context: { amount, currency: "USD" } };
 }
 
-describe("a question without a proof", () => {
-  test("is false until the connection asks for answers from the registry, and again once it does not", async () => {
+describe("an AuthZEN question without a proof", () => {
+  test("returns false unless the connection has enabled registry answers", async () => {
     const app = await world.application();
     const required = { decision: false, context: { reason: "proof_required" } };
     expect((await ask(app, question(app))).body).toEqual(required);
@@ -75,7 +78,7 @@ describe("a question without a proof", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("is answered from the registry, as often as it is asked, and not charged", async () => {
+  test("gets the same answer from the registry repeatedly, without charge", async () => {
     const app = await registryApplication(world);
     for (let time = 0; time < 2; time += 1) {
       expect((await ask(app, question(app))).body).toEqual({
@@ -87,17 +90,17 @@ describe("a question without a proof", () => {
   });
 
   test.each(Object.entries(ARRANGED).flatMap(([reason, arrange]) => (arrange ? [{ reason, arrange }] : [])))(
-    "is false where a proof is denied as $reason",
+    "returns false where a proof would be denied as $reason",
     async ({ reason, arrange }) => {
       const app = await registryApplication(world);
       const { body } = await ask(app, question(app, await arrange(app)));
-      // A certificate that is not active is none to the registry.
-      const said = reason.startsWith("constraint_") ? reason : "not_delegated";
-      expect(body).toEqual({ decision: false, context: { assurance: "registry", reason: said } });
+      // To the registry, a certificate that is not active does not exist.
+      const expected = reason.startsWith("constraint_") ? reason : "not_delegated";
+      expect(body).toEqual({ decision: false, context: { assurance: "registry", reason: expected } });
     },
   );
 
-  test("is true to the last second of a certificate", async () => {
+  test("returns true up to the last second of a certificate", async () => {
     const app = await registryApplication(world, []);
     await certify(app, ["data:read"], { expires_in: 60 });
     world.api.clock.advance(60);
@@ -106,7 +109,7 @@ describe("a question without a proof", () => {
     expect((await ask(app, question(app))).body.decision).toBe(false);
   });
 
-  test("is false for an unknown scope, an unknown agent and a deleted one", async () => {
+  test("returns false for an unknown scope, an unknown agent and a deleted agent", async () => {
     const app = await registryApplication(world);
     const answer = async (changes = {}) => (await ask(app, question(app, changes))).body;
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
@@ -117,7 +120,7 @@ describe("a question without a proof", () => {
     expect(await answer()).toEqual(denied);
   });
 
-  test("is false for an agent of another connection, whatever that one may do there", async () => {
+  test("returns false for an agent of another connection, even if the agent is allowed there", async () => {
     const [app, other] = [await registryApplication(world), await registryApplication(world)];
     const denied = { decision: false, context: { assurance: "registry", reason: "not_delegated" } };
     const foreign = question(app, { subject: { type: "agent", id: other.agentId } });
@@ -125,7 +128,7 @@ describe("a question without a proof", () => {
     expect((await ask(app, foreign)).body).toEqual(denied);
   });
 
-  test("goes by the newest certificate whose constraints hold", async () => {
+  test("uses the newest certificate whose constraints are met", async () => {
     const app = await registryApplication(world, []);
     const limit = (max_amount: number) => [{ type: "max_amount", max_amount, currency: "USD" }];
     await certify(app, ["data:read"], { constraints: limit(100) });

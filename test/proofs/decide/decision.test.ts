@@ -9,7 +9,7 @@ const world = decisionWorld();
 const { decideOne, balanceOf, countOf, spentOf } = world;
 
 describe("one decision", () => {
-  test("an allow leaves one audit row, one posting, one charge and a spent challenge", async () => {
+  test("writes one audit row and one posting, charges once and spends the challenge", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     expect(await decideOne(item)).toMatchObject({ kind: "decided", decision: "allow", reason: "authorized" });
@@ -21,7 +21,7 @@ describe("one decision", () => {
     expect(row).toMatchObject({ event_id: item.eventId, event_type: "proof.verified", decision: "allow" });
   });
 
-  test("the receipt is the head, the final decision and the tail, and its hash is that of its bytes", async () => {
+  test("builds the receipt from head, decision and tail, and hashes its exact bytes", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const outcome = await decideOne(itemFor(records));
     const row = await world.db("audit_events").where({ account_id: records.accountId }).first();
@@ -35,7 +35,7 @@ describe("one decision", () => {
     expect(outcome).toMatchObject({ receiptHash: hash });
   });
 
-  test("a denial of the pure rules is charged and recorded as rejected", async () => {
+  test("charges a denial of the pure rules and records it as rejected", async () => {
     const records = await insertRecords(world.db, price);
     const outcome = await decideOne(itemFor(records, { decision: "deny", reason: "not_delegated" }));
     expect(outcome).toMatchObject({ decision: "deny", reason: "not_delegated" });
@@ -45,7 +45,7 @@ describe("one decision", () => {
     expect(row?.receipt).toContain('"granted_scope":[]');
   });
 
-  test("a revoked certificate wins over an allow and over a later violation", async () => {
+  test("prefers a revoked certificate over an allow and over a later violation", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const revoked = { decision: "deny", reason: "delegation_revoked" };
@@ -55,14 +55,14 @@ describe("one decision", () => {
     );
   });
 
-  test("a violation that comes before the state is consulted stands", async () => {
+  test("keeps a violation that precedes the check of the certificates' state", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const expired = itemFor(records, { decision: "deny", reason: "delegation_expired", certificates: [] });
     expect(await decideOne(expired)).toMatchObject({ decision: "deny", reason: "delegation_expired" });
   });
 
-  test("a certificate whose state is unknown is indeterminate, recorded, and not charged", async () => {
+  test("becomes indeterminate, recorded and free if a certificate's state is unknown", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const certificates = [{ accountId: records.accountId, certId: `cert-${randomUUID()}` }];
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({
@@ -74,7 +74,7 @@ describe("one decision", () => {
     expect(await countOf("audit_events", records)).toBe(1);
   });
 
-  test("another account's certificate of the same id is not this one's", async () => {
+  test("ignores another account's certificate with the same id", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, price),
@@ -83,7 +83,7 @@ describe("one decision", () => {
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ decision: "indeterminate" });
   });
 
-  test("a scope that the ceiling lost after the approval is denied", async () => {
+  test("denies a scope that the ceiling lost after the approval", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world
       .db("certificates")
@@ -100,7 +100,7 @@ describe("one decision", () => {
     });
   });
 
-  test("a scope that neither the chain nor the ceiling grants is denied for the chain's sake", async () => {
+  test("denies as not delegated a scope that neither the chain nor the ceiling grants", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world
       .db("certificates")
@@ -110,7 +110,7 @@ describe("one decision", () => {
     expect(await decideOne(denied)).toMatchObject({ decision: "deny", reason: "not_delegated" });
   });
 
-  test("a chain of which one certificate is revoked and another unknown is revoked", async () => {
+  test("denies as revoked if one certificate of the chain is revoked and another unknown", async () => {
     const records = await insertRecords(world.db, 10 * price);
     await world.db("certificates").where({ cert_id: records.certId }).update({ status: "revoked" });
     const certificates = [`cert-${randomUUID()}`, records.certId].map((certId) => ({
@@ -123,7 +123,7 @@ describe("one decision", () => {
     });
   });
 
-  test("the last certificate of a chain counts like the first: unknown, revoked and over the ceiling", async () => {
+  test("checks the last certificate of a chain like the first: unknown, revoked or over the ceiling", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;
     const certificates = [records.certId, second].map((certId) => ({ accountId: records.accountId, certId }));
@@ -136,7 +136,7 @@ describe("one decision", () => {
     expect(await decideOne(itemFor(records, { certificates }))).toMatchObject({ reason: "ceiling_exceeded" });
   });
 
-  test("one revoked certificate of a chain denies", async () => {
+  test("denies if one certificate of the chain is revoked", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const second = `cert-${randomUUID()}`;
     await insertCertificate(world.db, records, second);
@@ -149,8 +149,8 @@ describe("one decision", () => {
   });
 });
 
-describe("single use", () => {
-  test("a challenge decides once; the second is refused, not charged and not recorded", async () => {
+describe("a challenge", () => {
+  test("decides once, and a second use is refused, free and not recorded", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     await decideOne(item);
@@ -159,7 +159,7 @@ describe("single use", () => {
     expect(await countOf("audit_events", records)).toBe(1);
   });
 
-  test("a challenge that stands twice in one batch decides once", async () => {
+  test("decides once if one batch contains it twice", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);
@@ -167,7 +167,7 @@ describe("single use", () => {
     expect(await balanceOf(records)).toBe(9 * price);
   });
 
-  test("32 callers with one challenge in separate statements: one decides", async () => {
+  test("decides once for 32 callers in separate statements", async () => {
     const records = await insertRecords(world.db, 100 * price);
     const item = itemFor(records);
     const outcomes = await Promise.all(
@@ -178,7 +178,7 @@ describe("single use", () => {
     expect(await balanceOf(records)).toBe(99 * price);
   });
 
-  test("the same challenge of two connections is two challenges", async () => {
+  test("may be used at two connections", async () => {
     const [one, two] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
     const challenge = randomBytes(32);
     const outcomes = await decideBatch(world.pool, [
@@ -190,7 +190,7 @@ describe("single use", () => {
 });
 
 describe("credit", () => {
-  test("the last affordable decision is made, the next one refused and unrecorded", async () => {
+  test("pays for the last affordable decision, and the next one is refused and not recorded", async () => {
     const records = await insertRecords(world.db, 2 * price + (price - 1));
     const outcomes = await decideBatch(world.pool, [itemFor(records), itemFor(records), itemFor(records)]);
     expect(outcomes.map((outcome) => outcome.kind)).toEqual(["decided", "decided", "credits_exhausted"]);
@@ -199,7 +199,7 @@ describe("credit", () => {
     expect(await countOf("ledger_postings", records)).toBe(2);
   });
 
-  test("without it the challenge is not spent: the same proof is decided on after a top-up, once", async () => {
+  test("leaves the challenge unspent when it is missing, so the proof can be decided on once after a top-up", async () => {
     const records = await insertRecords(world.db, price - 1);
     const item = itemFor(records);
     expect(await decideOne(item)).toEqual({ kind: "credits_exhausted" });
@@ -213,7 +213,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(price);
   });
 
-  test("a challenge that stands twice in one batch without credit is unspent for both", async () => {
+  test("leaves a challenge that is in one batch twice unspent for both items when it is missing", async () => {
     const records = await insertRecords(world.db, 0);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);
@@ -221,7 +221,7 @@ describe("credit", () => {
     expect(await spentOf(records)).toBe(0);
   });
 
-  test("challenges that are spent already take no place in the queue for the last of it", async () => {
+  test("does not go to items whose challenges are already spent", async () => {
     const records = await insertRecords(world.db, 3 * price);
     const spent = [itemFor(records), itemFor(records)];
     await decideBatch(world.pool, spent);
@@ -236,7 +236,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(0);
   });
 
-  test("an indeterminate in between takes no place in the queue for credit", async () => {
+  test("does not go to an indeterminate item", async () => {
     const records = await insertRecords(world.db, 2 * price);
     const unknown = itemFor(records, {
       certificates: [{ accountId: records.accountId, certId: "cert-none" }],
@@ -255,7 +255,7 @@ describe("credit", () => {
     ]);
   });
 
-  test("concurrent mixed batches neither deadlock nor overspend: credit for exactly 1,000 allows 1,000", async () => {
+  test("for exactly 1,000 decisions allows 1,000 in concurrent mixed batches, without deadlock", async () => {
     const rich = await Promise.all([
       insertRecords(world.db, 10_000 * price),
       insertRecords(world.db, 10_000 * price),

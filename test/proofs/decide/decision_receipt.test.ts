@@ -10,7 +10,7 @@ import { insertRecords, itemFor } from "../records.ts";
 const VECTOR = resolve(import.meta.dirname, "../../vectors/receipt.json");
 const world = decisionWorld();
 
-test("a receipt is RFC 8785 but for U+2028 and U+2029, which are escaped", async () => {
+test("a receipt follows RFC 8785, except that U+2028 and U+2029 are escaped", async () => {
   const vector: { receipt: Required<Receipt> } & Record<"canonical" | "receipt_hash" | "rfc_8785", string> =
     JSON.parse(await readFile(VECTOR, "utf8"));
   const { receipt } = vector;

@@ -9,7 +9,7 @@ import { decisionWorld } from "../decision_world.ts";
 import { insertRecords, itemFor } from "../records.ts";
 
 const world = decisionWorld();
-/** Later than what the partition of the former ledger holds, whenever the test runs. */
+/** Later than everything that the former ledger's partition contains, whenever the test runs. */
 const first = monthOf(new Date(), 14);
 const ledgers = ["audit_events", "outcomes", "ledger_postings"];
 
@@ -31,7 +31,7 @@ async function mend(now: Date, options: { budgetMs?: number } = {}): Promise<Lin
   return lines;
 }
 
-/** A decision of a moment, and what the application said of it. */
+/** Makes a decision at a moment, and records its outcome. */
 async function decide(records: Awaited<ReturnType<typeof insertRecords>>, decidedAt: Date) {
   const item = itemFor(records, { decidedAt });
   expect(await world.decideOne(item)).toMatchObject({ kind: "decided" });
@@ -57,7 +57,7 @@ const allOf = async (table: string) =>
 
 const suffix = (later: number) => monthOf(first.from, later).name.replace("-", "_");
 
-test("rows that came while their month had no partition are named, and moved there, every one of them", async () => {
+test("logs every month of rows in a default partition and moves all of them to that month's partition", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const times = [first.from, addSeconds(first.to, -0.001), first.to, addSeconds(first.to, 3_600)];
   for (const time of times) await decide(records, time);
@@ -80,7 +80,7 @@ test("rows that came while their month had no partition are named, and moved the
   expect(await mend(addSeconds(first.to, 3_600))).toEqual([]);
 });
 
-test("a moved month is a partition as others are: its keys, checks and indexes hold, and rows come to it", async () => {
+test("gives a moved month the same keys, checks and indexes as other partitions, and accepts new rows", async () => {
   const indexes = async (table: string) =>
     (
       await world.pool.query<{ on: string }>(
@@ -102,7 +102,7 @@ test("a moved month is a partition as others are: its keys, checks and indexes h
   await world.db("ledger_postings").where({ posting_id: late.posting_id }).delete();
 });
 
-test("a grant keeps its posting, and none can be without one, when its month is moved", async () => {
+test("keeps a grant's reference to its posting when the month is moved", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   const at = monthOf(first.from, 4).from;
   const grant = {
@@ -127,7 +127,7 @@ test("a grant keeps its posting, and none can be without one, when its month is 
   await expect(world.db("credit_grants").insert(other)).rejects.toMatchObject({ code: "23503" });
 });
 
-test("decisions go on meanwhile, none is lost, and at every moment each is to be seen once", async () => {
+test("lets decisions continue during a move, loses none, and shows each exactly once at every moment", async () => {
   const records = await insertRecords(world.db, 1_000_000_000);
   const start = monthOf(first.from, 5).from;
   let decided = 0;
@@ -147,7 +147,7 @@ test("decisions go on meanwhile, none is lost, and at every moment each is to be
     }
   })();
   await until("some were decided", () => decided > 200);
-  // Half of them are closed, half are copied under the lock.
+  // Half of the rows no longer change, and half are copied under the lock.
   const lines = await mend(addSeconds(start, 700));
   expect(lines.filter(({ level }) => level === "info")).toHaveLength(3);
   const then = decided;
@@ -161,7 +161,7 @@ test("decisions go on meanwhile, none is lost, and at every moment each is to be
   }
 });
 
-test("a table that others use is left as it is after half a second, and moved when it is free", async () => {
+test("leaves a table in use unchanged after half a second, and moves its rows when it is free", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 7).from;
   await decide(records, time);
@@ -179,7 +179,7 @@ test("a table that others use is left as it is after half a second, and moved wh
   expect((await placesOf("audit_events"))[`audit_events_${suffix(7)}`]).toBe(1);
 });
 
-test("what cannot be moved within the budget stays where it is, and is there once", async () => {
+test("leaves rows that cannot be moved within the budget where they are, once", async () => {
   const time = monthOf(first.from, 9).from;
   const account = randomUUID();
   await world.pool.query(
@@ -196,7 +196,7 @@ test("what cannot be moved within the budget stays where it is, and is there onc
   expect(await world.countOf("audit_events", { accountId: account })).toBe(20_000);
 });
 
-test("a table with a month's name that is no partition is not touched", async () => {
+test("does not touch a table that has a month's name but is no partition", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 11).from;
   const name = `audit_events_${suffix(11)}`;

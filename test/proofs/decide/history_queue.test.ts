@@ -16,7 +16,7 @@ const queued = ({ accountId }: Records) =>
 beforeEach(() => take("kafka"));
 afterEach(() => take("embedded"));
 
-test("a decision queues the history of both accounts that it is about, with its trace", async () => {
+test("a decision queues the history of both accounts involved, with its trace", async () => {
   const verifier = await insertRecords(world.db, 1e9);
   const prover = await insertRecords(world.db, 0);
   await acceptPrincipal(world.db, verifier, prover, { created_at: new Date() });
@@ -32,7 +32,7 @@ test("a decision queues the history of both accounts that it is about, with its 
   expect(await queued(prover)).toEqual([row]);
 });
 
-test("a decision on the verifier's own authority is queued once, and what is not recorded not at all", async () => {
+test("a decision on the verifier's own authority is queued once, and a refused proof is not queued", async () => {
   const records = await insertRecords(world.db, 1e9);
   const item = itemFor(records);
   await decideBatch(world.pool, [item]);
@@ -40,7 +40,7 @@ test("a decision on the verifier's own authority is queued once, and what is not
   expect((await queued(records)).map(({ event_id }) => event_id)).toEqual([item.eventId]);
 });
 
-test("a decision on nobody's authority is queued for the verifier alone", async () => {
+test("a decision about a root of no account is queued for the verifier only", async () => {
   const records = await insertRecords(world.db, 1e9);
   await decideBatch(world.pool, [
     itemFor(records, { rootAccountId: null, decision: "deny", reason: "untrusted_root", certificates: [] }),
@@ -48,14 +48,14 @@ test("a decision on nobody's authority is queued for the verifier alone", async 
   expect(await queued(records)).toHaveLength(1);
 });
 
-test("nothing is queued while events stay inside the worker", async () => {
+test("a decision is not queued while the worker itself delivers the events", async () => {
   await take("embedded");
   const records = await insertRecords(world.db, 1e9);
   await decideBatch(world.pool, [itemFor(records)]);
   expect(await queued(records)).toEqual([]);
 });
 
-test("a proof that was presented is kept until the audit topic has it", async () => {
+test("a presented proof is kept until the audit topic contains it", async () => {
   const records = await insertRecords(world.db, 0);
   const { accountId, connectionId, agentId, certId } = records;
   const { eventId, decidedAt: occurredAt } = itemFor(records);

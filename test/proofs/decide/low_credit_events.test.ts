@@ -9,7 +9,7 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 
 const world = decisionWorld();
 
-/** An account with credit for so many decisions, low when there is credit for `lowAt`. */
+/** Creates an account with credit for `decisions` decisions, and a low-credit mark at `lowAt` decisions. */
 async function account(decisions: number, lowAt: number): Promise<Records> {
   const records = await insertRecords(world.db, decisions * price);
   await world
@@ -25,7 +25,7 @@ const decide = (records: Records, times: number) =>
     Array.from({ length: times }, () => itemFor(records)),
   );
 
-/** What was announced of an account: levels with what was left, in decisions. */
+/** Returns the account's announcements: each level with the remaining credit, in decisions. */
 async function announced({ accountId }: Records): Promise<string[]> {
   const rows = await world.db("outbox").where({ aggregateid: accountId }).orderBy("aggregate_seq");
   expect(rows.map(({ aggregate_seq }) => aggregate_seq)).toEqual(rows.map((_, n) => n + 1));
@@ -35,7 +35,7 @@ async function announced({ accountId }: Records): Promise<string[]> {
   });
 }
 
-test("a balance that comes to its mark is announced once, and not again below it", async () => {
+test("credits.low is announced once when the balance reaches its mark, and not again below it", async () => {
   const records = await account(10, 2);
   await decide(records, 7);
   expect(await announced(records)).toEqual([]);
@@ -45,7 +45,7 @@ test("a balance that comes to its mark is announced once, and not again below it
   expect(await announced(records)).toEqual(["low 2"]);
 });
 
-test("the last decision that can be paid is announced, and what is refused after it is not", async () => {
+test("credits.low is announced for the last affordable decision, but not for refusals after it", async () => {
   const records = await account(10, 2);
   await decide(records, 9);
   await decide(records, 1);
@@ -55,21 +55,21 @@ test("the last decision that can be paid is announced, and what is refused after
   expect(await announced(records)).toEqual(["low 1", "exhausted 0"]);
 });
 
-test("a batch that carries a balance past both marks says the graver one", async () => {
+test("credits.low reports the more serious level if a batch takes the balance past both marks", async () => {
   const records = await account(10, 2);
   const outcomes = await decide(records, 12);
   expect(outcomes.filter(({ kind }) => kind === "decided")).toHaveLength(10);
   expect(await announced(records)).toEqual(["exhausted 0"]);
 });
 
-test("what is left and is less than the price is as good as nothing", async () => {
+test("credits.low reports a remainder below the price as exhausted", async () => {
   const records = await account(2, 0);
   await world.db("balances").where({ account_id: records.accountId }).decrement("balance_micro_usd", 1);
   await decide(records, 2);
   expect(await announced(records)).toEqual([`exhausted ${(price - 1) / price}`]);
 });
 
-test("denials charge and count, what is indeterminate or spent does not", async () => {
+test("credits.low counts denials, which are charged, but not indeterminate or repeated proofs", async () => {
   const records = await account(3, 2);
   const unknown = { accountId: records.accountId, certId: "cert-unknown" };
   await decideBatch(world.pool, [itemFor(records, { certificates: [unknown] })]);
@@ -80,7 +80,7 @@ test("denials charge and count, what is indeterminate or spent does not", async 
   expect(await announced(records)).toEqual(["low 2"]);
 });
 
-test("an event has its account's shard, its moment and everything that its kind says", async () => {
+test("credits.low has the shard of its account, the time of the decision and all fields of its schema", async () => {
   const records = await account(2, 1);
   const decidedAt = new Date("2026-03-01T10:20:30.045Z");
   await decideBatch(world.pool, [itemFor(records, { decidedAt })]);
@@ -105,7 +105,7 @@ test("an event has its account's shard, its moment and everything that its kind 
   });
 });
 
-test("the event has the trace of the decision that caused it", async () => {
+test("credits.low has the trace of the decision that caused it", async () => {
   const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   const records = await account(2, 1);
   await decideBatch(world.pool, [itemFor(records, { traceparent })]);
@@ -113,7 +113,7 @@ test("the event has the trace of the decision that caused it", async () => {
   expect(row?.headers).toEqual({ traceparent });
 });
 
-test("a statement that is rolled back announces nothing, and another one takes its number", async () => {
+test("credits.low is not sent for a statement that is rolled back, and the next event gets its number", async () => {
   const records = await account(2, 1);
   const client = await world.pool.connect();
   await client.query("begin");
@@ -125,7 +125,7 @@ test("a statement that is rolled back announces nothing, and another one takes i
   expect(await announced(records)).toEqual(["low 1"]);
 });
 
-test("of many statements at the same moment that cross both marks of several accounts, each mark is announced once", async () => {
+test("credits.low is announced once for each mark of each account under many concurrent statements", async () => {
   const accounts = await Promise.all(Array.from({ length: 4 }, () => account(40, 8)));
   await Promise.all(
     Array.from({ length: 60 }, (_, n) => {

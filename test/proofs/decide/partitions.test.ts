@@ -37,7 +37,7 @@ async function spend(expiresAt: Date): Promise<string> {
   return rows[0]?.name ?? "";
 }
 
-test("makes this hour's and the next hours' partitions, and this and next month's, over the turn of the year", async () => {
+test("creates partitions for this and the next hours, and for this and the next month, across the new year", async () => {
   await maintainPartitions(pool, now);
   expect(await partitionsOf("spent_challenges")).toEqual([
     "spent_challenges_2026_12_31_23",
@@ -55,7 +55,7 @@ test("makes this hour's and the next hours' partitions, and this and next month'
   expect(await spend(now)).toBe("spent_challenges_2026_12_31_23");
 });
 
-test("makes months of postings from where the former table ends, and none beside it", async () => {
+test("creates months of postings from the end of the former table on, without overlap", async () => {
   const end = monthOf(new Date(), 2);
   await maintainPartitions(pool, addSeconds(end.from, -1));
   const [before, ...others] = await readPartitions(pool, "ledger_postings");
@@ -66,19 +66,19 @@ test("makes months of postings from where the former table ends, and none beside
   ]);
 });
 
-test("runs again, and from several processes at once, without harm", async () => {
+test("may run again, and in several processes concurrently", async () => {
   await Promise.all(Array.from({ length: 4 }, () => maintainPartitions(pool, now)));
   expect(await partitionsOf("spent_challenges")).toHaveLength(5);
 });
 
-test("drops an hour only when it is over by more than two hours", async () => {
+test("drops an hour only when it has been over for more than two hours", async () => {
   await maintainPartitions(pool, new Date("2027-01-01T01:59:59.000Z"));
   expect(await partitionsOf("spent_challenges")).toContain("spent_challenges_2026_12_31_23");
   await maintainPartitions(pool, new Date("2027-01-01T02:00:00.000Z"));
   expect(await partitionsOf("spent_challenges")).not.toContain("spent_challenges_2026_12_31_23");
 });
 
-test("a challenge that was spent while a partition was missing stays spent until two hours after its end", async () => {
+test("keeps a challenge spent without a partition until two hours after its end", async () => {
   const end = new Date("2027-05-01T10:30:00.000Z");
   expect(await spend(end)).toBe("spent_challenges_other");
   const spentAfter = async (seconds: number) => {
@@ -90,7 +90,7 @@ test("a challenge that was spent while a partition was missing stays spent until
   expect(await spentAfter(2 * 3600 + 1)).toBe(0);
 });
 
-test("rows that came while a partition was missing stay usable, and are cleared in time", async () => {
+test("keeps rows usable that were written without a partition, and deletes them in time", async () => {
   const late = new Date("2027-06-01T10:30:00.000Z");
   expect(await spend(late)).toBe("spent_challenges_other");
   await maintainPartitions(pool, late);

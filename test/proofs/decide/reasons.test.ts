@@ -21,7 +21,7 @@ import { now, verifyWorld } from "../verify_world.ts";
 const service = verifyWorld();
 const SCOPE = "data:read";
 
-/** What may be wrong with a genuine proof, by the reason that it gives, in the order of judgement. */
+/** Possible faults of a genuine proof, named by the reason that each leads to, in the order of evaluation. */
 const FAULTS = [
   "untrusted_root",
   "principal_not_accepted",
@@ -34,7 +34,7 @@ const FAULTS = [
   "ceiling_exceeded",
 ] as const;
 type Fault = (typeof FAULTS)[number];
-/** Reasons that no chain of several faults can show. */
+/** Reasons that no proof with several faults can have. */
 const ALONE = [
   "authorized",
   "constraint_unverifiable",
@@ -46,7 +46,9 @@ const TOO_DEAR: Constraint = { type: "max_amount", max_amount: 10, currency: "EU
 const CONTEXT = { amount: 11, currency: "EUR" };
 let round = 0;
 
-/** A genuine proof of a chain of two with these faults, shown to an account of somebody else. */
+/**
+ * Creates a genuine proof with a chain of two certificates and these faults, presented to another account.
+ */
 async function proofWith(faults: readonly Fault[], constraints: Constraint[] = []) {
   const has = (fault: Fault) => faults.includes(fault);
   round += 1;
@@ -98,8 +100,8 @@ const failedIn = (checks: readonly { name: string; outcome: string }[]) =>
   checks.filter(({ outcome }) => outcome === "failed").map(({ name }) => name);
 const outcomes = (reason: string | undefined) => explainDecision(reason).map(({ outcome }) => outcome);
 
-describe("a proof with several faults", () => {
-  test.each(FAULTS)("is denied as %s when that is the first of them", async (fault) => {
+describe("the decision on a proof with several faults", () => {
+  test.each(FAULTS)("denies as %s if that is the first fault", async (fault) => {
     const { bundle, verifier } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
     const asked = { as: verifier, scope: SCOPE, context: CONTEXT };
     expect(await service.decisionOf(bundle, asked)).toBe(`deny ${fault}`);
@@ -118,7 +120,7 @@ describe("a proof with several faults", () => {
     "not_yet_valid",
     "delegation_not_authorized",
     "constraint_denied",
-  ] as const)("fails by the protocol, too, the rule that explains %s", async (fault) => {
+  ] as const)("blames the rule that fails under the protocol too: %s", async (fault) => {
     const { bundle } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
     const { checks, genuine } = await verifyBundle(bundle, {
       now: unixSeconds(now),
@@ -132,8 +134,8 @@ describe("a proof with several faults", () => {
   });
 });
 
-describe("a proof without a fault", () => {
-  test("is allowed, and passes every rule", async () => {
+describe("the decision on a proof without a fault", () => {
+  test("allows, and reports every rule as passed", async () => {
     const { bundle, verifier } = await proofWith([]);
     expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe("allow authorized");
     expect(new Set(outcomes("authorized"))).toEqual(new Set(["passed"]));
@@ -142,13 +144,16 @@ describe("a proof without a fault", () => {
   test.each([
     ["constraint_unverifiable", TOO_DEAR],
     ["constraint_unknown", { type: "moon_phase" } as unknown as Constraint],
-  ])("but for what it is compared with is %s, by the rule of constraints", async (reason, constraint) => {
-    const { bundle, verifier } = await proofWith([], [constraint]);
-    expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(`deny ${reason}`);
-    expect(failedIn(explainDecision(reason))).toEqual(["constraints"]);
-  });
+  ])(
+    "denies as %s, by the rule of constraints, if a constraint cannot be evaluated",
+    async (reason, constraint) => {
+      const { bundle, verifier } = await proofWith([], [constraint]);
+      expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(`deny ${reason}`);
+      expect(failedIn(explainDecision(reason))).toEqual(["constraints"]);
+    },
+  );
 
-  test("whose certificate's state is not known is not decided, by the rule of revocation", async () => {
+  test("stays indeterminate, by the rule of revocation, if the certificate's state is unknown", async () => {
     const { bundle, verifier, leaf } = await proofWith([]);
     await leaf.clone().delete();
     expect(await service.decisionOf(bundle, { as: verifier, scope: SCOPE })).toBe(
@@ -159,7 +164,7 @@ describe("a proof without a fault", () => {
 });
 
 describe("the list of reasons", () => {
-  test("has a proof in this file for each", () => {
+  test("has a proof in this file for every reason", () => {
     const untested = Object.keys(REASONS).filter(
       (reason) => ![...FAULTS, ...ALONE].some((each) => each === reason),
     );
@@ -168,7 +173,7 @@ describe("the list of reasons", () => {
 });
 
 describe("the list of rules", () => {
-  test("has every reason of a decision once, and every rule of the protocol in its order", async () => {
+  test("contains every reason of a decision once, and every rule of the protocol in its order", async () => {
     const reasons = decisionRules.flatMap((rule) => rule.reasons);
     expect(reasons.toSorted()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].toSorted(),
@@ -186,7 +191,7 @@ describe("the list of rules", () => {
     expect(others).toEqual(["root_trusted", "principal_accepted", "within_ceiling"]);
   });
 
-  test("has evidence first, which no decision is made without, and then a reason for each rule", () => {
+  test("contains evidence rules without reasons first, and then a reason for each permission rule", () => {
     const first = decisionRules.findIndex(({ kind }) => kind === "permission");
     expect(decisionRules.slice(0, first).every(({ reasons }) => reasons.length === 0)).toBe(true);
     expect(
@@ -194,7 +199,7 @@ describe("the list of rules", () => {
     ).toBe(true);
   });
 
-  test("was not reached where there is no decision", () => {
+  test("reports every rule as not reached if there is no decision", () => {
     expect(new Set(outcomes(undefined))).toEqual(new Set(["not_reached"]));
   });
 });

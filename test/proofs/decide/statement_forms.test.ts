@@ -19,7 +19,7 @@ const TABLES = {
   spent_challenges: "challenge",
 };
 
-/** Of an account's certificates: as approved, revoked, under two ceilings, and one that there is not. */
+/** States of an account's certificates: approved, revoked, under two different ceilings, and missing. */
 const STATES = ["good", "revoked", "narrow", "closed", "missing"] as const;
 
 const kinds = fc.record({
@@ -69,7 +69,7 @@ async function insertStates(records: Records): Promise<void> {
   }
 }
 
-/** What a statement answers and leaves behind, of which nothing stays. */
+/** Returns a statement's rows and the tables after it, and rolls it back. */
 async function effectOf(text: string, items: readonly DecisionItem[]): Promise<unknown> {
   const client = await world.pool.connect();
   try {
@@ -90,7 +90,7 @@ async function effectOf(text: string, items: readonly DecisionItem[]): Promise<u
 }
 
 describe("a batch without operations and without another account's root", () => {
-  test("is decided by the short statement as it is by the whole one", async () => {
+  test("has the same result with the short statement as with the whole one", async () => {
     const accounts = await Promise.all([100, 3, 1].map((credit) => insertRecords(world.db, credit * price)));
     for (const records of accounts) await insertStates(records);
     const challenges = Array.from({ length: 10 }, () => randomBytes(32));

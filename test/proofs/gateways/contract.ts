@@ -6,13 +6,13 @@ import { freePort } from "../../../src/dev/process/ports.ts";
 import type { RunningGateway } from "../../support/gateway.ts";
 import { type Application, proofApi } from "../application.ts";
 
-/** What the text of docs/gateways.md leaves open: where everything is, and the key. */
+/** Values that docs/gateways.md leaves open: addresses and the key. */
 export type Places = {
   /** Host and port of the service, and of the application. */
   service: string;
   application: string;
   key: string;
-  /** Where the gateway listens, and a second port for its own use. */
+  /** The port on which the gateway listens, and a second port for its own use. */
   port: number;
   innerPort: number;
 };
@@ -20,7 +20,7 @@ export type Places = {
 /** A gateway of docs/gateways.md. */
 export type Gateway = {
   name: string;
-  /** What keeps it from being run here. */
+  /** The program without which it cannot run here, if that is missing. */
   missing: string | undefined;
   start(places: Places): Promise<RunningGateway>;
 };
@@ -29,7 +29,10 @@ export type Gateway = {
 type Reached = { line: string; headers: [string, string][] };
 
 const WORDS = ["service", "ratify"];
-/** What a client writes into headers that are not its own: no proof, which is base64url, can contain it. */
+/**
+ * Value that a client sends in headers which only the gateway may set. A proof, in base64url, cannot contain
+ * it.
+ */
 const OF_THE_CLIENT = "!of the client!";
 const SET_BY_GATEWAY = [
   "api-key",
@@ -43,18 +46,19 @@ const SET_BY_GATEWAY = [
 ];
 
 /**
- * What every gateway must do with the text of docs/gateways.md, in front of an application that knows nothing
- * of proofs.
+ * Defines the tests that every gateway must pass with the text of docs/gateways.md. The application behind it
+ * knows nothing about proofs.
  */
 export function describeGateway({ name, missing, start }: Gateway): void {
-  if (missing !== undefined) console.warn(`${name} is not tried behind its documentation: ${missing}`);
+  if (missing !== undefined) console.warn(`${name} is not tested against its documentation: ${missing}`);
   const world = proofApi({ config: { SERVICE_WORD: "service", SERVICE_WORD_ALIASES: ["ratify"] } });
   const reached: Reached[] = [];
   const running: RunningGateway[] = [];
   const servers: Server[] = [];
   let app: Application;
   /**
-   * Gateways that ask the service, nobody, a service that never answers, and the service with a wrong key.
+   * Ports of gateways that call the service, a closed port, a service that never answers, and the service
+   * with a wrong key.
    */
   let ports: Record<"service" | "nobody" | "mute" | "wrongKey", number>;
 
@@ -143,8 +147,8 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   const lines = () => reached.map(({ line }) => line);
 
   /**
-   * Headers of the service's that reached the application, however their names are spelled; the proof is not
-   * secret once it is spent.
+   * Returns the service's headers that reached the application, however their names are spelled. Omits the
+   * proof, which is not secret once it is spent.
    */
   function ofService(): string[][] {
     const [{ headers } = { headers: [] }] = reached;
@@ -165,7 +169,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
   ];
 
   describe.skipIf(missing !== undefined)(`${name} with the text of docs/gateways.md`, () => {
-    test("lets a request with a good proof pass, once, and says on whose authority", async () => {
+    test("lets a request with a valid proof pass once, and names its authority", async () => {
       const proof = await proofRef();
       expect(await ask({ proof })).toEqual({ status: 200, text: "the application's own" });
       expect(ofService()).toEqual(known());
@@ -175,12 +179,12 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("takes the proof under the alias too", async () => {
+    test("accepts the proof under the alias too", async () => {
       expect(await statusOf({ headers: [["X-Ratify-Proof", await proofRef()]] })).toBe(200);
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("lets one with a body and any method pass, and leaves the application's own answer alone", async () => {
+    test("lets requests with a body and any method pass, and leaves the application's answer unchanged", async () => {
       const methods = ["POST", "PUT", "PATCH", "DELETE"];
       for (const method of methods) expect(await statusOf({ method, proof: await proofRef() })).toBe(200);
       expect(lines()).toEqual(methods.map((method) => `${method} /orders/7`));
@@ -190,7 +194,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       }
     });
 
-    test("stops what is denied, and what has no proof, a forged or a foreign one: 403", async () => {
+    test("stops a denied request, and one without a proof or with a forged or foreign one, with 403", async () => {
       expect(await statusOf({ path: "/refunds/7", method: "POST", proof: await proofRef() })).toBe(403);
       expect(await statusOf({})).toBe(403);
       expect(await statusOf({ proof: "abc" })).toBe(403);
@@ -210,25 +214,22 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(resolved.filter((path) => !path.startsWith("/orders/"))).toEqual([]);
     });
 
-    test.each(SET_BY_GATEWAY)(
-      "keeps every X-Service-%s of the client's from the application",
-      async (named) => {
-        const spellings = WORDS.flatMap((word) => {
-          const header = `X-${word}-${named}`;
-          const upper = header.toUpperCase();
-          return [header, header, upper, upper.replaceAll("-", "_"), header.replaceAll("-", ".")].concat(
-            header.replace(/-(?=[^-]*$)/, "_"),
-          );
-        });
-        const headers = spellings.map((header): [string, string] => [header, OF_THE_CLIENT]);
-        expect(await statusOf({ headers, proof: await proofRef() })).toBe(200);
-        expect(ofService()).toEqual(known());
-        const [{ headers: all } = { headers: [] }] = reached;
-        expect(all.flat().filter((text) => text.includes(OF_THE_CLIENT))).toEqual([]);
-      },
-    );
+    test.each(SET_BY_GATEWAY)("removes every X-Service-%s that the client sends", async (named) => {
+      const spellings = WORDS.flatMap((word) => {
+        const header = `X-${word}-${named}`;
+        const upper = header.toUpperCase();
+        return [header, header, upper, upper.replaceAll("-", "_"), header.replaceAll("-", ".")].concat(
+          header.replace(/-(?=[^-]*$)/, "_"),
+        );
+      });
+      const headers = spellings.map((header): [string, string] => [header, OF_THE_CLIENT]);
+      expect(await statusOf({ headers, proof: await proofRef() })).toBe(200);
+      expect(ofService()).toEqual(known());
+      const [{ headers: all } = { headers: [] }] = reached;
+      expect(all.flat().filter((text) => text.includes(OF_THE_CLIENT))).toEqual([]);
+    });
 
-    test("keeps its API key from the application, and lets no Connection header take anything away", async () => {
+    test("hides its API key from the application, and ignores a Connection header that would remove headers", async () => {
       const connection: [string, string] = [
         "Connection",
         `close, ${SET_BY_GATEWAY.map((named) => `X-Service-${named}`).join(", ")}`,
@@ -241,7 +242,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       }
     });
 
-    test("asks with no key and for no scope of the client's", async () => {
+    test("never uses a key or scope that the client sends", async () => {
       const stranger = await world.application(["custom:orders:refund"]);
       const proof = String((await stranger.present()).body.proof_ref);
       const headers = WORDS.flatMap((word): [string, string][] => [
@@ -255,14 +256,14 @@ export function describeGateway({ name, missing, start }: Gateway): void {
     });
 
     test.each(["nobody", "mute", "wrongKey"] as const)(
-      "stops everything when there is no decision (%s): 503",
+      "stops every request with 503 if there is no decision (%s)",
       async (at) => {
         expect(await statusOf({ at, proof: await proofRef() })).toBe(503);
         expect(lines()).toEqual([]);
       },
     );
 
-    test("stops everything while the account is out of credit: 503", async () => {
+    test("stops every request with 503 while the account has no credit", async () => {
       const balance = world.api.db("balances").where({ account_id: app.person.accountId });
       await balance.clone().update({ balance_micro_usd: 0 });
       expect(await statusOf({ proof: await proofRef() })).toBe(503);
@@ -271,7 +272,7 @@ export function describeGateway({ name, missing, start }: Gateway): void {
       expect(lines()).toEqual(["GET /orders/7"]);
     });
 
-    test("stops a request once the delegation is revoked: 403", async () => {
+    test("stops a request with 403 once the delegation is revoked", async () => {
       const proof = await proofRef();
       await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
       expect(await statusOf({ proof })).toBe(403);

@@ -41,7 +41,7 @@ log: {level: WARN}
   },
 });
 
-/** Traefik listens before it has read its routes; until then every path is 404. */
+/** Traefik listens before it has read its routes. Until then every path is 404. */
 async function isRouted(port: number): Promise<boolean> {
   try {
     const response = await fetch(`http://127.0.0.1:${port}/orders/`, { signal: AbortSignal.timeout(15_000) });

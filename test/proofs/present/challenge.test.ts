@@ -11,24 +11,24 @@ const now = new Date("2026-03-04T23:59:59.500Z");
 const key = { day: challengeDay(now), secret: randomBytes(32) };
 const connectionId = randomUUID();
 
-test("a challenge is 32 bytes and tells its end, 300 whole seconds after the second it was issued in", () => {
+test("a challenge has 32 bytes and contains its end, 300 whole seconds after the second of its issue", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(challenge).toHaveLength(32);
   expect(readChallenge(challenge)?.expiresAt.toISOString()).toBe("2026-03-05T00:04:59.000Z");
 });
 
-test("a challenge names the day it was issued on, also when it ends on the next", () => {
+test("a challenge contains the day of its issue, even if it ends on the next day", () => {
   expect(readChallenge(issueChallenge(key, connectionId, now))?.day).toBe(key.day);
 });
 
-test("only the key and the connection it was issued with recognise it", () => {
+test("a challenge is recognized only with the key and the connection that it was issued with", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(isIssuedBy(key, challenge, connectionId)).toBe(true);
   expect(isIssuedBy(key, challenge, randomUUID())).toBe(false);
   expect(isIssuedBy({ ...key, secret: randomBytes(32) }, challenge, connectionId)).toBe(false);
 });
 
-test("any flipped bit makes it unknown", () => {
+test("a challenge with any flipped bit is not recognized", () => {
   const challenge = issueChallenge(key, connectionId, now);
   for (let bit = 0; bit < 256; bit++) {
     const forged = Buffer.from(challenge);
@@ -37,13 +37,13 @@ test("any flipped bit makes it unknown", () => {
   }
 });
 
-test("another length or version is not read", () => {
+test("a challenge of another length or version is not read", () => {
   const challenge = issueChallenge(key, connectionId, now);
   expect(readChallenge(challenge.subarray(0, 31))).toBeUndefined();
   expect(readChallenge(Buffer.concat([challenge, Buffer.of(0)]))).toBeUndefined();
   expect(readChallenge(Buffer.concat([Buffer.of(2), challenge.subarray(1)]))).toBeUndefined();
 });
 
-test("two challenges of one second differ", () => {
+test("a challenge differs from others of the same second", () => {
   expect(issueChallenge(key, connectionId, now).equals(issueChallenge(key, connectionId, now))).toBe(false);
 });

@@ -8,13 +8,13 @@ import { certify, errorOf, proofApi } from "../application.ts";
 const world = proofApi();
 const { application } = world;
 
-describe("present", () => {
-  test("without an approved delegation is 404 no_active_delegation", async () => {
+describe("POST …/agents/{agent_id}/present", () => {
+  test("answers 404 no_active_delegation without an approved delegation", async () => {
     const app = await application([]);
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 
-  test("presents the newest certificate, or the one named, or the newest that grants the scope", async () => {
+  test("presents the newest certificate, the named one, or the newest that grants the scope", async () => {
     const app = await application(["data:read"]);
     world.api.clock.advance(1);
     const newest = await certify(app, ["payments:send"]);
@@ -24,7 +24,7 @@ describe("present", () => {
     expect(errorOf(await app.present({ required_scope: "files:read" }))).toBe("404 no_active_delegation");
   });
 
-  test("does not present what was revoked, named or not", async () => {
+  test("never presents a revoked certificate, named or not", async () => {
     const app = await application(["data:read"]);
     const path = `/v1/service/delegations/${app.certId}/revoke`;
     expect((await app.person.client.post(path)).status).toBe(200);
@@ -33,7 +33,7 @@ describe("present", () => {
     }
   });
 
-  test("gives no proof before it is on record", async () => {
+  test("returns a proof only after it is recorded", async () => {
     const app = await application(["data:read"]);
     const holder = await world.api.db.transaction();
     await holder.raw("lock table audit_events in share mode");
@@ -46,7 +46,7 @@ describe("present", () => {
     expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
   });
 
-  test("finds the one that grants the scope behind a hundred newer ones, and what a wildcard or a smaller ceiling makes of it", async () => {
+  test("finds the certificate that grants the scope behind a hundred newer ones, by wildcards and ceilings too", async () => {
     const app = await application(["data:read"]);
     await addRevoked(world.api.db, app.certId, 100);
     const newer = {
@@ -69,7 +69,7 @@ describe("present", () => {
     expect((await app.present({ required_scope: "data:read" })).body.cert_id).toBe(app.certId);
   });
 
-  test("without a hint it names the agent's other certificates, newest first; with one it does not", async () => {
+  test("lists the agent's other certificates, newest first, only if neither cert_id nor required_scope is given", async () => {
     const app = await application(["data:read"]);
     world.api.clock.advance(1);
     const middle = await certify(app, ["payments:send"], { expires_in: 60 });
@@ -88,7 +88,7 @@ describe("present", () => {
     expect((await alone.present()).body.other_certificates).toEqual([]);
   });
 
-  test("faster than the vault lets a key sign is 429 with the time to come again, and leaves no trace", async () => {
+  test("answers 429 with Retry-After if the vault limits the key's rate, and records nothing", async () => {
     const app = await application();
     world.api.vault.failure = new VaultRefused("rate_limited", "too fast", 429, 7);
     const answer = await app.present();
@@ -97,7 +97,7 @@ describe("present", () => {
     expect(await world.api.db("audit_events").where({ account_id: app.person.accountId })).toHaveLength(0);
   });
 
-  test("a challenge that is not of our form, or has ended, is 400 invalid_challenge", async () => {
+  test("answers 400 invalid_challenge to a challenge of another format and to one that has ended", async () => {
     const app = await application();
     for (const challenge of ["", "AAAA", "not base64!", Buffer.alloc(32, 9).toString("base64")]) {
       expect(errorOf(await app.present({ challenge }))).toBe("400 invalid_challenge");
@@ -107,7 +107,7 @@ describe("present", () => {
     expect(errorOf(await app.present({ challenge: body.challenge }))).toBe("400 invalid_challenge");
   });
 
-  test("another connection's agent, and another connection in the path, are 404 not_found", async () => {
+  test("answers 404 not_found for another connection's agent, and for another connection in the path", async () => {
     const [one, other] = [await application(), await application()];
     const { body } = await one.post("/v1/service/challenge");
     const paths = [
@@ -121,7 +121,7 @@ describe("present", () => {
     }
   });
 
-  test("without the vault is 503 vault_unavailable, and leaves no trace in the history", async () => {
+  test("answers 503 vault_unavailable without the vault, and records nothing", async () => {
     const app = await application();
     world.api.vault.failure = new VaultUnavailable("unreachable", "away");
     expect(errorOf(await app.present())).toBe("503 vault_unavailable");
@@ -130,7 +130,7 @@ describe("present", () => {
     expect((await app.present()).status).toBe(200);
   });
 
-  test("a bound session context stands in the proof, and 31 bytes are refused", async () => {
+  test("puts a bound session context into the proof, and refuses one of 31 bytes", async () => {
     const app = await application();
     const context = Buffer.alloc(32, 7).toString("base64");
     expect((await app.present({ session_context: context })).body.proof_bundle).toMatchObject({
@@ -140,7 +140,7 @@ describe("present", () => {
     expect(errorOf(await app.present({ session_context: short }))).toBe("400 invalid_request");
   });
 
-  test("an expired certificate is not presented, but in its last second is", async () => {
+  test("presents a certificate in its last second, but not an expired one", async () => {
     const app = await application([]);
     await certify(app, ["data:read"], { expires_in: 60 });
     const { expires_at } =
@@ -152,7 +152,7 @@ describe("present", () => {
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 
-  test("a challenge in its last second is presented for, and no later", async () => {
+  test("accepts a challenge in its last second, but not later", async () => {
     const app = await application();
     const { challenge, expires_at } = (await app.post("/v1/service/challenge")).body;
     const end = new Date(String(expires_at));

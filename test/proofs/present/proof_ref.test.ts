@@ -34,10 +34,10 @@ function bundle(depth: number, withContext: boolean): ProofBundle {
   };
 }
 
-describe("certificates that are named", () => {
+describe("the resolver of proof references", () => {
   test.each([
-    ["usual ones are read once", 0, 20],
-    ["those that take much memory are forgotten", 9_000, 40],
+    ["reads usual certificates once", 0, 20],
+    ["forgets certificates that need much memory", 9_000, 40],
   ])("%s", async (_, objects, reads) => {
     const own = await certify(ROOT, AGENT, {
       constraints: [
@@ -59,12 +59,12 @@ describe("certificates that are named", () => {
   });
 });
 
-describe("the text of a reference", () => {
+describe("decodeProofRef", () => {
   test.each([
     [1, false, 4_576],
     [1, true, 4_619],
     [8, true, MAX_PROOF_REF_LENGTH],
-  ])("names what it stands for: depth %d, context %s, %d characters", (depth, withContext, length) => {
+  ])("returns what was encoded: depth %d, context %s, %d characters", (depth, withContext, length) => {
     const proof = bundle(depth, withContext);
     const text = encodeProofRef(proof);
     expect(text).toMatch(/^[A-Za-z0-9_-]+$/);
@@ -76,18 +76,18 @@ describe("the text of a reference", () => {
     });
   });
 
-  test.each([0, 9])("of %d certificates is none, whatever its length", (depth) => {
+  test.each([0, 9])("rejects a reference to %d certificates, whatever its length", (depth) => {
     expect(decodeProofRef(encodeProofRef(bundle(depth, false)))).toBeUndefined();
   });
 
-  test("with a flag that means nothing is none", () => {
+  test("rejects an unknown flag", () => {
     const bytes = Buffer.from(encodeProofRef(bundle(2, false)), "base64url");
     expect(decodeProofRef(bytes.toString("base64url"))).toBeDefined();
     bytes[1] = 2;
     expect(decodeProofRef(bytes.toString("base64url"))).toBeUndefined();
   });
 
-  test("is refused unless every byte is in its place", () => {
+  test("rejects a reference unless every byte is in its place", () => {
     const bytes = Buffer.from(encodeProofRef(bundle(2, true)), "base64url");
     const changed = (at: number, value: number) => {
       const copy = Buffer.from(bytes);
@@ -116,7 +116,7 @@ describe("the text of a reference", () => {
     }
   });
 
-  test("never throws, and gives back the very text it reads", () => {
+  test("returns undefined for random text, and never throws", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.base64String({ maxLength: 6_000 })), (text) => {
         expect(decodeProofRef(text)).toBeUndefined();
@@ -125,11 +125,11 @@ describe("the text of a reference", () => {
   });
 });
 
-describe("verify with a reference", () => {
+describe("verify with a proof reference", () => {
   const byRef = (app: Application, ref: unknown, fields = {}) =>
     app.verify(undefined, { proof_ref: ref, ...fields });
 
-  test("decides as with the bundle, and its receipt is about the same bundle", async () => {
+  test("decides as with the bundle, and its receipt has the same bundle hash", async () => {
     const app = await world.application();
     const { body } = await app.present();
     const decided = await byRef(app, body.proof_ref);
@@ -146,7 +146,7 @@ describe("verify with a reference", () => {
     ]);
   });
 
-  test("is read from the header too", async () => {
+  test("reads the reference from the header too", async () => {
     const app = await world.application();
     const { body } = await app.present();
     const answer = await world.api.client().post(
@@ -160,7 +160,7 @@ describe("verify with a reference", () => {
     expect(answer.body.decision).toBe("allow");
   });
 
-  test("to a certificate that was revoked is a denial", async () => {
+  test("denies a reference to a revoked certificate", async () => {
     const app = await world.application();
     const { body } = await app.present();
     await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
@@ -170,7 +170,7 @@ describe("verify with a reference", () => {
     });
   });
 
-  test("that is malformed, forged, or names no certificate or another's is invalid_proof and spends nothing", async () => {
+  test("answers invalid_proof to a malformed, forged, unknown or foreign reference, and spends nothing", async () => {
     const [app, other] = [await world.application(), await world.application()];
     const { body } = await app.present();
     const bytes = Buffer.from(String(body.proof_ref), "base64url");

@@ -35,15 +35,15 @@ async function balanceOf({ person }: Application): Promise<number> {
   return row?.balance_micro_usd ?? Number.NaN;
 }
 
-/** A certificate under constraints, of an application that has no other. */
+/** Creates an application whose only certificate has these constraints. */
 async function constrained(...constraints: Record<string, unknown>[]): Promise<Application> {
   const app = await application([]);
   const certId = await certify(app, ["data:read"], { requested_scope: ["data:read"], constraints });
   return { ...app, certId };
 }
 
-describe("trying", () => {
-  test("makes the three calls of an application, and the decision is one like any other", async () => {
+describe("POST …/agents/{agent_id}/try", () => {
+  test("makes the three calls of an application, and its decision is like any other", async () => {
     const app = await application();
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId });
@@ -74,7 +74,7 @@ describe("trying", () => {
     expect(receipt.body.receipt).toEqual(verify?.answer.receipt);
   });
 
-  test("answers what the calls with an API key answer, member for member", async () => {
+  test("answers each call with the same members as the calls with an API key", async () => {
     const app = await application();
     const [challenge, present, verify] = callsOf(await attempt(app, { cert_id: app.certId }));
     const own = [await app.post("/v1/service/challenge"), await app.present({ cert_id: app.certId })];
@@ -85,7 +85,7 @@ describe("trying", () => {
     );
   });
 
-  test("a scope that was not granted is denied, charged, and explained", async () => {
+  test("denies, charges and explains a scope that was not granted", async () => {
     const app = await application(["data:read"]);
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId, required_scope: "payments:send" });
@@ -93,7 +93,7 @@ describe("trying", () => {
     expect(await balanceOf(app)).toBe(before - 2_000);
   });
 
-  test("compares constraints with what it is given", async () => {
+  test("compares constraints with the given context", async () => {
     const app = await constrained({ type: "max_amount", max_amount: 10, currency: "EUR" });
     const of = async (context?: object) => {
       const answer = await attempt(app, context && { context });
@@ -104,14 +104,14 @@ describe("trying", () => {
     expect(await of()).toEqual(["deny constraint_unverifiable", "constraints"]);
   });
 
-  test("counts for a rate of the certificate", async () => {
+  test("counts toward a certificate's rate", async () => {
     const app = await constrained({ type: "max_rate", count: 2, window_s: 60 });
     const answers = [await attempt(app), await attempt(app), await attempt(app)].map(decided);
     expect(answers).toEqual(["allow authorized", "allow authorized", "deny constraint_denied"]);
     expect((await app.verify(await app.proof())).body.decision_reason).toBe("constraint_denied");
   });
 
-  test("under one idempotency key is decided and charged once", async () => {
+  test("decides and charges once under one idempotency key", async () => {
     const app = await application();
     const headers = { "idempotency-key": "once" };
     const [first, second] = [await attempt(app, {}, headers), await attempt(app, {}, headers)];
@@ -119,13 +119,13 @@ describe("trying", () => {
     expect(await decisionsOf(world, app)).toBe(1);
   });
 
-  test("leaves nothing that could be shown again", async () => {
+  test("leaves no proof that could be used again", async () => {
     const app = await application();
     const [, present] = callsOf(await attempt(app));
     expect(errorOf(await app.verify(present?.answer.proof_bundle))).toBe("400 invalid_challenge");
   });
 
-  test("has its place in an organization's activity, with who tried what", async () => {
+  test("appears in an organization's activity with the person and the tried scope", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const app = await application(["data:read"], owner);
     const developer = await addMember(world.api, owner.accountId, "developer");
@@ -142,8 +142,8 @@ describe("trying", () => {
   });
 });
 
-describe("the lines for a shell", () => {
-  /** Runs what is to be pasted, with the API key where it belongs, against this API. */
+describe("the shell lines of a trial", () => {
+  /** Runs the shell lines with the API key in place, against this API. */
   async function pasted(answer: HttpAnswer, apiKey: string): Promise<Record<string, unknown>> {
     const lines = answer.body.curl as string[];
     expect(lines[0]).toMatch(/^API_KEY='[^']*'$/);
@@ -158,7 +158,7 @@ describe("the lines for a shell", () => {
   test.each([
     ["data:read", "allow"],
     ["payments:send", "deny"],
-  ])("ask for %s and are answered the same: %s", async (required_scope, decision) => {
+  ])("ask for %s and get the same answer: %s", async (required_scope, decision) => {
     const app = await application(["data:read"]);
     const answer = await attempt(app, { cert_id: app.certId, required_scope });
     const verified = callsOf(answer)[2]?.answer ?? {};
@@ -169,7 +169,7 @@ describe("the lines for a shell", () => {
     }
   });
 
-  test("carry text that a shell would read, and no API key", async () => {
+  test("contain text that a shell would interpret, and no API key", async () => {
     const resource = 'it\'s "quoted" $HOME `id` $(id) \\ %s & é 🙂 ; #';
     const app = await constrained({ type: "resource_path", resource_id: resource, path_prefix: "/a b" });
     const of = async (context: object) => {
@@ -184,7 +184,7 @@ describe("the lines for a shell", () => {
   });
 });
 
-describe("there is no decision, and no charge", () => {
+describe("a trial without a decision or a charge", () => {
   const ended = async (app: Application, fields = {}) => {
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId, ...fields });
@@ -197,7 +197,7 @@ describe("there is no decision, and no charge", () => {
     );
   };
 
-  test("by a delegation that was revoked, or has ended", async () => {
+  test("ends at a revoked or expired delegation", async () => {
     const revoked = await application();
     await revoked.person.client.post(`/v1/service/delegations/${revoked.certId}/revoke`);
     expect(await ended(revoked)).toEqual(["200", "404 no_active_delegation"]);
@@ -207,7 +207,7 @@ describe("there is no decision, and no charge", () => {
     expect(await ended({ ...over, certId })).toEqual(["200", "404 no_active_delegation"]);
   });
 
-  test("by an agent that has no delegation", async () => {
+  test("ends at an agent without a delegation", async () => {
     const app = await application();
     const second = await createAgent(world.api.client(), app.platform);
     expect(await ended({ ...app, agentId: second }, { cert_id: undefined })).toEqual([
@@ -216,7 +216,7 @@ describe("there is no decision, and no charge", () => {
     ]);
   });
 
-  test("without credit, and with it again there is one", async () => {
+  test("ends at missing credit, and decides once there is credit again", async () => {
     const app = await application();
     const balances = world.api.db("balances").where({ account_id: app.person.accountId });
     await balances.clone().update({ balance_micro_usd: 1_999 });
@@ -226,8 +226,8 @@ describe("there is no decision, and no charge", () => {
   });
 });
 
-describe("refused is", () => {
-  test("what belongs to another account, whichever part of it is named", async () => {
+describe("POST …/agents/{agent_id}/try refuses", () => {
+  test("anything of another account, whichever part of it is named", async () => {
     const [app, stranger] = [await application(), await application()];
     const mixed = [
       stranger,
@@ -243,13 +243,13 @@ describe("refused is", () => {
     expect(await decisionsOf(world, stranger)).toBe(0);
   });
 
-  test("an agent of another platform of the same organization under this one's name", async () => {
+  test("an agent of another platform of the same organization", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const [one, other] = [await application(["data:read"], owner), await application(["data:read"], owner)];
     expect(errorOf(await attempt({ ...one, agentId: other.agentId }))).toBe("404 not_found");
   });
 
-  test("a certificate of another agent of the platform, or of somebody else's", async () => {
+  test("a certificate of another agent of the platform, or of another account", async () => {
     const [app, stranger] = [await application(), await application()];
     const second = await createAgent(world.api.client(), app.platform);
     const request = await selfRequest(app.person, app.platform.connectionId, { agent_id: second });
@@ -260,7 +260,7 @@ describe("refused is", () => {
     expect(await decisionsOf(world, app)).toBe(0);
   });
 
-  test("a removed platform, and an agent that was deleted has nothing to present", async () => {
+  test("a removed platform, and finds nothing to present for a deleted agent", async () => {
     const app = await application();
     const agent = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}`;
     expect((await app.person.client.call("DELETE", agent)).status).toBe(200);
@@ -278,7 +278,7 @@ describe("refused is", () => {
     expect(answer.text).toContain("not in the vault");
   });
 
-  test.each(["payments", "data:*", "custom:x"])("%s as a scope", async (required_scope) => {
+  test.each(["%s as a scope", "data:*", "custom:x"])("%s as a scope", async (required_scope) => {
     const app = await application();
     expect(errorOf(await attempt(app, { required_scope }))).toBe("400 invalid_scope");
     expect(await decisionsOf(world, app)).toBe(0);
@@ -306,10 +306,10 @@ describe("refused is", () => {
   });
 });
 
-describe("proofs of a connection", () => {
+describe("the rate of a connection's proofs", () => {
   const rated = proofApi({ limits: { presentPerMinute: 3 } });
 
-  test("have one rate, whether a person tries or an application presents", async () => {
+  test("covers trials by persons and presents by the application together", async () => {
     const [app, other] = [await rated.application(), await rated.application()];
     expect((await app.present()).status).toBe(200);
     expect([(await attempt(app)).status, (await attempt(app)).status]).toEqual([200, 200]);

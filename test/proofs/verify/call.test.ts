@@ -4,7 +4,7 @@ import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import type { ApiKeyCaller } from "../../../src/route.ts";
 import { prove } from "../../support/chains.ts";
 
-describe("the call itself", () => {
+describe("a verify call", () => {
   const call = (body: string | Buffer, header?: string) => () => {
     const { options, readProof } = readVerifyCall({} as ApiKeyCaller, Buffer.from(body), header);
     return { options, proof: readProof() };
@@ -35,11 +35,11 @@ describe("the call itself", () => {
       '{"required_scope":"data:read","proof_bundle":{},"context":{"amount":"7"}}',
       "invalid_request context.amount",
     ],
-  ])("%s is %s", (body, expected) => {
+  ])("%s is answered with %s", (body, expected) => {
     expect(refusal(call(body))).toBe(expected);
   });
 
-  test("takes the bundle as object, base64, base64url or from the header, alike", async () => {
+  test("accepts the bundle as object, base64, base64url or in the header", async () => {
     const bundle = await prove();
     const text = JSON.stringify(bundle);
     const body = (proof: unknown) => JSON.stringify({ required_scope: "data:read", proof_bundle: proof });
@@ -53,7 +53,7 @@ describe("the call itself", () => {
     for (const reading of readings) expect(reading.proof).toEqual({ bundle });
   });
 
-  test("an id with U+0000 is invalid_proof in every form that a body's own check cannot see into", async () => {
+  test("answers invalid_proof to an id with U+0000 in every form that hides it from the check of the body", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
     const forged = [
@@ -73,7 +73,7 @@ describe("the call itself", () => {
     }
   });
 
-  test("a bundle of 131072 bytes is read and one byte more is invalid_proof, in every form", async () => {
+  test("reads a bundle of 131072 bytes, and answers invalid_proof to one byte more, in every form", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
     const sized = (bytes: number) => {
@@ -95,7 +95,7 @@ describe("the call itself", () => {
     for (const attempt of forms(sized(131_073))) expect(refusal(attempt)).toBe("invalid_proof proof_bundle");
   });
 
-  test("a bundle's bytes count and not its characters, and a fraction counts as it is written", async () => {
+  test("measures a bundle in bytes, not characters, and fractions as written", async () => {
     const bundle = await prove();
     const sized = (constraint: object, filler: string, bytes: number) => {
       const text = (length: number) => {

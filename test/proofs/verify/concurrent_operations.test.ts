@@ -12,7 +12,7 @@ import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
 
 const service = verifyWorld();
 
-/** A call for a new operation, with a fresh proof bound to it. */
+/** Creates a call for a new operation, with a fresh proof bound to it. */
 async function boundCall() {
   const shop = await service.account();
   const parties = { platform: shop, person: shop, agentId: shop.agentId };
@@ -22,7 +22,7 @@ async function boundCall() {
   return { bundle, call: readVerifyCall(callerOf(shop), Buffer.from(JSON.stringify(body)), undefined) };
 }
 
-/** Deciding that goes wrong so many times, and counts its tries. */
+/** Creates a `decide` that fails the first `times` times and counts its calls. */
 function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
   const deciding = {
     tries: 0,
@@ -37,26 +37,26 @@ function decidingAfter(times: number, fail: () => Promise<DecisionOutcome>) {
 const taken = async () => ({ kind: "invocation_taken" }) as const;
 const collided = () => Promise.reject(Object.assign(new Error("duplicate key"), { code: "23505" }));
 
-describe("an operation that others decide on at the same moment", () => {
+describe("verifyProof, when other calls decide on the same operation,", () => {
   test.each([
     [1, taken],
     [2, taken],
     [2, collided],
-  ])("and %i times in vain is asked about again", async (times, fail) => {
+  ])("tries again after %i failed attempts", async (times, fail) => {
     const { call } = await boundCall();
     const { decide } = decidingAfter(times, fail);
     const decided = await verifyProof({ ...service.deps, decide }, call);
     expect(decided).toMatchObject({ decision: "allow", replayed: false });
   });
 
-  test("and in vain each time is unavailable in the end", async () => {
+  test("throws unavailable after three failed attempts", async () => {
     const { call } = await boundCall();
     const deciding = decidingAfter(Number.POSITIVE_INFINITY, taken);
     expect(await codeOf(verifyProof({ ...service.deps, decide: deciding.decide }, call))).toBe("unavailable");
     expect(deciding.tries).toBe(3);
   });
 
-  test("is answered again to the very proof, and not where it was recorded under another hash of it", async () => {
+  test("returns the decision to the same proof, but not if the recorded bundle hash differs", async () => {
     const { bundle, call } = await boundCall();
     const decided = await verifyProof(service.deps, call);
     expect(decided.receipt.bundle_hash).toBe(Buffer.from(bundleHash(bundle)).toString("hex"));
@@ -77,7 +77,7 @@ describe("an operation that others decide on at the same moment", () => {
     expect(await codeOf(verifyProof(recordedUnder(withoutAbsentFields), call))).toBe("invalid_challenge");
   });
 
-  test("is not asked about again after any other error", async () => {
+  test("does not try again after any other error", async () => {
     const { call } = await boundCall();
     const gone = () => Promise.reject(Object.assign(new Error("gone"), { code: "57P01" }));
     const deciding = decidingAfter(1, gone);

@@ -3,8 +3,8 @@ import { longLived } from "../../support/long_lived/long_lived.ts";
 
 const PROOFS = 16;
 
-/** A call holds some 50 kB until it is decided. */
-test("a proof that was verified is not held any longer", async () => {
+/** A call needs about 50 kB until it is decided. */
+test("a proof is not kept in memory after its verification", async () => {
   const { heap, buffers } = await longLived(new URL("sixteen_proofs.ts", import.meta.url), 60);
   expect(heap / PROOFS).toBeLessThan(2_000);
   expect(buffers / PROOFS).toBeLessThan(500);

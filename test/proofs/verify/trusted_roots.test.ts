@@ -7,7 +7,7 @@ import { decisionWorld } from "../decision_world.ts";
 import { insertRecords } from "../records.ts";
 
 const world = decisionWorld();
-/** That of the rows of `insertRecords`. */
+/** The root key of the rows of `insertRecords`. */
 const ROOT_KEY = { ed25519: "", ml_dsa_65: "" };
 let findRoot: (humanId: string, key?: HybridPublicKey) => ReturnType<FindRoot>;
 let asked: number;
@@ -25,7 +25,7 @@ beforeEach(() => {
   asked = 0;
 });
 
-test("a found root is asked for once, however many ask at once and later", async () => {
+test("a found root is read once, however many concurrent and later lookups there are", async () => {
   const { humanId, accountId } = await insertRecords(world.db, 0);
   asked = 0;
   const found = await Promise.all(Array.from({ length: 8 }, () => findRoot(humanId)));
@@ -34,7 +34,7 @@ test("a found root is asked for once, however many ask at once and later", async
   expect(asked).toBe(1);
 });
 
-test("a chain that carries another key under a root's id has no root", async () => {
+test("a root is not found for a chain with another key under the root's id", async () => {
   const { humanId } = await insertRecords(world.db, 0);
   expect(await findRoot(humanId, { ...ROOT_KEY, ml_dsa_65: "another" })).toBeUndefined();
 });
@@ -47,7 +47,7 @@ test("an unknown root is found as soon as an account has it", async () => {
 });
 
 test.each(["", "a".repeat(31), "a".repeat(33), "A".repeat(32), `${"a".repeat(31)}\n`, `${"a".repeat(31)}\0`])(
-  "%j is no key id: nobody's, and not asked for",
+  "%j is no key id, so it has no root and is not looked up",
   async (text) => {
     expect(await findRoot(text)).toBeUndefined();
     expect(asked).toBe(0);

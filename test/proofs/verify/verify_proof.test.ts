@@ -26,20 +26,20 @@ async function challengeAt(issued: Date): Promise<Uint8Array> {
   return issueChallenge(key, person.connectionId, issued);
 }
 
-describe("a proof", () => {
-  test("is allowed once; again it is invalid_challenge", async () => {
+describe("verifyProof", () => {
+  test("allows a proof once, and throws invalid_challenge for a repetition", async () => {
     const bundle = await person.prove({ now });
     expect(await decisionOf(bundle, { as: person })).toBe("allow authorized");
     expect(await codeOf(verify(bundle, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("of a scope that was not granted is denied, and spends its challenge", async () => {
+  test("denies a scope that was not granted, and spends the challenge", async () => {
     const bundle = await person.prove({ now });
     expect(await decisionOf(bundle, { as: person, scope: "files:read" })).toBe("deny not_delegated");
     expect(await codeOf(verify(bundle, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("of a certificate revoked meanwhile is denied, and its receipt grants nothing", async () => {
+  test("denies if the certificate was revoked meanwhile, with a receipt that grants nothing", async () => {
     const revoked = await account();
     const bundle = await revoked.prove({ now });
     await service
@@ -53,7 +53,7 @@ describe("a proof", () => {
     });
   });
 
-  test("of a certificate that has ended is denied as expired, revoked or not; in its last second it is good", async () => {
+  test("allows in the certificate's last second, and denies as expired after that, revoked or not", async () => {
     const ended = await account({ expiresAt: addSeconds(now, 60) });
     const decide = async (seconds: number) => {
       const at = addSeconds(now, seconds);
@@ -70,7 +70,7 @@ describe("a proof", () => {
     expect(await decide(61)).toBe("deny delegation_expired");
   });
 
-  test("by a root that no account has is denied, whatever else is wrong with it", async () => {
+  test("denies a root that no account has, whatever else is wrong with the proof", async () => {
     const stranger = await account();
     const challenge = await challengeAt(now);
     const bundle = await stranger.prove({ now, challenge });
@@ -86,7 +86,7 @@ describe("a proof", () => {
   });
 
   test.each(["ed25519", "ml_dsa_65"] as const)(
-    "by a root whose %s key is not the account's is denied, though its id is the account's",
+    "denies a root with the account's id but another %s key",
     async (algorithm) => {
       const [owner, other] = [await account(), await account()];
       const { issuer_pub_key: own } = owner.certificate;
@@ -99,7 +99,7 @@ describe("a proof", () => {
     },
   );
 
-  test("of another account's delegation is decided for the connection that asked, and paid by it", async () => {
+  test("charges the verifying connection for a proof of another account's agent", async () => {
     const other = await account();
     const decide = async () => {
       const bundle = await other.prove({ now, challenge: await challengeAt(now) });
@@ -114,21 +114,21 @@ describe("a proof", () => {
     expect(await countOf("audit_events", other)).toBe(2);
   });
 
-  test("is invalid_challenge for a connection that did not ask for its challenge", async () => {
+  test("throws invalid_challenge for a connection that did not get the challenge", async () => {
     const other = await account();
     const bundle = await person.prove({ now });
     expect(await codeOf(verify(bundle, { as: other }))).toBe("invalid_challenge");
     expect(await decisionOf(bundle, { as: person })).toBe("allow authorized");
   });
 
-  test("without credit is credits_exhausted, and nothing is recorded", async () => {
+  test("throws credits_exhausted without credit, and records nothing", async () => {
     const poor = await account({ balanceMicroUsd: VERIFICATION_PRICE_MICRO_USD });
     expect(await decisionOf(await poor.prove({ now }), { as: poor })).toBe("allow authorized");
     expect(await codeOf(verify(await poor.prove({ now }), { as: poor }))).toBe("credits_exhausted");
     expect(await countOf("audit_events", poor)).toBe(1);
   });
 
-  test("makes its agent known when it is allowed, and not when it is denied", async () => {
+  test("marks the agent as known if it allows, but not if it denies", async () => {
     const known: boolean[] = [];
     const guard: Refusals["guard"] = async (_, { work }) => {
       const { result, allowed } = await work();
@@ -144,8 +144,8 @@ describe("a proof", () => {
   });
 });
 
-describe("a challenge", () => {
-  test("holds in its last second and not in the next", async () => {
+describe("verifyProof with a challenge", () => {
+  test("allows in its last second but not in the next", async () => {
     const [first, second] = [await person.prove({ now }), await person.prove({ now })];
     const end = (unixSeconds(now) + 300) * 1000;
     service.clock.set(new Date(end));
@@ -154,7 +154,7 @@ describe("a challenge", () => {
     expect(await codeOf(verify(second, { as: person }))).toBe("invalid_challenge");
   });
 
-  test("of a replica whose clock runs ahead holds when it ends 30 seconds too late, and not a second later", async () => {
+  test("allows if a clock that runs ahead made it end at most 30 seconds too late", async () => {
     const issued = (seconds: number) => addSeconds(new Date(unixSeconds(now) * 1000), seconds);
     const [first, second] = [await challengeAt(issued(30)), await challengeAt(issued(31))];
     service.clock.set(issued(0));
@@ -163,7 +163,7 @@ describe("a challenge", () => {
     expect(await codeOf(verify(await proof(second), { as: person }))).toBe("invalid_challenge");
   });
 
-  test("that no key of ours made is invalid_challenge before any signature work", async () => {
+  test("throws invalid_challenge for an unknown key, before any signature work", async () => {
     const challenge = issueChallenge(
       { day: challengeDay(now), secret: randomBytes(32) },
       person.connectionId,
@@ -177,7 +177,7 @@ describe("a challenge", () => {
     ).toBe("invalid_challenge");
   });
 
-  test("from a day whose key is gone is invalid_challenge", async () => {
+  test("throws invalid_challenge if the key of its day no longer exists", async () => {
     const old = addSeconds(now, -86_400);
     const challenge = issueChallenge(
       { day: challengeDay(old), secret: randomBytes(32) },
@@ -190,8 +190,8 @@ describe("a challenge", () => {
   });
 });
 
-describe("a forged bundle", () => {
-  test("with any one of 200 random bits flipped is refused, and its challenge is not spent", async () => {
+describe("verifyProof with a forged bundle", () => {
+  test("throws for any one of 200 flipped bits, and leaves the challenge unspent", async () => {
     const bundle = await person.prove({ now });
     const text = JSON.stringify(bundle);
     const before = await countOf("audit_events", person);
@@ -212,7 +212,7 @@ describe("a forged bundle", () => {
     expect(await decisionOf(bundle, { as: person })).toBe("allow authorized");
   });
 
-  test("with a widened scope is invalid_proof also when the genuine certificate is remembered", async () => {
+  test("throws invalid_proof for a widened scope, even if the genuine certificate is cached", async () => {
     await decisionOf(await person.prove({ now }), { as: person });
     const bundle = await person.prove({ now });
     const [certificate] = bundle.delegations;
@@ -221,8 +221,8 @@ describe("a forged bundle", () => {
   });
 });
 
-describe("a forged challenge signature", () => {
-  test("is invalid_proof also under a certificate that has ended, and costs nothing", async () => {
+describe("verifyProof with a forged challenge signature", () => {
+  test("throws invalid_proof even under an expired certificate, and charges nothing", async () => {
     const ended = await account({ expiresAt: addSeconds(now, 60) });
     const at = addSeconds(now, 61);
     service.clock.set(at);
@@ -234,17 +234,17 @@ describe("a forged challenge signature", () => {
   });
 });
 
-describe("a required scope", () => {
+describe("verifyProof without a valid scope", () => {
   test.each([
     ...["nonsense", "x-acme:read", "urn:read", "custom:", "data:*"],
     ...["custom:refund", "custom:orders:*", "custom:orders:re\u200bfund", "custom:a:b:c:d:e", "custom:a: b"],
-  ])("%s is invalid_scope", async (scope) => {
+  ])("throws invalid_scope for the required scope %s", async (scope) => {
     expect(await codeOf(verify(await person.prove({ now }), { as: person, scope }))).toBe("invalid_scope");
   });
 });
 
-describe("constraints", () => {
-  test("are held against the context of the call", async () => {
+describe("verifyProof with constraints", () => {
+  test("compares them with the context of the call", async () => {
     const limited = await account({
       constraints: [{ type: "max_amount", max_amount: 10.5, currency: "EUR" }],
     });
