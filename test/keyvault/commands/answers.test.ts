@@ -14,8 +14,8 @@ import { issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls } from "../../../keyvault/tls/issue.ts";
 
 /*
- * What the commands make of answers that a vault seldom gives: here a server gives them, with a vault's
- * certificates.
+ * Commands that receive answers that a vault seldom gives. A server with a vault's certificates gives them
+ * here.
  */
 
 let dir: string;
@@ -47,7 +47,10 @@ const own = (url: string) => ({ url, ca: inDir("ca.pem"), cert: inDir("admin.pem
 type Asked = { method: string; url: string; body: string };
 type Given = { status?: number; body: unknown } | "silence";
 
-/** A server that gives prepared answers, call by call; returns its address and what it was asked. */
+/**
+ * Starts a server that gives prepared answers, call by call. Returns its address and the calls that it
+ * received.
+ */
 async function answering(
   answers: readonly Given[],
   context: SecureContextOptions = {},
@@ -86,7 +89,7 @@ const rewrap = async (...bodies: object[]) => {
   return asked;
 };
 
-test("a rewrapping that is done ends well, and says how much it was", async () => {
+test("kek rewrap shows the number of data keys when it has finished", async () => {
   const asked = await rewrap({ ...progress, running: true, done: 1, remaining: 2 }, { kek: progress });
   expect(asked).toEqual([
     { method: "POST", url: "/v1/kek/rewrap", body: "{}" },
@@ -96,18 +99,18 @@ test("a rewrapping that is done ends well, and says how much it was", async () =
   expect(process.exitCode).toBeUndefined();
 });
 
-test("one with nothing to do says so", async () => {
+test("kek rewrap reports that there is nothing to do", async () => {
   await rewrap({ ...progress, done: 0 });
   expect(said).toBe("All data keys are under kek-2 already.\n");
 });
 
-test("one that found damaged data keys names their tenants, and ends with 2", async () => {
+test("kek rewrap names the tenants of damaged data keys and exits with 2", async () => {
   await rewrap({ ...progress, damaged: ["acc-1", "acc-2"] });
   expect(said).toMatch(/\n2 do not open: tenants acc-1, acc-2\n$/);
   expect(process.exitCode).toBe(2);
 });
 
-test("one that stopped is not said to be done, whatever stopped it", async () => {
+test("kek rewrap fails if the rewrapping stopped early, whatever the reason", async () => {
   await expect(rewrap({ ...progress, remaining: 1, fault: "token_unavailable" })).rejects.toThrow(
     "Not finished (token_unavailable): run it again to continue",
   );
@@ -119,7 +122,7 @@ test("one that stopped is not said to be done, whatever stopped it", async () =>
   );
 });
 
-test("the list of keys goes on to the last page", async () => {
+test("keys list reads all pages", async () => {
   const key = (id: string, damaged = false) => ({
     key_id: id.repeat(32),
     tenant: "acc-1",
@@ -144,7 +147,7 @@ test("the list of keys goes on to the last page", async () => {
   expect(process.exitCode).toBe(2);
 });
 
-test("a key is shown with its bound, what waits for it and when it ends", async () => {
+test("keys show prints the ceiling, the pending wish and the date of the erasure", async () => {
   const key = {
     key_id: "a".repeat(32),
     tenant: "acc-1",
@@ -191,7 +194,7 @@ attested by  ${key.attestation.attested_by}
   expect(await shown(ending)).toMatch(/^erased +2026-12-01T10:00:00\.000Z$/m);
 });
 
-test("what the command line leaves open is this machine's vault, by its port and its first admin", async () => {
+test("readAccess uses this machine's vault, its port and its first admin by default", async () => {
   await mkdir(inDir("data/tls"), { recursive: true });
   for (const file of ["ca.pem", "admin.pem", "admin.key"]) {
     await copyFile(inDir(file), inDir(`data/tls/${file}`));
@@ -217,25 +220,25 @@ test("what the command line leaves open is this machine's vault, by its port and
   }
 });
 
-test("a vault that does not answer is not waited for without end", async () => {
+test("ask gives up on a vault that does not answer", async () => {
   const { url } = await answering(["silence"]);
   await expect(ask(own(url), "/v1/status", undefined, 100)).rejects.toThrow(
     `The vault at ${url} does not answer: it took too long to answer`,
   );
 });
 
-test("an answer without a code of the vault's is reported by its status", async () => {
+test("ask reports the status of an answer without an error code", async () => {
   const { url } = await answering([{ status: 502, body: {} }]);
   await expect(ask(own(url), "/v1/status")).rejects.toThrow("The vault answered 502");
 });
 
-test("a server that speaks no TLS 1.3 is sent nothing", async () => {
+test("ask sends nothing to a server without TLS 1.3", async () => {
   const { url, asked } = await answering([{ body: {} }], { maxVersion: "TLSv1.2" });
   await expect(ask(own(url), "/v1/status")).rejects.toThrow(/does not answer/);
   expect(asked).toEqual([]);
 });
 
-test("a server's certificate that has expired, or is for another name, is named with what to do", async () => {
+test("ask names the remedy for a server certificate that has expired or is for another name", async () => {
   const authority = {
     certificate: await readFile(inDir("ca.pem"), "utf8"),
     privateKey: await readFile(inDir("ca.key"), "utf8"),
@@ -256,7 +259,7 @@ test("a server's certificate that has expired, or is for another name, is named 
   );
 });
 
-test("what is fetched is written to a new file, for the owner only, and goes again when it does not come", async () => {
+test("download writes a new file for its owner only, and removes it if the answer does not arrive", async () => {
   const { url } = await answering([{ body: "backup" }, { status: 500, body: {} }, { body: "another" }]);
   const file = inDir("fetched");
   onTestFinished(() => rm(file, { force: true }));

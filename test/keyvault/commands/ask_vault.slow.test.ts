@@ -25,7 +25,7 @@ afterAll(() => vault.close());
 
 const run = (args: string[], environment: object = vault.home.environment) => runCommand(args, environment);
 
-/** The one line that `keyvault status` says on standard error when it fails. */
+/** Returns the one line that a failing `keyvault status` writes to standard error. */
 async function complaint(args: string[]): Promise<string> {
   const { code, stdout, stderr } = await run(["status", "--url", vault.url, ...args]);
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -33,7 +33,7 @@ async function complaint(args: string[]): Promise<string> {
   return stderr;
 }
 
-/** Puts a client's certificate and key beside each other, and gives the certificate's path. */
+/** Writes a client's certificate and key beside each other. Returns the certificate's path. */
 async function identityFile(name: string, subject: Subject, hours = 1): Promise<string> {
   const now = Date.now();
   const validity = { notBefore: new Date(now - 48 * HOUR), notAfter: new Date(now + hours * HOUR) };
@@ -45,7 +45,7 @@ async function identityFile(name: string, subject: Subject, hours = 1): Promise<
 
 const client = (role: "api" | "admin" | "auditor", name: string) => ({ kind: "client", role, name }) as const;
 
-test("a certificate's key is looked for beside it, and another one is refused by name", async () => {
+test("the command line finds a certificate's key beside it, and names a key that does not match", async () => {
   const alice = await identityFile("alice", client("admin", "alice"));
   expect((await run(["status", "--url", vault.url, "--cert", alice])).code).toBe(0);
   const admin = join(vault.home.config.tlsDir, "admin.key");
@@ -55,13 +55,13 @@ test("a certificate's key is looked for beside it, and another one is refused by
   expect(await complaint(["--cert", admin, "--key", admin])).toMatch(/admin\.key is not a PEM certificate/);
 });
 
-test("no setting is needed beside an address, an authority and a certificate", async () => {
+test("the command line needs no settings if it has an address, an authority and a certificate", async () => {
   const alice = await identityFile("alice", client("admin", "alice"));
   const own = ["--url", vault.url, "--ca", join(vault.home.config.tlsDir, "ca.pem"), "--cert", alice];
   expect((await run(["status", ...own], {})).code).toBe(0);
 });
 
-/** What a command said, on either stream, that reads its certificate from this standard input. */
+/** Runs a command that reads its certificate from this standard input. Returns its output on both streams. */
 async function withInput(input: string, ...args: string[]): Promise<string> {
   const child = spawn(process.execPath, [MAIN, ...args, "--url", vault.url, "--cert", "-"], {
     env: vault.home.environment,
@@ -73,7 +73,7 @@ async function withInput(input: string, ...args: string[]): Promise<string> {
   return said;
 }
 
-test("a certificate and its key come from standard input, in either order, and the PIN behind them", async () => {
+test("the command line reads certificate and key from standard input in either order, and a PIN after them", async () => {
   const { cert, key } = vault.admin;
   const pin = await readFile(vault.home.config.token.pinFile, "utf8");
   expect(await withInput(cert + key, "status")).toMatch(/audit/);
@@ -92,7 +92,7 @@ test("a certificate and its key come from standard input, in either order, and t
   }
 });
 
-test("an expired certificate, another authority, and an address without a vault are distinguished", async () => {
+test("the command line distinguishes an expired certificate, another authority and an address without a vault", async () => {
   const late = await identityFile("late", client("admin", "late"), -24);
   expect(await complaint(["--cert", late])).toMatch(
     /late\.pem has expired on \d{4}-\d\d-\d\d: have another issued/,
@@ -122,7 +122,7 @@ test("an expired certificate, another authority, and an address without a vault 
   }
 });
 
-test("what answers there and is no vault is named so, whatever it says", async () => {
+test("the command line reports a server that is not a vault", async () => {
   const identity = readIdentity(vault.home, "server");
   const server = createTlsServer({ cert: identity.cert, key: identity.key }, (_, response) => {
     response.writeHead(200, { "content-type": "text/html" }).end("<html>");
@@ -140,7 +140,7 @@ test("what answers there and is no vault is named so, whatever it says", async (
   }
 });
 
-test("a refused role is named with its certificate, and a sealed vault with what opens it", async () => {
+test("the command line names the certificate of a refused role, and the command that opens a sealed vault", async () => {
   const auditor = await identityFile("auditor", client("auditor", "eve"));
   const refused = await run(["kek", "rotate", "--url", vault.url, "--cert", auditor]);
   expect(refused.stderr).toBe(
@@ -168,7 +168,7 @@ test("a refused role is named with its certificate, and a sealed vault with what
   }
 });
 
-test("unsealing waits for a token's process that is just being started, and for nothing else", async () => {
+test("unseal waits while the token's process starts, but not for other failures", async () => {
   const { cert, key } = readIdentity(vault.home, "server");
   const answers = [
     { status: 503, code: "token_unavailable" },
@@ -195,7 +195,7 @@ test("unsealing waits for a token's process that is just being started, and for 
   }
 });
 
-test("files that cannot be read or written are named in one line", async () => {
+test("the command line names a file that it cannot read or write in one line", async () => {
   const folder = join(vault.home.dir, "folder");
   await mkdir(folder);
   const own = ["--url", vault.url];
@@ -217,7 +217,7 @@ test("files that cannot be read or written are named in one line", async () => {
   }
 });
 
-test("a reader that goes away, as `head` does, ends the command without a word", async () => {
+test("a command ends silently if its reader closes the pipe, as `head` does", async () => {
   const child = spawn(process.execPath, [MAIN, "audit", "tail", "--url", vault.url], {
     env: vault.home.environment,
   });

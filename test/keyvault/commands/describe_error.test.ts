@@ -8,7 +8,7 @@ import { loadConfig } from "../../../keyvault/config.ts";
 const failed = (fields: object, message = "secret") =>
   describeError(Object.assign(new Error(message), fields));
 
-test("a file that a command cannot use is named with the reason, its folder when that is not there", async () => {
+test("describeError names a file with the reason, or its folder if that is missing", async () => {
   const folder = await mkdtemp(join(tmpdir(), "keyvault-failure-"));
   try {
     const caught = (path: string) => readFile(path).catch(describeError);
@@ -24,7 +24,7 @@ test("a file that a command cannot use is named with the reason, its folder when
   expect(failed({ code: "ENOSPC", syscall: "write" })).toBe("A file could not be written: the disk is full");
 });
 
-test("a database that does not serve is one line without what was asked of it", () => {
+test("describeError describes a failing database in one line without the query", () => {
   for (const [code, text] of [
     ["ECONNREFUSED", "nothing listens there"],
     ["53100", "its disk is full"],
@@ -41,13 +41,13 @@ test("a database that does not serve is one line without what was asked of it", 
   }
 });
 
-test("what only a stack trace explains stays a fault", () => {
+test("describeError returns undefined for a fault that needs its stack trace", () => {
   for (const fields of [{}, { code: "23505" }, { code: "42601" }, { code: "ERR_ASSERTION" }]) {
     expect(failed(fields)).toBeUndefined();
   }
 });
 
-test("a setting that is missing, empty or no number is said so, without its value", () => {
+test("loadConfig reports a missing, empty or malformed setting without its value", () => {
   const load = (environment: Record<string, string>) => () => loadConfig(environment);
   expect(load({})).toThrow(
     "These settings are missing or wrong:\n  KEYVAULT_DATA_DIR: is missing\n" +
@@ -80,17 +80,14 @@ test.each([
   ["ENETUNREACH", "no route to host (ENETUNREACH)"],
   ["ETIMEDOUT", "it does not answer (ETIMEDOUT)"],
   ["ECONNRESET", "it ended the connection (ECONNRESET)"],
-])(
-  "a database that cannot be reached (%s) is one line, which names the setting it was reached by",
-  (code, text) => {
-    expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text}`);
-    expect(failed({ code, setting: "KEYVAULT_MIGRATION_DATABASE_URL" })).toBe(
-      `The database of KEYVAULT_MIGRATION_DATABASE_URL cannot be used: ${text}`,
-    );
-  },
-);
+])("describeError names the setting of an unreachable database (%s)", (code, text) => {
+  expect(failed({ code })).toBe(`The database of KEYVAULT_DATABASE_URL cannot be used: ${text}`);
+  expect(failed({ code, setting: "KEYVAULT_MIGRATION_DATABASE_URL" })).toBe(
+    `The database of KEYVAULT_MIGRATION_DATABASE_URL cannot be used: ${text}`,
+  );
+});
 
-test("a port that is taken, or not this user's to open, is named with its settings", () => {
+test("describeError names the settings of a port that is in use or not allowed", () => {
   const listen = { syscall: "listen", address: "127.0.0.1", port: 443 };
   expect(failed({ ...listen, code: "EADDRINUSE" })).toBe(
     "The port 443 of 127.0.0.1 is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT",
@@ -98,7 +95,7 @@ test("a port that is taken, or not this user's to open, is named with its settin
   expect(failed({ ...listen, code: "EACCES" })).toBe("The port 443 may not be opened by this user");
 });
 
-test("a file that may not be used, and a disk that does not take it, are distinguished", () => {
+test("describeError distinguishes file permissions from a failing disk", () => {
   for (const [code, text] of [
     ["EACCES", "permission denied"],
     ["EPERM", "permission denied"],

@@ -3,23 +3,23 @@ import { drawTable, foldLines, pad } from "../../../keyvault/commands/display.ts
 
 const fold = (text: string, columns: number) => foldLines([["name", text]], 6, columns);
 
-test("a text that fits stays on its line, and one character more goes on beneath, between words", () => {
+test("foldLines wraps a text between words only if it does not fit", () => {
   expect(fold("one two", 14)).toBe("name   one two\n");
   expect(fold("one two", 13)).toBe("name   one\n       two\n");
   expect(fold("", 80)).toBe("name\n");
 });
 
-test("a word that no line of the text holds is whole on a line of its own", () => {
+test("foldLines puts a word longer than a line on a line of its own", () => {
   const code = "x".repeat(12);
   expect(fold(code, 15)).toBe(`name\n  ${code}\n`);
   expect(fold(`at ${code} end`, 15)).toBe(`name   at\n  ${code}\n       end\n`);
 });
 
-test("a name that is too long has a line of its own", () => {
+test("foldLines puts an overlong name on a line of its own", () => {
   expect(foldLines([["a long name", "text"]], 6, 80)).toBe("a long name\n       text\n");
 });
 
-test("a cell is as wide on the terminal as its column, whatever script it is in", () => {
+test("pad fills or shortens a cell to the terminal width of its column in any script", () => {
   expect(pad("abc", 5)).toBe("abc  ");
   expect(pad("abcdef", 5)).toBe("abcd…");
   expect(pad("鍵の名前", 8)).toBe("鍵の名前");
@@ -28,7 +28,7 @@ test("a cell is as wide on the terminal as its column, whatever script it is in"
   expect(pad("👩‍💻👩‍💻", 3)).toBe("👩‍💻…");
 });
 
-test("only columns that may shrink are cut, and never below their least", () => {
+test("drawTable shortens only columns that may shrink, down to a minimum", () => {
   const head = [{ heading: "KEY" }, { heading: "LABEL", shrinks: true as const }];
   const rows = [["0123456789", "a label that is long"]];
   expect(drawTable(head, rows, 24)).toBe("KEY         LABEL\n0123456789  a label tha…\n");

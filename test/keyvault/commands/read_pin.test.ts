@@ -9,7 +9,10 @@ const MOST = 255;
 
 afterEach(() => vi.restoreAllMocks());
 
-/** Standard input that gives these pieces and, unless it is a terminal, ends; and what was done to it. */
+/**
+ * Replaces standard input by a stream with these pieces, which ends unless it is a terminal. Returns what
+ * happens to it.
+ */
 function input(pieces: readonly (string | Buffer)[], isTerminal = false) {
   const modes: boolean[] = [];
   const stream = Object.assign(new PassThrough(), {
@@ -39,13 +42,13 @@ const piped = async (...pieces: string[]) => {
   return (await readPin(undefined)).toString();
 };
 
-test("a PIN is the first line of standard input, whichever end it has, or has none", async () => {
+test("readPin reads the first line of standard input, whatever its line end", async () => {
   for (const end of ["\n", "\r\n", "\r", ""]) expect(await piped(`1234${end}`)).toBe("1234");
   expect(await piped("12", "34\nnot this")).toBe("1234");
   expect(await piped("1\u00002\u001b3\t4\n")).toBe("1234");
 });
 
-test("typed, it is asked for and not shown; what is rubbed out, one character at a time, is not of it", async () => {
+test("readPin asks on a terminal without showing the PIN, and handles backspace", async () => {
   const { modes, shown } = input(["12\u007f34\b5", "\r"], true);
   expect((await readPin(undefined)).toString()).toBe("135");
   expect(modes).toEqual([true, false]);
@@ -54,13 +57,13 @@ test("typed, it is asked for and not shown; what is rubbed out, one character at
   expect(await typed("1234\u0004")).toBe("1234");
 });
 
-test("Ctrl-C gives none, and leaves the terminal as it was", async () => {
+test("readPin rejects after Ctrl-C and restores the terminal", async () => {
   const { modes } = input(["12\u0003"], true);
   await expect(readPin(undefined)).rejects.toThrow("No PIN was given");
   expect(modes).toEqual([true, false]);
 });
 
-test("no PIN and one that is too long are refused: none is cut", async () => {
+test("readPin refuses an empty PIN and one that is too long", async () => {
   for (const nothing of ["", "\n", "\nlater"]) {
     await expect(piped(nothing)).rejects.toThrow("No PIN was given");
   }
@@ -70,7 +73,7 @@ test("no PIN and one that is too long are refused: none is cut", async () => {
   }
 });
 
-test("what was read of it is overwritten", async () => {
+test("readPin overwrites the chunks that it has read", async () => {
   const { stream } = input([]);
   const pieces = [Buffer.from("12"), Buffer.from("34\n")];
   const reading = readPin(undefined);
@@ -79,7 +82,7 @@ test("what was read of it is overwritten", async () => {
   expect(pieces).toEqual([Buffer.alloc(2), Buffer.alloc(3)]);
 });
 
-test("a file's first line is the PIN; a longer one than may be is refused there too", async () => {
+test("readPin reads the first line of a file, and refuses a PIN that is too long", async () => {
   const dir = await mkdtemp(join(tmpdir(), "keyvault-pin-"));
   onTestFinished(() => rm(dir, { recursive: true }));
   const file = join(dir, "pin");

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { cli } from "../command_line.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/* What the commands that ask no running vault say of what they did, to people and to programs. */
+/* Output of the commands that do not call a running vault, for people and for programs. */
 
 vi.setConfig({ testTimeout: 60_000 });
 
@@ -28,7 +28,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as unknown);
 
-test("`init --json` says each step as one JSON object, and nothing else; without it, it says what to keep", async () => {
+test("init prints each step as JSON with --json, otherwise as text with what to back up", async () => {
   await rm(join(home.config.tlsDir, "admin.pem"));
   await rm(join(home.config.tlsDir, "admin.key"));
   expect(linesOf(await run("init", "--json"))).toEqual([
@@ -51,12 +51,12 @@ Back up its token and its PIN file, apart from each other.
   );
 });
 
-test("`migrate` says what it applied", async () => {
+test("migrate prints what it applied", async () => {
   expect(await run("migrate")).toBe("The tables are up to date.\n");
   expect(linesOf(await run("migrate", "--json"))).toEqual([{ applied: [] }]);
 });
 
-test("`cert issue` makes a certificate for 397 days where nothing else is said, and says where it is and its end", async () => {
+test("cert issue makes a certificate for 397 days by default, and prints its files and expiry", async () => {
   const issued = JSON.parse(await run("cert", "issue", "--role", "admin", "--name", "ada", "--json"));
   const { validFromDate, validToDate } = new X509Certificate(await readFile(issued.certificate));
   expect(validToDate.getTime() - validFromDate.getTime()).toBe(397 * 86_400_000 + 300_000);
@@ -72,7 +72,7 @@ not after    ${new Date(validTo).toISOString().slice(0, 10)}
   );
 });
 
-test("`backup key` never takes the place of a recovery key, of neither half, and keeps the private one to its owner", async () => {
+test("backup key never replaces a recovery key, and makes the private half readable only by its owner", async () => {
   const [file, other] = [join(home.dir, "recovery.key"), join(home.dir, "other.key")];
   const { recoveryKeyFile } = home.config;
   expect(JSON.parse(await run("backup", "key", file, "--json"))).toEqual({
@@ -93,7 +93,7 @@ test("`backup key` never takes the place of a recovery key, of neither half, and
   );
 });
 
-/** What `serve` logs until it has stopped, which happens as soon as it listens. */
+/** Starts `serve`, stops it when it listens, and returns its log. */
 async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<string, unknown>[]> {
   const child = spawn(process.execPath, [MAIN, "serve"], {
     env: { ...home.environment, KEYVAULT_LOG_LEVEL: "info" },
@@ -112,7 +112,7 @@ async function served(signal: "SIGINT" | "SIGHUP" | "SIGTERM"): Promise<Record<s
 }
 
 test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
-  "%s stops a vault in order; the log says where it listened, by which token, why it stops, and that it has",
+  "serve stops in order after %s and logs its address, its token and the reason",
   async (signal) => {
     const lines = await served(signal);
     expect(lines.find(({ event }) => event === "listening")).toMatchObject({
@@ -126,7 +126,7 @@ test.each(["SIGINT", "SIGHUP", "SIGTERM"] as const)(
   },
 );
 
-test("a vault that starts sealed says so, and since when", async () => {
+test("serve logs since when the vault is sealed if it starts sealed", async () => {
   const pin = await readFile(home.config.token.pinFile);
   await rm(home.config.token.pinFile);
   const lines = await served("SIGTERM");

@@ -18,11 +18,11 @@ const OPEN: Status = {
   audit: { records: 7, head: "ab".repeat(32) },
 };
 
-/** What is said of a status, each entry on one line. */
+/** Returns the text of a status with each entry on one line. */
 const said = (change: Partial<Status> = {}): string =>
   describeStatus({ ...OPEN, ...change }).replaceAll(/\n +/g, " ");
 
-test("an open vault is shown with its token, keys and a head to be noted", () => {
+test("the status of an open vault shows its token, its keys and the audit head", () => {
   expect(said()).toBe(
     `token           answers (SoftHSM project, SoftHSM v2, serial 0123)
 key encryption  kek-1, kek-2
@@ -44,7 +44,7 @@ test.each([
     /the audit chain is not what the vault wrote; "keyvault audit verify" names the record; put the database right, then "keyvault unseal"/,
   ],
 ] as const)(
-  "of a vault that is sealed (%s) the first line says so, since when, why, and what to do",
+  "the status of a sealed vault (%s) starts with the time, the reason and the remedy",
   (reason, by, expected) => {
     const since = "2026-11-21T10:00:00.000Z";
     const text = said({
@@ -61,11 +61,11 @@ test.each([
   },
 );
 
-test("reports a token that does not answer", () => {
+test("the status reports a token that does not answer", () => {
   expect(said({ token: { ...OPEN.token!, answers: false } })).toMatch(/^token +DOES NOT ANSWER \(/);
 });
 
-test("data keys that are not under the newest version are reported with what sees to them", () => {
+test("the status names the command for data keys under an older version", () => {
   const kek = { ...OPEN.kek!, remaining: 4 };
   expect(said({ kek })).toContain('; 4 data keys are not under kek-2 yet: "keyvault kek rewrap"\n');
   expect(said({ kek: { ...kek, running: true } })).toContain(
@@ -73,7 +73,7 @@ test("data keys that are not under the newest version are reported with what see
   );
 });
 
-test("keys that end or have ended are counted", () => {
+test("the status counts keys that are being destroyed or were destroyed", () => {
   expect(said({ keys: { ...OPEN.keys, destroying: 1, destroyed: 2 } })).toContain(
     "3 active, 1 disabled, 1 to be destroyed, 2 destroyed, of 2 tenants",
   );

@@ -14,8 +14,8 @@ import { call } from "../http/caller_support.ts";
 import { storeTenants } from "../kek/tenants_support.ts";
 
 /*
- * The commands on a terminal that is one: util-linux's `script` gives it, with so many columns.
- * KEYVAULT_CAPTURES, a folder, keeps what was seen.
+ * Commands on a real terminal of a given width, which util-linux's `script` provides. KEYVAULT_CAPTURES names
+ * a folder that receives their output.
  */
 const SCRIPT = await debianProgram("/usr/bin/script", "bsdutils");
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
@@ -58,7 +58,10 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => vault?.close());
 
-/** Everything that a command shows on a terminal of so many columns, escapes and all, and how it ended. */
+/**
+ * Runs a command on a terminal with this number of columns. Returns everything shown, with escapes, and the
+ * exit code.
+ */
 async function onTerminal(
   columns: number,
   args: string,
@@ -81,7 +84,10 @@ async function onTerminal(
   return { shown, code };
 }
 
-/** The lines as a terminal leaves them: what a carriage return began anew replaces what was there. */
+/**
+ * Splits terminal output into lines. A carriage return starts a new line here, because it overwrites the
+ * current one.
+ */
 function linesOf(shown: string): string[] {
   return stripVTControlCharacters(shown.replaceAll("\r\n", "\n"))
     .split("\n")
@@ -91,24 +97,21 @@ function linesOf(shown: string): string[] {
 const widthOf = (line: string) => stringWidth(line);
 const remote = (command: string) => `${command} --url ${vault.url}`;
 
-describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
-  test.each([80, 120])(
-    "of %i columns no line of a table is longer, and every row has its line",
-    async (columns) => {
-      const local = ["audit verify"];
-      for (const command of [...["status", "keys list", "audit tail -n 30"].map(remote), ...local]) {
-        const { shown, code } = await onTerminal(columns, command);
-        expect(code, shown).toBe(0);
-        for (const line of linesOf(shown)) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
-      }
-      const { shown } = await onTerminal(columns, remote("keys list"));
-      const ids = linesOf(shown).filter((line) => /^[0-9a-f]{32} /.test(line));
-      expect(ids).toHaveLength(7);
-      for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
-    },
-  );
+describe.skipIf(!mayRun)("the command line on a terminal", { timeout: 120_000 }, () => {
+  test.each([80, 120])("fits tables into %i columns and prints a line for every row", async (columns) => {
+    const local = ["audit verify"];
+    for (const command of [...["status", "keys list", "audit tail -n 30"].map(remote), ...local]) {
+      const { shown, code } = await onTerminal(columns, command);
+      expect(code, shown).toBe(0);
+      for (const line of linesOf(shown)) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
+    }
+    const { shown } = await onTerminal(columns, remote("keys list"));
+    const ids = linesOf(shown).filter((line) => /^[0-9a-f]{32} /.test(line));
+    expect(ids).toHaveLength(7);
+    for (const line of ids) expect(line).toMatch(/ (account_root|agent|service) +active/);
+  });
 
-  test("of 80 columns the first `init` is as narrow, and so is one with the PIN taken away", async () => {
+  test("fits the first init and one without a PIN file into 80 columns", async () => {
     const home = await createHome({ made: "empty" });
     try {
       for (const expected of [/made 0001_keys/, /the PIN file is elsewhere/]) {
@@ -124,7 +127,7 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
     }
   });
 
-  test("a verification leaves nothing of its progress beside what it found", async () => {
+  test("removes the progress of a verification before it prints the result", async () => {
     const { shown } = await onTerminal(80, "audit verify");
     const last = shown.replaceAll("\r\n", "\n").split("\r").at(-1) ?? "";
     expect(stripVTControlCharacters(last)).toMatch(
@@ -132,26 +135,29 @@ describe.skipIf(!mayRun)("on a terminal", { timeout: 120_000 }, () => {
     );
   });
 
-  test.each([80, 120])("of %i columns rewrapping shows one bar on one line, and its end", async (columns) => {
-    await storeTenants(vault.home, vault.vault.token, 0);
-    await vault.home.sql("delete from tenants where tenant like 'bulk-%'");
-    await storeTenants(vault.home, vault.vault.token, 3_000);
-    expect((await onTerminal(columns, remote("kek rotate"))).code).toBe(0);
-    const { shown, code } = await onTerminal(columns, remote("kek rewrap"));
-    expect(code, shown).toBe(0);
-    const lines = linesOf(shown);
-    for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
-    const bars = lines.filter((line) => line.startsWith("["));
-    expect(bars.length).toBeGreaterThan(1);
-    expect(bars.at(-1)).toContain("100 %");
-    expect(
-      shown
-        .replaceAll("\r\n", "\n")
-        .split("\n")
-        .filter((line) => line.includes("[")).length,
-    ).toBe(1);
-    expect(lines.join("\n")).toMatch(/\d+ data keys wrapped anew under kek-\d, 0 to go\./);
-  });
+  test.each([80, 120])(
+    "shows a rewrapping in %i columns as one progress bar on one line",
+    async (columns) => {
+      await storeTenants(vault.home, vault.vault.token, 0);
+      await vault.home.sql("delete from tenants where tenant like 'bulk-%'");
+      await storeTenants(vault.home, vault.vault.token, 3_000);
+      expect((await onTerminal(columns, remote("kek rotate"))).code).toBe(0);
+      const { shown, code } = await onTerminal(columns, remote("kek rewrap"));
+      expect(code, shown).toBe(0);
+      const lines = linesOf(shown);
+      for (const line of lines) expect(widthOf(line), line).toBeLessThanOrEqual(columns);
+      const bars = lines.filter((line) => line.startsWith("["));
+      expect(bars.length).toBeGreaterThan(1);
+      expect(bars.at(-1)).toContain("100 %");
+      expect(
+        shown
+          .replaceAll("\r\n", "\n")
+          .split("\n")
+          .filter((line) => line.includes("[")).length,
+      ).toBe(1);
+      expect(lines.join("\n")).toMatch(/\d+ data keys wrapped anew under kek-\d, 0 to go\./);
+    },
+  );
 });
 
 test.each([
@@ -177,13 +183,13 @@ test.each([
   "seal",
   "unseal",
   "migrate",
-])("`keyvault %s --help` fits 80 columns", async (command) => {
+])("keyvault %s --help fits 80 columns", async (command) => {
   const { stdout, code } = await runCommand([...command.split(" ").filter(Boolean), "--help"], {});
   expect(code).toBe(0);
   for (const line of linesOf(stdout)) expect(widthOf(line), line).toBeLessThanOrEqual(80);
 });
 
-test("not on a terminal: no escapes, no bar, and with --json nothing but JSON", async () => {
+test("the command line without a terminal prints no escapes and no bar, and only JSON with --json", async () => {
   const environment = { ...vault.home.environment, FORCE_COLOR: "1", TERM: "xterm-256color" };
   const run = (...args: string[]) => cli({ environment }, ...args, "--url", vault.url);
   for (const command of ["status", "keys list", "audit tail", "kek rewrap"]) {

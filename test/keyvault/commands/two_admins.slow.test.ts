@@ -18,14 +18,14 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** Gives a vault's folder the certificate of a second admin. */
+/** Writes the certificate of a second admin to a vault's folder. */
 async function writeBob({ home }: TestVault): Promise<void> {
   const bob = await issueIdentity(home, { kind: "client", role: "admin", name: "bob" });
   await writeFile(join(home.dir, "bob.pem"), bob.cert);
   await writeFile(join(home.dir, "bob.key"), bob.key);
 }
 
-/** Runs a command that asks a vault, as its first admin or as bob. */
+/** Runs a command that calls a vault, as its first admin or as Bob. */
 const ask = ({ home, url }: TestVault, args: string[], asBob = false): Promise<Ended> =>
   runCommand(
     [...args, "--url", url, ...(asBob ? ["--cert", join(home.dir, "bob.pem")] : [])],
@@ -33,7 +33,7 @@ const ask = ({ home, url }: TestVault, args: string[], asBob = false): Promise<E
   );
 const run = (args: string[], asBob = false) => ask(vault, ["keys", ...args], asBob);
 
-test("two admins take a key through its life by the command line", { timeout: 120_000 }, async () => {
+test("two admins disable, enable and destroy a key with the command line", { timeout: 120_000 }, async () => {
   expect((await run(["show", key])).stdout).toMatch(/state +active\n/);
   expect((await run(["disable", key])).stdout).toContain("is disabled");
   expect((await run(["enable", key])).stdout).toContain("another admin must run the same command");
@@ -52,7 +52,7 @@ test("two admins take a key through its life by the command line", { timeout: 12
   expect((await run(["destroy", key, "--cancel"])).stdout).toContain("is disabled.");
 });
 
-test("two admins destroy a tenant by the command line, and one takes it back", {
+test("two admins destroy a tenant with the command line, and one cancels it", {
   timeout: 60_000,
 }, async () => {
   const tenants = (args: string[], asBob = false) => ask(vault, ["tenants", "destroy", ...args], asBob);
@@ -73,7 +73,7 @@ test("two admins destroy a tenant by the command line, and one takes it back", {
   });
 });
 
-test("two admins adopt an earlier version's rows by the command line, and see the same fingerprint", {
+test("two admins adopt an earlier version's rows with the command line and see the same fingerprint", {
   timeout: 120_000,
 }, async () => {
   const home = await machineOfLevel(vault, await earlierRows(vault, 2), 2);
@@ -99,7 +99,7 @@ test("two admins adopt an earlier version's rows by the command line, and see th
   expect(await earlier.vault.store.find(key)).toMatchObject({ keyId: key });
 });
 
-test("a damaged key is named, and the exit code says so", { timeout: 60_000 }, async () => {
+test("keys list names a damaged key and exits with 2", { timeout: 60_000 }, async () => {
   await vault.home.sql("update keys set ceiling = null where key_id = $1", [key]);
   const listed = await run(["list", "--tenant", "acc-1"]);
   expect(listed).toMatchObject({ code: 2, stdout: expect.stringContaining("DAMAGED") });
@@ -118,7 +118,7 @@ const row = (tenant: string, label: string, state: ListedKey["state"]) =>
     damaged: false,
   }) as unknown as ListedKey;
 
-test("a key that ends with its tenant is not called active; one that ended before stays so", () => {
+test("keys list shows the end of a tenant for its keys, except for keys destroyed earlier", () => {
   const ending = { tenant_state: "destroying" } as const;
   const lines = describeList(
     [
@@ -134,7 +134,7 @@ test("a key that ends with its tenant is not called active; one that ended befor
   expect(lines[4]).toBe("^ with its tenant");
 });
 
-test("tables fit 80 and 120 columns, whatever tenants and labels are called", () => {
+test("keys list fits 80 and 120 columns with any tenant and label", () => {
   const keys = [
     row("a".repeat(128), "Zoë’s agent ".repeat(20), "destroying"),
     row("acc-2", "root", "active"),

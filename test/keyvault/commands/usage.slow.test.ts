@@ -34,7 +34,7 @@ test.each([
   [["cert", "issue", "--role", "server", "--days", "0"], "Give 1 to 3650 days.", "keyvault cert issue"],
   [["cert", "issue", "--role", "server", "--days", "3651"], "Give 1 to 3650 days.", "keyvault cert issue"],
   [["tenants", "destroy", "a b"], "Give 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
-])("`keyvault %j` is refused in one line that says where its help is", async (args, reason, command) => {
+])("keyvault %j fails with one line that names the command's help", async (args, reason, command) => {
   const { code, stdout, stderr } = await runCommand(args, {});
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toMatch(/^keyvault: [^\n]+\n$/);
@@ -42,7 +42,7 @@ test.each([
   expect(stderr).toContain(`; see "${command} --help"\n`);
 });
 
-test("help that was asked for is on standard output and no error; without a command it is on standard error", async () => {
+test("requested help goes to standard output with code 0, help for a missing command to standard error with code 1", async () => {
   for (const args of [["--help"], ["help"], ["keys", "--help"], ["help", "keys"]]) {
     const { code, stdout, stderr } = await runCommand(args, {});
     expect({ code, stderr }, args.join(" ")).toEqual({ code: 0, stderr: "" });
@@ -55,7 +55,7 @@ test("help that was asked for is on standard output and no error; without a comm
   }
 });
 
-test("help loads neither the database's libraries nor the client's, which take most of a start", async () => {
+test("help loads neither database nor client libraries, which take most of the start time", async () => {
   const listing = `data:text/javascript,import m from "node:module";process.on("exit",()=>console.error(Object.keys(m._cache).join("\\n")))`;
   const { stdout, stderr } = await promisify(execFile)(
     process.execPath,
@@ -72,7 +72,8 @@ const page = readFileSync(new URL("../../../docs/keyvault_reference.md", import.
 const source = readFileSync(new URL("../../../keyvault/config.ts", import.meta.url), "utf8");
 
 /**
- * The names of settings in a text that shortens those behind others: `KEYVAULT_HOST, _PORT`, `…_CERT_FILE`.
+ * Returns the names of settings in a text that abbreviates them, for example `KEYVAULT_HOST, _PORT` or
+ * `…_CERT_FILE`.
  */
 function settingsIn(text: string): Set<string> {
   const found = new Set<string>();
@@ -91,7 +92,7 @@ function settingsIn(text: string): Set<string> {
   return found;
 }
 
-test("every setting is explained where settings are asked for, and on the page about them", () => {
+test("serve --help and the reference page explain every setting", () => {
   const settings = [...source.matchAll(/^ {2}(KEYVAULT_[A-Z0-9_]+):/gm)].map(([, name]) => name ?? "");
   expect(settings.length).toBeGreaterThan(30);
   const first = page.split("## Settings")[1] ?? "";
@@ -102,7 +103,7 @@ test("every setting is explained where settings are asked for, and on the page a
   }
 });
 
-test("the statuses of all errors are those that the page about the vault lists", () => {
+test("the reference page lists the status of every error code", () => {
   const rows = [...page.matchAll(/^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| (\d{3}) \|/gm)];
   const documented = rows.flatMap(([, codes = "", status]) =>
     [...codes.matchAll(/`([a-z_]+)`/g)].map(([, code]) => [code ?? "", Number(status)] as const),

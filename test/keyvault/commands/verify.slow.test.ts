@@ -14,7 +14,7 @@ afterAll(() => home.remove());
 const verify = (...args: string[]) => audit("verify", ...args);
 const audit = (...args: string[]) => runCommand(["audit", ...args], home.environment);
 
-test("says how many heads were looked for, and takes a file without any for no proof", {
+test("audit verify reports how many heads it compared, and fails for a file without heads", {
   timeout: 60_000,
 }, async () => {
   const plain = await verify();
@@ -38,7 +38,7 @@ test("says how many heads were looked for, and takes a file without any for no p
   });
 });
 
-test("a row that does not agree with the audit is named, although the chain holds", {
+test("audit verify names a row that contradicts the audit, even if the chain is intact", {
   timeout: 120_000,
 }, async () => {
   const vault = await startVault(home);
@@ -64,7 +64,7 @@ test("a row that does not agree with the audit is named, although the chain hold
   await vault.stop();
 });
 
-test("records that were cut off show without a head; once it is known why, the chain's end is accepted, on record", {
+test("audit verify detects cut records without a given head, and audit accept records the new end of the chain", {
   timeout: 120_000,
 }, async () => {
   const vault = await startVault(home);

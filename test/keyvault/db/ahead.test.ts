@@ -19,7 +19,7 @@ const LATER = [...migrationNames(), "0901_later"];
 
 let home: VaultHome;
 
-/** What a next version's migration may do: it adds, and what was there stays as it was. */
+/** Applies a migration of the next version. It adds columns and tables, and keeps the existing ones. */
 beforeAll(async () => {
   home = await createHome();
   const { username } = new URL(home.config.databaseUrl);
@@ -30,7 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-test("a vault whose database is one migration ahead starts, with a warning, does all its work, and names the migration in its backups", async () => {
+test("a vault whose database is one migration ahead starts with a warning, works, and names the migration in backups", async () => {
   const told: unknown[] = [];
   const log = Object.assign(createLog("silent"), { warn: (line: object) => told.push(line) });
   await requireTables(home.config.databaseUrl, log);
@@ -53,7 +53,7 @@ test("a vault whose database is one migration ahead starts, with a warning, does
   }
 });
 
-test("init and migrate leave it as it is, with the rights that the next version gave", async () => {
+test("init and migrate do not change a database one migration ahead or its rights", async () => {
   expect(await migrate(home.config, SILENT)).toEqual([]);
   await initialise(home.config, { now: () => new Date() }, SILENT);
   const { username } = new URL(home.config.databaseUrl);
@@ -66,7 +66,7 @@ test("init and migrate leave it as it is, with the rights that the next version 
   expect(names.map(({ name }) => name)).toEqual(LATER);
 });
 
-test("a database that is two migrations ahead is refused in one sentence, whoever asks", async () => {
+test("every command refuses a database that is two migrations ahead, in one sentence", async () => {
   await home.sql("insert into schema_migrations (name) values ('0902_latest')");
   const { databaseUrl, migrationDatabaseUrl } = home.config;
   await expect(startVault(home)).rejects.toThrow(TWO_AHEAD);
@@ -76,7 +76,7 @@ test("a database that is two migrations ahead is refused in one sentence, whoeve
   await home.sql("delete from schema_migrations where name = '0902_latest'");
 });
 
-test("a database that has an unknown migration and lacks a known one is of no version, and refused", async () => {
+test("requireTables and migrate refuse a database with an unknown migration and without a known one", async () => {
   await home.sql("delete from schema_migrations where name = $1", [migrationNames().at(-1)]);
   const refused = /has 0901_later and lacks 0009_listed_certificates/;
   await expect(requireTables(home.config.databaseUrl, SILENT)).rejects.toThrow(refused);

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => home.remove());
 
-test("a database that does not answer holds the audit for some seconds, not for ever", async () => {
+test("a query of the audit's client fails within seconds if the database does not answer", async () => {
   const client = createClient(home.config.databaseUrl);
   client.on("error", () => {});
   await client.connect();
@@ -28,7 +28,7 @@ test("a database that does not answer holds the audit for some seconds, not for 
   }
 }, 60_000);
 
-test("a query that takes longer than it may fails, and the next one does not wait for it", async () => {
+test("a query fails after its timeout, and the next one does not wait for it", async () => {
   const database = openDatabase(home.config.databaseUrl, SILENT, 1, 500);
   try {
     await expect(database.raw(`select pg_sleep(${LONGER_THAN_A_QUERY_MAY_TAKE_S})`)).rejects.toThrow(
@@ -39,7 +39,7 @@ test("a query that takes longer than it may fails, and the next one does not wai
   }
 });
 
-test("a database that takes connections and says nothing is given up", async () => {
+test("connecting fails if the database accepts connections but never responds", async () => {
   const silent = createServer(() => {}).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   const { port } = silent.address() as { port: number };
@@ -56,7 +56,7 @@ test("a database that takes connections and says nothing is given up", async () 
   }
 });
 
-test("what knex has to say is a line of the log, and nothing besides", async () => {
+test("the log contains knex's warnings and errors, and standard output nothing", async () => {
   const lines: object[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
   const database = openDatabase(home.config.databaseUrl, log);

@@ -16,7 +16,7 @@ afterAll(() => home.remove());
 
 const waitingFor = (locks: string) => () => home.sql(`select from pg_locks where ${locks} and not granted`);
 
-test("a migration may take longer than an ordinary query, as an index on a long audit does", async () => {
+test("a migration may take longer than an ordinary query, for example for an index on a long audit", async () => {
   const level = migrationNames().indexOf("0007_resident_records");
   await migrateToLevel(home, level);
   const obstacle = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
@@ -36,7 +36,7 @@ test("a migration may take longer than an ordinary query, as an index on a long 
   }
 }, 60_000);
 
-test("while another process changes the schema it waits, of whatever version that is", async () => {
+test("migrate waits while a process of any version changes the schema", async () => {
   const other = new pg.Client({ connectionString: home.config.migrationDatabaseUrl });
   await other.connect();
   await other.query("select pg_advisory_lock(7233102)");
@@ -52,7 +52,7 @@ test("while another process changes the schema it waits, of whatever version tha
   expect(await migrating).toEqual([]);
 });
 
-test("a lock whose connection ends fails nothing by itself", async () => {
+test("withSchemaLock completes even if the connection with its lock ends", async () => {
   const ended = await withSchemaLock(home.config, SILENT, async (database) => {
     const { rows } = await database.raw<{ rows: [{ pid: number }] }>(
       "select pid from pg_locks where locktype = 'advisory' and objid = 7233102 and granted",

@@ -20,21 +20,21 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([vault.close(), empty.remove()]));
 
-/** Tries a statement as the role that runs, on the vault's own connections. */
+/** Runs a statement on the vault's own connections, with the role that runs it. Returns the error code. */
 const tried = (sql: string): Promise<string | undefined> =>
   vault.vault.database.raw(sql).then(
     () => undefined,
     (error: { code: string }) => error.code,
   );
 
-/** A log, and the events that it is warned of. */
+/** Returns a log and the events of its warnings. */
 function warned() {
   const told: unknown[] = [];
   const warn = (line: { event: string }) => told.push(line.event);
   return { told, log: Object.assign(createLog("silent"), { warn }) };
 }
 
-/** The events that a start warns of. */
+/** Returns the events of the warnings at a start. */
 async function warnings(config: Config): Promise<unknown[]> {
   const { told, log } = warned();
   await requireTables(config.databaseUrl, log);
@@ -58,16 +58,16 @@ test.each([
   "delete from schema_migrations",
   "insert into schema_migrations (name) values ('9999_later')",
   "create table mine ()",
-])("the running vault's role may not: %s", async (sql) => {
+])("the running vault's role may not execute: %s", async (sql) => {
   expect(await tried(sql)).toBe(DENIED);
 });
 
-test("the running vault's role is not the owner's, nor can it become that", async () => {
+test("the running vault's role differs from the owner and cannot assume the owner's role", async () => {
   const owner = new URL(vault.home.config.migrationDatabaseUrl).username;
   expect(await tried(`set role ${owner}`)).toBe(DENIED);
 });
 
-test("with its rights and no more the vault does all its work", async () => {
+test("the vault works with exactly its rights", async () => {
   await migrate(vault.home.config, SILENT);
   const key = await vault.makeAgent("acc-1");
   await vault.vault.journal.record({ caller: ADMIN, statement: "call", outcome: "granted", detail: {} });
@@ -75,7 +75,7 @@ test("with its rights and no more the vault does all its work", async () => {
   expect(await vault.vault.store.find(key.key_id)).toMatchObject({ state: "active" });
 });
 
-test("rights that somebody gave besides are taken away by the next migration", async () => {
+test("the next migration revokes additional rights", async () => {
   const { username } = new URL(vault.home.config.databaseUrl);
   await vault.home.sql(`grant update on audit to ${username}; grant delete on audit to public`);
   expect(await warnings(vault.home.config)).toEqual(["audit_rewritable"]);
@@ -86,7 +86,7 @@ test("rights that somebody gave besides are taken away by the next migration", a
 });
 
 test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
-  "a role that was given %s on the audit is warned of at each start",
+  "a start warns about a role with the right %s on the audit",
   async (right) => {
     const { username } = new URL(vault.home.config.databaseUrl);
     await vault.home.sql(`grant ${right} on audit to ${username}`);
@@ -96,7 +96,7 @@ test.each(["UPDATE", "DELETE", "TRUNCATE", "TRIGGER"])(
   },
 );
 
-test("a vault that runs as the owner, or as one of its members, is warned of at each start", async () => {
+test("a start warns about a vault that runs as the owner or as a member of the owner's role", async () => {
   const { databaseUrl, migrationDatabaseUrl } = vault.home.config;
   expect(await warnings({ ...vault.home.config, databaseUrl: migrationDatabaseUrl })).toEqual([
     "audit_rewritable",
@@ -115,7 +115,7 @@ test("a vault that runs as the owner, or as one of its members, is warned of at 
   }
 });
 
-test("a role that does not own the tables starts on those of its version only, and says what to run", async () => {
+test("a role that does not own the tables starts only with those of its version, and the error names the command to run", async () => {
   const start = () => requireTables(empty.config.databaseUrl, SILENT);
   await expect(start()).rejects.toThrow('The database has no tables of a vault: run "keyvault init"');
   await migrateToLevel(empty, 7);
@@ -126,7 +126,7 @@ test("a role that does not own the tables starts on those of its version only, a
   await expect(start()).resolves.toBeUndefined();
 });
 
-test("two URLs of different databases are refused before anything is given", async () => {
+test("migrate refuses two URLs of different databases before it grants anything", async () => {
   const { databaseUrl } = vault.home.config;
   const { migrationDatabaseUrl } = empty.config;
   await expect(migrate({ databaseUrl, migrationDatabaseUrl }, SILENT)).rejects.toThrow(
@@ -134,7 +134,7 @@ test("two URLs of different databases are refused before anything is given", asy
   );
 });
 
-test("databases of one name on two servers are two databases", async () => {
+test("databases with the same name on two servers count as different", async () => {
   const on = (server: string) =>
     ({
       raw: async () => ({ rows: [{ role: "one", database: "keyvault", server }] }),
@@ -143,7 +143,7 @@ test("databases of one name on two servers are two databases", async () => {
   await expect(findRunningRole(on("a"), on("b"))).rejects.toThrow(/name different databases/);
 });
 
-test("an owner that cannot be reached is reported by its own setting", async () => {
+test("an error of the owner's database names the setting with its URL", async () => {
   const unreachable = "postgres://keyvault_owner:secret@127.0.0.1:1/none";
   const urls = { databaseUrl: vault.home.config.databaseUrl, migrationDatabaseUrl: unreachable };
   await expect(migrate(urls, SILENT)).rejects.toMatchObject({ setting: "KEYVAULT_MIGRATION_DATABASE_URL" });
@@ -151,7 +151,7 @@ test("an owner that cannot be reached is reported by its own setting", async () 
   await expect(migrate(turned, SILENT)).rejects.toMatchObject({ setting: "KEYVAULT_DATABASE_URL" });
 });
 
-test("the owner's URL in the running vault's environment is warned of at its start", () => {
+test("a start warns about the owner's URL in the running vault's environment", () => {
   const { told, log } = warned();
   warnOfExposure(vault.home.config, log);
   expect(told).toContain("owner_url_present");
