@@ -8,7 +8,7 @@ import { type Client, call } from "./caller_support.ts";
 let vault: TestVault;
 let api: Client;
 let admin: Client;
-/** A client of each role. */
+/** A client for each role. */
 let testers: Record<(typeof REMOTE_ROLES)[number], Client>;
 
 const HOUR = 3_600_000;
@@ -29,7 +29,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("answers a client with the authority's certificate, over TLS 1.3", async () => {
+test("the vault answers a client with the authority's certificate over TLS 1.3", async () => {
   expect(await ready(api)).toEqual({ status: 200, body: { status: "ready" } });
   const socket = connect({ port: vault.port, host: "localhost", ...api });
   await new Promise((resolve) => socket.once("secureConnect", resolve));
@@ -37,11 +37,11 @@ test("answers a client with the authority's certificate, over TLS 1.3", async ()
   socket.destroy();
 });
 
-test("drops a client without a certificate", async () => {
+test("the vault drops a client without a certificate", async () => {
   await expect(ready({ ca: api.ca })).rejects.toThrow(/certificate required/i);
 });
 
-test("drops a client with a certificate of another authority or of its own making", async () => {
+test("the vault drops a client with a certificate of another authority or a self-signed one", async () => {
   const authority = await createAuthority(around(-HOUR, HOUR));
   const foreign = await issueCertificate(
     authority,
@@ -54,7 +54,7 @@ test("drops a client with a certificate of another authority or of its own makin
   ).rejects.toThrow();
 });
 
-test("drops an expired certificate, one that does not hold yet, and the vault's own server certificate", async () => {
+test("the vault drops a certificate that has expired or is not valid yet, and its own server certificate", async () => {
   const subject = { kind: "client", role: "api", name: "api" } as const;
   await expect(ready(await issueIdentity(vault.home, subject, around(-2 * HOUR, -1000)))).rejects.toThrow();
   await expect(ready(await issueIdentity(vault.home, subject, around(HOUR, 2 * HOUR)))).rejects.toThrow();
@@ -62,7 +62,7 @@ test("drops an expired certificate, one that does not hold yet, and the vault's 
   expect((await ready(await issueIdentity(vault.home, subject))).status).toBe(200);
 });
 
-test("refuses a certificate outside its time by the vault's clock, though the machine's lets it in", async () => {
+test("the vault refuses a certificate that is not valid by its own clock, even if it is by the machine's", async () => {
   const path = `${vault.url}/v1/keys/${"0".repeat(32)}?tenant=a`;
   const second = Math.floor(Date.now() / 1000) * 1000;
   const [notBefore, notAfter] = [new Date(second - HOUR), new Date(second + HOUR)];
@@ -84,12 +84,12 @@ test("refuses a certificate outside its time by the vault's clock, though the ma
   vault.clock.at = before;
 });
 
-test("drops TLS 1.2 and older", async () => {
+test("the vault drops TLS 1.2 and older versions", async () => {
   await expect(ready({ ...api, maxVersion: "TLSv1.2" })).rejects.toThrow(/protocol version/i);
   await expect(ready({ ...api, minVersion: "TLSv1", maxVersion: "TLSv1.1" })).rejects.toThrow();
 });
 
-test("does not resume sessions, so every connection shows its certificate", async () => {
+test("the vault does not resume sessions, so it checks the certificate of every connection", async () => {
   const tickets: Buffer[] = [];
   const socket = connect({ port: vault.port, host: "localhost", ...api });
   socket.on("session", (session) => tickets.push(session));
@@ -105,7 +105,7 @@ test("does not resume sessions, so every connection shows its certificate", asyn
   }
 });
 
-test("gives no role to a certificate of the authority without exactly one role URI", async () => {
+test("the vault gives no role to a certificate without exactly one role URI", async () => {
   const { webcrypto } = await import("node:crypto");
   const x509 = await import("@peculiar/x509");
   const { readFileSync } = await import("node:fs");
@@ -194,7 +194,7 @@ const CALLS: [method: string, path: string, roles: string[]][] = [
 ];
 
 test.each(CALLS)(
-  "%s %s is for its roles only, and a try by another is recorded",
+  "%s %s accepts only its roles, and records attempts by others",
   async (method, path, allowed) => {
     const before = vault.vault.journal.head().seq;
     for (const role of REMOTE_ROLES) {
@@ -216,7 +216,7 @@ test.each(CALLS)(
   },
 );
 
-test("there is nothing else to reach: no export, no raw signing, no other method", async () => {
+test("the vault has no other calls: no export, no raw signing, no other methods", async () => {
   const tries: [string, string][] = [
     ["GET", `${KEY}/seeds`],
     ["POST", `${KEY}/export`],

@@ -13,8 +13,8 @@ import { createMetrics } from "../../../keyvault/metrics.ts";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 
 /*
- * What the application adds to the operations' answers: headers, log lines and records. Its operations are of
- * the test here, and the connections are said to have been through a handshake.
+ * What the application adds to the answers of operations: headers, log lines and records. The operations here
+ * are fakes, and the connections pretend to have completed a handshake.
  */
 
 const KEY = "0".repeat(32);
@@ -78,7 +78,7 @@ function failing(code: ErrorCode, cause?: Error): () => Promise<never> {
   return () => Promise.reject(new VaultError(code, undefined, { cause }));
 }
 
-/** An answer on a connection of its own, for the role of the moment. */
+/** Sends a request on a new connection with the current role. */
 const ask = (path: string, init: RequestInit = {}) =>
   fetch(`${base}${path}`, { ...init, headers: { connection: "close", ...init.headers } });
 const post = (path: string, body = "{}") =>
@@ -87,13 +87,13 @@ const codeOf = async (answer: Response) => ((await answer.json()) as { error: { 
 const told = () => lines.map(({ event, code, level }) => ({ event, code, level }));
 const [WARN, ERROR] = [40, 50];
 
-test("no answer is kept by what is in between, good or bad", async () => {
+test("every answer forbids caching", async () => {
   for (const path of ["/livez", "/readyz", "/none"]) {
     expect((await ask(path)).headers.get("cache-control"), path).toBe("no-store");
   }
 });
 
-test("a probe is a GET or a HEAD; nothing else is answered so", async () => {
+test("probes answer only GET and HEAD", async () => {
   for (const path of ["/livez", "/readyz"]) {
     expect((await ask(path, { method: "HEAD" })).status).toBe(200);
     for (const method of ["POST", "PUT", "DELETE"]) {
@@ -110,7 +110,7 @@ test.each([
   ["key_damaged", 500, null],
   ["internal", 500, null],
 ] as const)(
-  "%s is answered with %i, and logged as an error; who may try again is told when",
+  "the app answers %s with %i, logs it as an error, and sends Retry-After if a retry may help",
   async (code, status, wait) => {
     refuses = failing(code);
     const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
@@ -119,7 +119,7 @@ test.each([
   },
 );
 
-test("a fault that nobody thought of shows the caller nothing of itself, and the log all of it", async () => {
+test("the app logs an unexpected fault completely but shows the caller nothing of it", async () => {
   refuses = () => Promise.reject(new TypeError("what is inside"));
   const answer = await ask(`/v1/keys/${KEY}?tenant=acc-1`);
   expect(answer.status).toBe(500);
@@ -134,7 +134,7 @@ test("a fault that nobody thought of shows the caller nothing of itself, and the
   ]);
 });
 
-test("why a part does not answer is in the log, and not in the answer", async () => {
+test("the app logs why a part does not answer, but does not send it", async () => {
   refuses = failing("token_unavailable", new Error("the module is gone"));
   expect(await (await ask(`/v1/keys/${KEY}?tenant=acc-1`)).text()).not.toContain("gone");
   expect(lines).toEqual([
@@ -142,14 +142,14 @@ test("why a part does not answer is in the log, and not in the answer", async ()
   ]);
 });
 
-test("a caller's mistake is no error of the vault's in the log", async () => {
+test("the app logs a caller's mistake as a warning", async () => {
   await ask(`/v1/keys/${KEY}?tenant=acc-1`, { headers: { "content-type": "text/plain" }, method: "POST" });
   refuses = failing("forbidden");
   await ask(`/v1/keys/${KEY}?tenant=acc-1`);
   expect(told()).toEqual([{ event: "call_failed", code: "forbidden", level: WARN }]);
 });
 
-test("a malformed try to change or sign is on record with its key, one to look is not", async () => {
+test("the app records a malformed attempt to change or sign with its key, but not a malformed read", async () => {
   expect((await post(`/v1/keys/${KEY}/sign/challenge`)).status).toBe(400);
   expect(records).toEqual([
     expect.objectContaining({
@@ -166,7 +166,7 @@ test("a malformed try to change or sign is on record with its key, one to look i
   expect(records.at(-1)).toMatchObject({ outcome: "forbidden", detail: { call: "GET /v1/keys" } });
 });
 
-test("while it is sealed nothing can be recorded, so a refusal is logged with its caller", async () => {
+test("the app logs refusals with their caller while the vault is sealed and cannot record", async () => {
   isSealed = true;
   expect((await post("/v1/seal")).status).toBe(403);
   expect(records).toEqual([]);
@@ -181,7 +181,7 @@ test("while it is sealed nothing can be recorded, so a refusal is logged with it
   ]);
 });
 
-test("a refusal that does not wait for the body's end ends the connection: the rest is read by nobody", async () => {
+test("the app closes the connection after a refusal before the end of the body", async () => {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.write(`POST /none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{`);
@@ -190,7 +190,7 @@ test("a refusal that does not wait for the body's end ends the connection: the r
   expect(answer).toMatch(/^HTTP\/1\.1 404 [\s\S]*\r\nconnection: close\r\n/i);
 });
 
-test("who has no role is told nothing of the vault, not even that it is sealed", async () => {
+test("the app tells a caller without a role nothing, not even that the vault is sealed", async () => {
   isSealed = true;
   expect(await codeOf(await ask("/v1/keys"))).toBe("sealed");
   role = "none";
@@ -199,7 +199,7 @@ test("who has no role is told nothing of the vault, not even that it is sealed",
   }
 });
 
-test("a query has what a call knows and nothing else", async () => {
+test("a query with unknown or repeated parameters is rejected", async () => {
   expect(await codeOf(await ask(`/v1/keys/${KEY}?tenant=acc-1&tenants=acc-2`))).toBe("invalid_request");
   role = "admin";
   for (const query of ["after_id=1", "limit=2&limit=3", "tenant=a&tenant=b"]) {
@@ -210,7 +210,7 @@ test("a query has what a call knows and nothing else", async () => {
   }
 });
 
-test("a body is JSON in UTF-8, said so in either case, and nothing else", async () => {
+test("a body is accepted only with a content type of JSON in UTF-8", async () => {
   role = "admin";
   refuses = async () => ({ done: true });
   const typed = (type: string) =>
@@ -223,7 +223,7 @@ test("a body is JSON in UTF-8, said so in either case, and nothing else", async 
   }
 });
 
-test("a call that was begun before its certificate's end is refused when its body comes after it", async () => {
+test("a call is refused if its certificate expires before its body is complete", async () => {
   role = "admin";
   let isAsked = false;
   refuses = async () => {
@@ -243,7 +243,7 @@ test("a call that was begun before its certificate's end is refused when its bod
   expect(isAsked).toBe(false);
 });
 
-test("an answer that breaks off is cut off for its reader too, and logged", async () => {
+test("a failing stream cuts off the answer and is logged", async () => {
   role = "admin";
   refuses = async () =>
     Readable.from(
@@ -267,7 +267,7 @@ test("an answer that breaks off is cut off for its reader too, and logged", asyn
     ]);
 });
 
-test("each answer is counted by the call that its path names, without the key in it", async () => {
+test("metrics count each answer by its call, without the key", async () => {
   metrics.calls.reset();
   await ask(`/v1/keys/${KEY}/sign/challenge`, { method: "POST", body: "{" });
   await ask("/v1/nothing/of-the-kind");

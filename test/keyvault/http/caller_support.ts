@@ -1,7 +1,7 @@
 import { request as httpsRequest } from "node:https";
 import type { SecureVersion } from "node:tls";
 
-/** What a client brings to the handshake. */
+/** TLS options of a client. */
 export type Client = {
   ca: string;
   cert?: string;
@@ -10,17 +10,17 @@ export type Client = {
   minVersion?: SecureVersion;
 };
 
-/** An answer, or the code of the error instead. */
+/** An answer of the vault. */
 export type Answer = {
   status: number;
-  /** Seconds, where the answer says when to try again. */
+  /** Seconds from the Retry-After header, if there is one. */
   retryAfter?: string;
   body: { error?: { code: string; status: number } } & Record<string, unknown>;
 };
 
 export type Options = { method?: string; body?: unknown; headers?: Record<string, string> };
 
-/** One HTTPS request on a connection of its own. Rejects when the connection is not made or breaks. */
+/** Sends one HTTPS request on a new connection. Rejects if the connection fails or breaks. */
 export function call(
   url: string,
   client: Client,

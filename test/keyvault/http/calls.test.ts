@@ -36,7 +36,7 @@ const delegation = () => ({
   approval: { ceiling: ["data:read"], request_id: "req-1", approved_by: "user-1" },
 });
 
-test("signs over HTTP what it signs inside, fractions in constraints included", async () => {
+test("HTTP calls sign the same statements as the operations, including fractions in constraints", async () => {
   expect(await post(`/v1/keys/${agent}/sign/challenge`, challenge())).toMatchObject({
     status: 200,
     body: { agent_id: agent },
@@ -47,7 +47,7 @@ test("signs over HTTP what it signs inside, fractions in constraints included", 
   expect(signed.body).toHaveProperty("signature.ml_dsa_65");
 });
 
-test("makes a key under an idempotency key only", async () => {
+test("POST /v1/keys requires an idempotency key", async () => {
   const body = { tenant: "acc-1", purpose: "agent", label: "new", ceiling: ["data:read"] };
   expect(await post("/v1/keys", body)).toMatchObject({
     status: 400,
@@ -62,7 +62,7 @@ test("makes a key under an idempotency key only", async () => {
   });
 });
 
-test("takes names as people have them, and no control characters", async () => {
+test("POST /v1/keys accepts international names but no control characters", async () => {
   const body = { tenant: "acc-1", purpose: "agent", label: "Zoë’s 👩‍💻 agent", ceiling: ["custom:grün"] };
   expect((await post("/v1/keys", body, { "idempotency-key": "a-human-name" })).status).toBe(200);
   for (const odd of [
@@ -83,7 +83,7 @@ test("takes names as people have them, and no control characters", async () => {
   expect((await post(`/v1/keys/${root}/sign/delegation`, approved)).status).toBe(200);
 });
 
-test("shows a key's public parts to its tenant, and nothing that opens it", async () => {
+test("GET /v1/keys/:id returns only a key's public parts, and only for its tenant", async () => {
   const { body, status } = await get(`/v1/keys/${agent}?tenant=acc-1`);
   expect(status).toBe(200);
   expect(Object.keys(body).sort()).toEqual([
@@ -107,7 +107,7 @@ test("shows a key's public parts to its tenant, and nothing that opens it", asyn
   expect(await get(`/v1/keys/${agent}`)).toMatchObject({ status: 400 });
 });
 
-test("lists keys to an admin page by page, each once", async () => {
+test("GET /v1/keys lists all keys to an admin in pages, each once", async () => {
   const seen: string[] = [];
   for (let after = ""; ; ) {
     const { body } = await vault.get(`/v1/keys?limit=2${after}`);
@@ -129,7 +129,7 @@ test("lists keys to an admin page by page, each once", async () => {
   expect((await vault.get("/v1/keys?tenant=none")).body).toEqual({ keys: [], next: null });
 });
 
-test("an admin disables a key without naming its tenant; the API must name it", async () => {
+test("POST /v1/keys/:id/disable requires the tenant from the API but not from an admin", async () => {
   const { key_id } = await vault.makeKey({ tenant: "acc-1", purpose: "agent", label: "off" });
   expect((await post(`/v1/keys/${key_id}/disable`, {})).status).toBe(400);
   expect((await post(`/v1/keys/${key_id}/disable`, { tenant: "acc-2" })).status).toBe(404);
@@ -143,7 +143,7 @@ test("an admin disables a key without naming its tenant; the API must name it", 
   });
 });
 
-test("refuses to sign bytes of a caller's choice: unknown fields, extra kinds, raw data", async () => {
+test("the sign calls refuse unknown fields and raw data, so nobody can choose the signed bytes", async () => {
   const path = `/v1/keys/${agent}/sign/challenge`;
   const raw = Buffer.from('{"cert_id":"forged"}').toString("base64");
   const bodies: unknown[] = [
@@ -173,29 +173,32 @@ test("refuses to sign bytes of a caller's choice: unknown fields, extra kinds, r
 });
 
 test.each<[string, string | Buffer]>([
-  ["nothing", ""],
-  ["no JSON", "{"],
+  ["no content", ""],
+  ["invalid JSON", "{"],
   ["two documents", "{}{}"],
-  ["a doubled key", '{"tenant":"acc-1","tenant":"acc-2"}'],
+  ["a duplicate key", '{"tenant":"acc-1","tenant":"acc-2"}'],
   ["bytes that are not UTF-8", Buffer.from([0x7b, 0xff, 0x7d])],
   ["a byte-order mark", "\ufeff{}"],
-  ["nesting without end", "[".repeat(5000) + "]".repeat(5000)],
+  ["excessive nesting", "[".repeat(5000) + "]".repeat(5000)],
   ["an array", "[]"],
   ["null", "null"],
   ["a text", '"x"'],
   ["a fraction for a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: 1.5 })],
   ["a text for a time", JSON.stringify({ tenant: "acc-1", challenge: "", challenge_at: "1" })],
-  ["an integer that is none", '{"tenant":"acc-1","challenge":"","challenge_at":9007199254740993}'],
+  ["an unsafe integer", '{"tenant":"acc-1","challenge":"","challenge_at":9007199254740993}'],
   ["a tenant with a line break", JSON.stringify({ tenant: "a\nb", challenge: "", challenge_at: 1 })],
   ["the vault's own tenant", JSON.stringify({ tenant: "vault", challenge: "", challenge_at: 1 })],
-])("answers a body of %s with invalid_request, records the try, and repeats no content", async (_, body) => {
-  const before = vault.vault.journal.head().seq;
-  const answer = await post(`/v1/keys/${agent}/sign/challenge`, body);
-  expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request", status: 400 } } });
-  expect(vault.vault.journal.head().seq).toBe(before + 1);
-});
+])(
+  "a sign call answers a body of %s with invalid_request, records it, and repeats none of it",
+  async (_, body) => {
+    const before = vault.vault.journal.head().seq;
+    const answer = await post(`/v1/keys/${agent}/sign/challenge`, body);
+    expect(answer).toMatchObject({ status: 400, body: { error: { code: "invalid_request", status: 400 } } });
+    expect(vault.vault.journal.head().seq).toBe(before + 1);
+  },
+);
 
-test("reads bodies of 128 KiB and no more, announced or not", async () => {
+test("a sign call reads bodies up to 128 KiB, with or without a content length", async () => {
   const path = `/v1/keys/${agent}/sign/challenge`;
   const fill = (bytes: number) => {
     const text = JSON.stringify({ ...challenge(), pad: "" });
@@ -209,7 +212,7 @@ test("reads bodies of 128 KiB and no more, announced or not", async () => {
   expect(JSON.stringify(chunked.body)).toMatch(/131072 bytes/);
 });
 
-test("reads JSON only when it is declared, and never compressed", async () => {
+test("a sign call accepts only declared and uncompressed JSON", async () => {
   const path = `/v1/keys/${agent}/sign/challenge`;
   for (const headers of [{ "content-type": "text/plain" }, { "content-encoding": "gzip" }] as Record<
     string,
@@ -219,13 +222,13 @@ test("reads JSON only when it is declared, and never compressed", async () => {
   }
 });
 
-test("keys that do not exist, malformed ids and odd paths are answered alike", async () => {
+test("a sign call answers missing keys, malformed ids and odd paths alike", async () => {
   for (const id of ["0".repeat(32), "0".repeat(31), "A".repeat(32), "..%2f..", "%00"]) {
     expect(await post(`/v1/keys/${id}/sign/challenge`, challenge()), id).toMatchObject({ status: 404 });
   }
 });
 
-test("a repeated request gives a new signature of the same statement, and another record", async () => {
+test("a sign call signs a repeated request again with another record", async () => {
   const body = challenge();
   const before = vault.vault.journal.head().seq;
   await post(`/v1/keys/${agent}/sign/challenge`, body);
@@ -235,7 +238,7 @@ test("a repeated request gives a new signature of the same statement, and anothe
   expect(rows[0]?.digest).toEqual(rows[1]?.digest);
 });
 
-test("the status shows token, keys and audit head", async () => {
+test("GET /v1/status shows token, keys and audit head", async () => {
   const { body } = await vault.get("/v1/status");
   expect(body).toMatchObject({
     token: { answers: true, keks: ["kek-1"], model: "SoftHSM v2" },

@@ -28,7 +28,7 @@ afterAll(async () => {
   await vault.close();
 });
 
-/** A connection from an address that is not the clients', which says nothing. */
+/** Opens a silent connection from an address that no client uses. */
 async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
   const socket = connect({ port: vault.port, host: "127.0.0.1", localAddress });
   sockets.push(socket);
@@ -37,7 +37,7 @@ async function sayNothing(localAddress = "127.0.0.2"): Promise<Socket> {
   return socket;
 }
 
-test("an address that begins handshakes and ends none takes a quarter of the connections, and nobody else's", async () => {
+test("unfinished handshakes of one address take at most a quarter of the connections", async () => {
   for (let opened = 0; opened < 2 * MOST; opened += 1) await sayNothing();
   await expect.poll(() => sockets.filter(({ closed }) => !closed).length).toBe(MOST / 4);
   const answer = await call(`https://127.0.0.1:${vault.port}/readyz`, api);
@@ -45,9 +45,9 @@ test("an address that begins handshakes and ends none takes a quarter of the con
 });
 
 test.each([
-  ["leaves", (socket: Socket) => void socket.destroy()],
-  ["says what is no handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
-])("an address that %s may begin as many again", async (_, end) => {
+  ["disconnects", (socket: Socket) => void socket.destroy()],
+  ["sends bytes that are not a handshake", (socket: Socket) => void socket.write("GET / HTTP/1.1\r\n\r\n")],
+])("an address that %s may start as many handshakes again", async (_, end) => {
   for (let round = 0; round < 3; round += 1) {
     const held = sockets.filter(({ closed }) => !closed);
     for (const socket of held) end(socket);
@@ -61,7 +61,7 @@ test.each([
   }
 });
 
-test("connections that are through their handshake do not count", async () => {
+test("connections after their handshake do not count as handshakes", async () => {
   const open: TLSSocket[] = [];
   for (let opened = 0; opened < MOST / 2; opened += 1) {
     const socket = connectTls({ port: vault.port, host: "localhost", ...api });
@@ -73,7 +73,7 @@ test("connections that are through their handshake do not count", async () => {
   for (const socket of open) socket.destroy();
 });
 
-test("addresses that together take all connections by handshakes keep nobody out", async () => {
+test("unfinished handshakes of many addresses keep nobody out", async () => {
   for (const socket of sockets) socket.destroy();
   for (let opened = 0; opened < 2 * MOST; opened += 1) {
     const address = `127.0.0.${3 + (opened % 8)}`;
@@ -86,7 +86,7 @@ test("addresses that together take all connections by handshakes keep nobody out
   for (const socket of sockets) socket.destroy();
 });
 
-test("who has one certificate takes three quarters of the connections, and keeps nobody else out", async () => {
+test("one certificate takes at most three quarters of the connections", async () => {
   const open: TLSSocket[] = [];
   const begin = async () => {
     const socket = connectTls({ port: vault.port, host: "127.0.0.1", servername: "localhost", ...api });
@@ -108,7 +108,7 @@ test("who has one certificate takes three quarters of the connections, and keeps
   for (const socket of open) socket.destroy();
 });
 
-test("probes are answered, however many connections of the health port others hold, and however much they ask", async () => {
+test("the health port answers probes however many connections others hold and however much they ask", async () => {
   const port = vault.healthPort ?? 0;
   const open: Socket[] = [];
   const begin = async (text: string) => {

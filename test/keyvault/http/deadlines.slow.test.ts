@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-/** Whether the vault ends a connection within so many seconds. */
+/** Returns whether the vault closes a connection within this number of seconds. */
 async function isEnded(socket: Socket, seconds: number): Promise<boolean> {
   socket.on("error", () => {}).resume();
   await Promise.race([once(socket, "close"), sleep(seconds * 1000)]);
@@ -31,8 +31,8 @@ async function openConnection(): Promise<Socket> {
 const HEAD = `POST /v1/keys HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nidempotency-key: 12345678\r\n`;
 
 /**
- * What somebody sends who never finishes, and the seconds that the vault waits for it at most: its deadline
- * and a look every 30 s.
+ * Unfinished input, and the maximum seconds that the vault waits for the rest: its deadline plus a check
+ * every 30 s.
  */
 const ENDLESS = {
   "a handshake": { seconds: 15, begin: async () => connect({ port: vault.port, host: "localhost" }) },
@@ -54,7 +54,7 @@ const ENDLESS = {
   },
 };
 
-test("who begins a handshake, a head or a body and never ends it is let go of, and no other one notices", {
+test("the vault closes a connection with an unfinished handshake, head or body, without affecting others", {
   timeout: 90_000,
 }, async () => {
   const held = Object.entries(ENDLESS).map(async ([what, { seconds, begin }]) => {

@@ -4,7 +4,7 @@ import { readFlatJson } from "../../../keyvault/http/body.ts";
 import { ProtocolError } from "../../../src/protocol/encoding/errors.ts";
 import { parseJson, plainJson } from "../../../src/protocol/encoding/json.ts";
 
-/** What the strict reader says of a document: its value, or that it is refused. */
+/** Returns the strict reader's result for a document: its value, or `refused`. */
 function strictly(bytes: Buffer): { value: unknown } | "refused" {
   try {
     return { value: plainJson(parseJson(bytes)) };
@@ -28,7 +28,7 @@ const members = fc.oneof(
   fc.jsonValue({ maxDepth: 2 }),
 );
 
-/** Objects as text, members perhaps twice, with something cut out or put in. */
+/** Objects as text, with members that may repeat, and with characters removed or inserted. */
 const documents = fc
   .tuple(
     fc.array(fc.tuple(names, members), { maxLength: 5 }),
@@ -47,8 +47,8 @@ const documents = fc
     return text.slice(0, at) + put + text.slice(at + out);
   });
 
-describe("the reader of long bodies", () => {
-  test("gives what the strict reader gives, or nothing, whatever comes", () => {
+describe("readFlatJson", () => {
+  test("returns the same as the strict reader, or undefined, for any input", () => {
     let taken = 0;
     fc.assert(
       fc.property(documents, (text) => {
@@ -63,7 +63,7 @@ describe("the reader of long bodies", () => {
     expect(taken).toBeGreaterThan(100);
   });
 
-  test("takes what the service sends", () => {
+  test("reads what the service sends", () => {
     const body = {
       tenant: "acc-1",
       updated_at: 1_800_000_000,
@@ -74,29 +74,29 @@ describe("the reader of long bodies", () => {
   });
 
   test.each([
-    ["a doubled key", '{"a":"1","a":"1"}'],
+    ["a duplicate key", '{"a":"1","a":"1"}'],
     ["a space", '{"a": "1"}'],
     ["an escape", '{"a":"\\u0031"}'],
     ["a lone surrogate", '{"a":"\\ud800"}'],
-    ["minus nothing", '{"a":-0}'],
+    ["minus zero", '{"a":-0}'],
     ["a fraction", '{"a":1.5}'],
     ["an integer beyond 2^53", '{"a":9007199254740992}'],
-    ["an object in it", '{"a":{}}'],
-    ["a list in a list", '{"a":[[]]}'],
+    ["a nested object", '{"a":{}}'],
+    ["a nested list", '{"a":[[]]}'],
     ["a number in a list of texts", '{"a":["",1]}'],
     ["a fraction in a list", '{"a":[1.5]}'],
-    ["a number beyond all whole ones in a list", '{"a":[9007199254740992]}'],
+    ["an integer beyond 2^53 in a list", '{"a":[9007199254740992]}'],
     ["null", '{"a":null}'],
     ["a list", '["a"]'],
-    ["keys that the engine puts in another order", '{"b":"","1":""}'],
-    ["no JSON", '{"a":'],
+    ["keys that the engine reorders", '{"b":"","1":""}'],
+    ["invalid JSON", '{"a":'],
     ["a byte order mark", '\ufeff{"a":"1"}'],
-    ["depth without end", "[".repeat(1_000_000)],
+    ["excessive depth", "[".repeat(1_000_000)],
   ])("leaves %s to the strict reader", (_, text) => {
     expect(readFlatJson(Buffer.from(text))).toBeUndefined();
   });
 
-  test("leaves what is not UTF-8 to the strict reader", () => {
+  test("leaves invalid UTF-8 to the strict reader", () => {
     expect(readFlatJson(Buffer.from([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]))).toBeUndefined();
   });
 });

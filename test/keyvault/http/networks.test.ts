@@ -8,14 +8,17 @@ import type { Logger } from "../../../keyvault/log.ts";
 import { SILENT } from "../fixture.ts";
 
 /*
- * Who counts as one client while handshakes are under way. Sockets are only said to have addresses here: no
- * machine has them all.
+ * Addresses that count as one client during handshakes. The sockets are fakes, because no machine has all
+ * these addresses.
  */
 
 const MOST = 8;
 const SHARE = MOST / 4;
 
-/** Whether a handshake begun at each of these addresses, one after the other and none ended, is let go on. */
+/**
+ * Starts handshakes from these addresses one after the other without ending them. Returns for each whether it
+ * may continue.
+ */
 function begunFrom(addresses: readonly string[], log: Logger = SILENT): boolean[] {
   const server = new EventEmitter();
   limitConnections(server as Server, MOST, log, () => {});
@@ -39,7 +42,7 @@ test.each([
   ["the addresses of an IPv6 /64", ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3"]],
   ["an IPv4 address, written as IPv6 or not", ["192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.1"]],
   ["a link-local address, whatever its interface", ["fe80::1%eth0", "fe80::2%eth1", "fe80::3"]],
-])("%s are one client", (_, addresses) => {
+])("%s count as one client", (_, addresses) => {
   expect(addresses).toHaveLength(SHARE + 1);
   expect(begunFrom(addresses)).toEqual([true, true, false]);
 });
@@ -47,11 +50,11 @@ test.each([
 test.each([
   ["two IPv6 /64", ["2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"]],
   ["two IPv4 addresses written as IPv6", ["::ffff:192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"]],
-])("%s are two clients", (_, addresses) => {
+])("%s count as two clients", (_, addresses) => {
   expect(begunFrom(addresses)).toEqual([true, true, true]);
 });
 
-test("who is dropped is told to who looks closely only: anybody may begin as many as they like", () => {
+test("dropped handshakes are logged at debug level only, because anybody can cause any number of them", () => {
   const lines: { level: number; code: string; address: string }[] = [];
   const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) });
   const hosts = Array.from({ length: MOST + 1 }, (_, index) => `192.0.2.${index + 1}`);

@@ -8,12 +8,9 @@ import { serve } from "../../../keyvault/serve.ts";
 import { createHome, readIdentity } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
-/*
- * What somebody with nothing but the network can have written to the log of a vault: so much a minute,
- * whatever they send.
- */
+/* Limits what somebody with only network access can write to a vault's log per minute. */
 
-test("a flood of broken handshakes fills no log, also beyond the rate", async () => {
+test("a flood of broken handshakes does not fill the log", async () => {
   const home = await createHome();
   const config = loadConfig({ ...home.environment, KEYVAULT_HANDSHAKE_RATE: "50" });
   const lines: string[] = [];
@@ -42,7 +39,7 @@ test("a flood of broken handshakes fills no log, also beyond the rate", async ()
   }
 });
 
-test("sixty lines a minute for a reason, then how many were left out; no reason hides another", () => {
+test("createRefusedLog writes sixty lines per minute and reason, then the number of omitted ones", () => {
   const lines: object[] = [];
   let now = 0;
   const tell = createRefusedLog({ warn: (line: object) => void lines.push(line) } as never, () => now);
@@ -57,7 +54,7 @@ test("sixty lines a minute for a reason, then how many were left out; no reason 
   expect(lines.at(-1)).toMatchObject({ code: "ECONNRESET", address: "192.0.2.2", left_out: 40 });
 });
 
-test("a call that fails leaves a short line, however long its path is", async () => {
+test("a failed call with a long path writes a short log line", async () => {
   const home = await createHome();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });

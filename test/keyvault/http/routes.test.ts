@@ -17,7 +17,7 @@ const find = createRoutes([list, create, get, sign]);
 const requestTo = (url: string, headers: Record<string, string | string[]> = {}) =>
   ({ url, headers }) as unknown as IncomingMessage;
 
-test("a call is found by its method and its whole path", () => {
+test("a route matches its method and its complete path", () => {
   expect(find("GET", "/v1/keys")?.call).toBe(list);
   expect(find("HEAD", "/v1/keys")?.call).toBe(list);
   expect(find("POST", "/v1/keys")?.call).toBe(create);
@@ -28,24 +28,24 @@ test("a call is found by its method and its whole path", () => {
 test.each([
   ["another method", "DELETE", "/v1/keys"],
   ["no method", undefined, "/v1/keys"],
-  ["a method that has only the other path", "POST", "/v1/keys/abc"],
-  ["less of the path", "GET", "/v1"],
-  ["more of the path", "POST", "/v1/keys/abc/sign/challenge/more"],
-  ["a slash at the end", "GET", "/v1/keys/"],
-  ["a doubled slash", "GET", "//v1/keys"],
-  ["other letters", "GET", "/v1/Keys"],
+  ["a method of another path", "POST", "/v1/keys/abc"],
+  ["the start of a path", "GET", "/v1"],
+  ["a longer path", "POST", "/v1/keys/abc/sign/challenge/more"],
+  ["a trailing slash", "GET", "/v1/keys/"],
+  ["a double slash", "GET", "//v1/keys"],
+  ["another case", "GET", "/v1/Keys"],
   ["an encoded fixed segment", "GET", "/v1/%6beys"],
   ["an empty named segment", "POST", "/v1/keys//sign/challenge"],
-])("%s finds nothing", (_, method, path) => {
+])("no route matches %s", (_, method, path) => {
   expect(find(method, path)).toBeUndefined();
 });
 
-test("a named segment is percent-decoded, and given as it is when it cannot be", () => {
+test("a named segment is percent-decoded, or kept as it is if that fails", () => {
   expect(find("GET", "/v1/keys/a%2Fb%20c")?.params).toEqual({ id: "a/b c" });
   expect(find("GET", "/v1/keys/%zz")?.params).toEqual({ id: "%zz" });
 });
 
-test("the path ends before the query, whose values are read by name", () => {
+test("pathOf ends before the query, and the query's values are read by name", () => {
   const request = requestTo("/v1/keys?tenant=a%20b&limit=5&limit=6");
   expect(pathOf(request)).toBe("/v1/keys");
   expect({ ...contextOf(request, {}, () => {}).query }).toEqual({ tenant: "a b", limit: ["5", "6"] });
@@ -53,7 +53,7 @@ test("the path ends before the query, whose values are read by name", () => {
   expect({ ...contextOf(requestTo("/v1/keys"), {}, () => {}).query }).toEqual({});
 });
 
-test("a header is given once, and empty when it is missing", () => {
+test("a header's value is returned, or an empty string if it is missing", () => {
   const { get: header } = contextOf(requestTo("/", { "idempotency-key": "name" }), {}, () => {});
   expect(header("idempotency-key")).toBe("name");
   expect(header("x-other")).toBe("");

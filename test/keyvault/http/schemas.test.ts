@@ -57,7 +57,7 @@ test.each<[string, z.ZodType, (size: number) => unknown, number]>([
     256,
   ],
   ["characters of a label", createKeyBody, (size) => ({ ...key, label: "x".repeat(size) }), 256],
-  ["characters of who approved", delegationBody, (size) => approvedBy("x".repeat(size)), 320],
+  ["characters of an approver", delegationBody, (size) => approvedBy("x".repeat(size)), 320],
   ["characters of an issuer", delegationBody, (size) => issuedBy("x".repeat(size)), 512],
   ["characters of a challenge", challengeBody, (size) => ({ ...challenge, challenge: "x".repeat(size) }), 64],
   [
@@ -68,30 +68,30 @@ test.each<[string, z.ZodType, (size: number) => unknown, number]>([
   ],
   ["characters of a stream's id", challengeBody, (size) => inStream(1, "x".repeat(size)), 64],
   ["keys of a page", listQuery, (size) => ({ limit: String(size) }), 500],
-])("takes so many %s and not one more", (_, schema, of, most) => {
+])("the schema accepts the maximum number of %s and not one more", (_, schema, of, most) => {
   expect(takes(schema, of(most))).toBe(true);
   expect(takes(schema, of(most + 1))).toBe(false);
 });
 
-test("a page has a hundred keys unless asked otherwise, and one at least", () => {
+test("a list query defaults to 100 keys and requires at least one", () => {
   expect(listQuery.parse({})).toEqual({ limit: 100 });
   expect(takes(listQuery, { limit: "0" })).toBe(false);
 });
 
-test("a stream counts from one, and no time is before 1970", () => {
+test("a stream starts at 1, and times start at 1970", () => {
   expect(takes(challengeBody, inStream(1))).toBe(true);
   expect(takes(challengeBody, inStream(0))).toBe(false);
   expect(takes(challengeBody, { ...challenge, challenge_at: -1 })).toBe(false);
 });
 
-test("an agent's key has a ceiling, a root's need not", () => {
+test("an agent's key requires a ceiling, and a root key does not", () => {
   const { ceiling: _, ...without } = key;
   expect(takes(createKeyBody, without)).toBe(false);
   expect(takes(createKeyBody, { ...without, purpose: "account_root" })).toBe(true);
   expect(takes(createKeyBody, { ...key, purpose: "service" })).toBe(false);
 });
 
-test("an idempotency key has 8 to 200 characters, none of them a space", () => {
+test("an idempotency key has 8 to 200 characters without spaces", () => {
   for (const text of ["x".repeat(8), "x".repeat(200)]) {
     expect(idempotencyKeyPattern.test(text), text).toBe(true);
   }

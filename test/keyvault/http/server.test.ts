@@ -9,7 +9,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("a stop waits 10 s for a call that does not come to its end, and no longer", async () => {
+test("stop() waits up to 10 s for a call that does not end", async () => {
   const asked = Promise.withResolvers<void>();
   const readiness = {
     check() {
