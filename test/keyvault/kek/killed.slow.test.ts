@@ -26,16 +26,14 @@ const startServing = () => serveProgram(home);
 const post = (url: string, path: string, body: object = {}) =>
   call(`${url}${path}`, readIdentity(home, "admin"), { method: "POST", body });
 
-/**
- * Milliseconds that a piece of work takes on this machine, so that moments in the middle of it can be chosen.
- */
+/** Measures the milliseconds that a task takes on this machine, to choose moments in the middle of it. */
 async function timeOf(work: () => Promise<unknown>): Promise<number> {
   const started = performance.now();
   await work();
   return performance.now() - started;
 }
 
-/** Runs a command that ends well, and gives what it says. */
+/** Runs a command that must succeed. Returns its output. */
 async function runCommand(...args: string[]): Promise<Record<string, unknown>> {
   const { code, output } = await runProgram(home, [...args, "--json"]);
   expect(code, output).toBe(0);
@@ -47,7 +45,7 @@ async function versions(url: string): Promise<string[]> {
   return token?.keks ?? [];
 }
 
-test("killed at any moment of rotating and rewrapping, the vault goes on where it was", {
+test("a vault killed while it rotates and rewraps continues after a restart", {
   timeout: 120_000,
 }, async () => {
   const first = await startServing();
@@ -79,7 +77,7 @@ test("killed at any moment of rotating and rewrapping, the vault goes on where i
   await vault.stop();
 });
 
-test("killed at any moment of proving and retiring, the vault has lost no data key", {
+test("a vault killed while it proves and retires a version loses no data key", {
   timeout: 120_000,
 }, async () => {
   const first = await startServing();

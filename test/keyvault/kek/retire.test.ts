@@ -27,7 +27,7 @@ const outcomes = () =>
     "select outcome, detail ->> 'kek' as kek, detail ->> 'step' as step from audit where statement = 'kek_retire' order by seq",
   );
 
-test("the newest version, one that the token does not have, and one in use are refused, each with a record", async () => {
+test("POST /v1/kek/retire refuses the newest version, a missing one and one in use, and records each refusal", async () => {
   for (const kek of ["kek-1", "kek-2"]) {
     expect(await retire(kek), kek).toMatchObject({
       status: 403,
@@ -46,7 +46,7 @@ test("the newest version, one that the token does not have, and one in use are r
   }
 });
 
-test("one data key under it is enough to keep it, and a tenant whose data key was erased keeps nothing", async () => {
+test("POST /v1/kek/retire keeps a version with one data key, but ignores tenants whose data key was erased", async () => {
   await vault.makeAgent("acc-gone");
   await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-gone'");
   for (const one of ADMINS) await createTenantDestruction(vault.parts())(one, "acc-gone", 7);
@@ -58,7 +58,7 @@ test("one data key under it is enough to keep it, and a tenant whose data key wa
   await vault.home.sql("update tenants set kek = 'kek-2' where tenant = 'acc-1'");
 });
 
-test("a version that wraps nothing is destroyed in the token, and all keys sign as before", async () => {
+test("POST /v1/kek/retire destroys a version that wraps nothing, and all keys still sign", async () => {
   expect(await sign()).toBe(200);
   expect((await retire("kek-1")).body).toEqual({ retired: "kek-1", keks: ["kek-2"] });
   expect(vault.vault.token.info().keks).toEqual(["kek-2"]);
@@ -77,11 +77,11 @@ test("a version that wraps nothing is destroyed in the token, and all keys sign 
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a retired version's number is never given again", async () => {
+test("POST /v1/kek/rotate never reuses the number of a retired version", async () => {
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-3", keks: ["kek-2", "kek-3"] });
 });
 
-test("keys made while versions come and go are under a version that is there", async () => {
+test("keys created during rotations and retirements use an existing version", async () => {
   await storeTenants(vault.home, vault.vault.token, 260);
   let made = 0;
   let turning = true;
@@ -110,7 +110,7 @@ test("keys made while versions come and go are under a version that is there", a
   expect(await sign()).toBe(200);
 }, 60_000);
 
-test("a data key under a version that is gone makes that tenant's keys damaged, and hurts no other call", async () => {
+test("a data key that names a missing version damages only that tenant's keys", async () => {
   const pid = vault.vault.token.pid();
   await vault.home.sql("update tenants set kek = 'kek-1' where tenant = 'acc-1'");
   vault.vault.dataKeys.clear();

@@ -7,14 +7,14 @@ import { ADMIN, readIdentity, startVault, type TestVault } from "../fixture.ts";
 import { call } from "../http/caller_support.ts";
 
 /*
- * Which version a data key is under is the database's word, and destroying a version cannot be taken back:
- * the vault opens them all first.
+ * The database names the version of each data key, but it is not trusted, and the destruction of a version is
+ * irreversible. The vault therefore opens every data key first.
  */
 
 type Stored = { tenant: string; kek: string; wrapped_data_key: Buffer };
 
 let vault: TestVault;
-/** The rows from before they were wrapped anew: under kek-1. */
+/** Rows under kek-1, from before they were rewrapped. */
 let old: Stored[];
 
 beforeAll(async () => {
@@ -62,7 +62,7 @@ const needed = (tenant: string) =>
 const UNOPENED = refused("kek-1 is kept: 1 data keys open under no version (tenants acc-1)");
 const WRAPPED = refused("kek-1 still wraps 1 data keys: rewrap them first");
 
-/** A token that lets `meanwhile` happen after its first proof, and never destroys anything. */
+/** Returns a token that runs `meanwhile` after its first proof and never destroys anything. */
 function overtaken(meanwhile: () => Promise<unknown>): Partial<Token> & { retired: string[] } {
   const real = vault.vault.token;
   let first = true;
@@ -82,7 +82,7 @@ function overtaken(meanwhile: () => Promise<unknown>): Partial<Token> & { retire
   };
 }
 
-/** What `work` gives; the rows are put back then. */
+/** Returns the result of `work`, then restores the rows. */
 async function restoring<T>(work: () => Promise<T>): Promise<T> {
   const before = await stored();
   try {
@@ -94,10 +94,13 @@ async function restoring<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** What retiring is answered after a change of the rows. */
+/** Returns the answer to a retirement after a change of the rows. */
 const retireAfter = (change: () => Promise<unknown>) => restoring(() => change().then(() => retire()));
 
-/** What retiring is answered when the rows change after the proof, and what was destroyed. */
+/**
+ * Returns the answer to a retirement during which the rows change after the proof, and the destroyed
+ * versions.
+ */
 async function retireWhile(meanwhile: () => Promise<unknown>) {
   const token = overtaken(meanwhile);
   const answer = await restoring(() => retire(token));
@@ -106,9 +109,9 @@ async function retireWhile(meanwhile: () => Promise<unknown>) {
 
 test.each([
   ["relabelled in the database", () => write("acc-1", "kek-2", oldBox("acc-1"))],
-  ["relabelled as a version that there never was", () => write("acc-1", "kek-9", oldBox("acc-1"))],
+  ["relabelled as a version that never existed", () => write("acc-1", "kek-9", oldBox("acc-1"))],
   [
-    "of a tenant that is destroyed by the database's word only",
+    "of a tenant that only the database calls destroyed",
     async () => {
       await write("acc-1", "kek-2", oldBox("acc-1"));
       await vault.home.sql(
@@ -116,7 +119,7 @@ test.each([
       );
     },
   ],
-])("a data key %s keeps the version that it needs, and is named", async (_, change) => {
+])("a retirement refuses and names a data key %s", async (_, change) => {
   expect(await retireAfter(change)).toEqual(needed("acc-1"));
   expect(await lastRecord()).toEqual({
     outcome: "policy_violation",
@@ -130,9 +133,9 @@ test.each([
 
 test.each([
   ["altered", (box: Buffer) => Buffer.concat([box.subarray(0, 59), Buffer.from([(box[59] ?? 0) ^ 1])])],
-  ["cut short", (box: Buffer) => box.subarray(0, 59)],
-  ["made longer", (box: Buffer) => Buffer.concat([box, Buffer.alloc(1)])],
-])("a data key that was %s, so that no version opens it, keeps every version", async (_, alter) => {
+  ["shortened", (box: Buffer) => box.subarray(0, 59)],
+  ["lengthened", (box: Buffer) => Buffer.concat([box, Buffer.alloc(1)])],
+])("a retirement refuses while a data key was %s, so that no version opens it", async (_, alter) => {
   const [, box] = (await stored()).map((row) => row.wrapped_data_key);
   const change = async () => {
     for (const tenant of ["put-1", "put-2", "put-3", "put-4"]) {
@@ -150,7 +153,7 @@ test.each([
 test.each([
   ["emptied", "update tenants set wrapped_data_key = '' where tenant = 'acc-2'"],
   ["renamed", "update tenants set tenant = 'acc-0' where tenant = 'acc-2'"],
-])("a data key that is %s in the database while a version is retired keeps the version", async (_, lie) => {
+])("a retirement refuses if a data key is %s in the database meanwhile", async (_, lie) => {
   await write("acc-2", "kek-1", oldBox("acc-2"));
   await vault.home.sql("alter table keys drop constraint keys_tenant_fkey");
   await vault.home.sql(`${lie}; update tenants set kek = 'kek-2'`);
@@ -167,38 +170,33 @@ test.each([
   await rewrap();
 });
 
-test("another tenant's data key put in a tenant's place, before it was proven or after, is none of its own", async () => {
+test("a retirement refuses another tenant's data key in a tenant's row, before or after the proof", async () => {
   const foreign = (await stored()).find(({ tenant }) => tenant === "acc-2");
   const change = () => write("acc-1", "kek-2", foreign?.wrapped_data_key ?? Buffer.alloc(0));
   expect(await retireAfter(change)).toEqual(UNOPENED);
   expect(await retireWhile(change)).toEqual({ answer: UNOPENED, retired: [] });
 });
 
-test.each([1, 250, 251])(
-  "of %i tenants that come after the proof, none that needs the version slips through",
-  async (count) => {
-    const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
-    const real = vault.vault.token;
-    const boxes = await Promise.all(
-      names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))),
-    );
-    const arrive = async () => {
-      await vault.home.sql(
-        `insert into tenants (tenant, kek, wrapped_data_key, created_at)
+test.each([1, 250, 251])("a retirement also proves %i tenants that arrive after the proof", async (count) => {
+  const names = Array.from({ length: count }, (_, index) => `put-${String(index).padStart(4, "0")}`);
+  const real = vault.vault.token;
+  const boxes = await Promise.all(names.map((name) => real.wrap(Buffer.alloc(32, 1), dataKeyContext(name))));
+  const arrive = async () => {
+    await vault.home.sql(
+      `insert into tenants (tenant, kek, wrapped_data_key, created_at)
        select name, 'kek-2', box, now() from unnest($1::text[], $2::bytea[]) as made (name, box)`,
-        [names, boxes.map(({ box }) => Buffer.from(box))],
-      );
-    };
-    expect(await retireWhile(arrive)).toEqual({ answer: RETIRED, retired: ["kek-1"] });
-    const relabelled = await retireWhile(async () => {
-      await arrive();
-      await write("acc-3", "kek-2", oldBox("acc-3"));
-    });
-    expect(relabelled).toEqual({ answer: needed("acc-3"), retired: [] });
-  },
-);
+      [names, boxes.map(({ box }) => Buffer.from(box))],
+    );
+  };
+  expect(await retireWhile(arrive)).toEqual({ answer: RETIRED, retired: ["kek-1"] });
+  const relabelled = await retireWhile(async () => {
+    await arrive();
+    await write("acc-3", "kek-2", oldBox("acc-3"));
+  });
+  expect(relabelled).toEqual({ answer: needed("acc-3"), retired: [] });
+});
 
-test("a tenant that is made, or wrapped anew, between proof and retirement is proven as well", async () => {
+test("a retirement also proves a tenant that is created or rewrapped after the proof", async () => {
   const proven = await retireWhile(async () => {
     await makeKey("acc-4");
     const box = await vault.vault.token.wrap(Buffer.alloc(32, 1), dataKeyContext("acc-2"));
@@ -207,12 +205,12 @@ test("a tenant that is made, or wrapped anew, between proof and retirement is pr
   expect(proven).toEqual({ answer: RETIRED, retired: ["kek-1"] });
 });
 
-test("a data key that is put under the version between proof and retirement keeps it", async () => {
+test("a retirement refuses if a data key is put under the version after the proof", async () => {
   const kept = await retireWhile(() => write("acc-1", "kek-1", oldBox("acc-1")));
   expect(kept).toEqual({ answer: WRAPPED, retired: [] });
 });
 
-test("a data key under the version whose tenant is destroyed by the database's word only is counted, and wrapped anew", async () => {
+test("a retirement and a rewrapping count a data key whose tenant only the database calls destroyed", async () => {
   await restoring(async () => {
     await write("acc-1", "kek-1", oldBox("acc-1"));
     await vault.home.sql("update tenants set state = 'destroyed', destroy_at = now() where tenant = 'acc-1'");
@@ -223,7 +221,7 @@ test("a data key under the version whose tenant is destroyed by the database's w
   });
 });
 
-test("shows how far the proof is while calls are answered, and no more when it is done", async () => {
+test("the status shows the progress of a proof, and null after it", async () => {
   const seen: (RetireProgress | null)[] = [];
   const token = overtaken(async () => {
     seen.push(structuredClone(running.progress()));
@@ -236,7 +234,7 @@ test("shows how far the proof is while calls are answered, and no more when it i
   expect(running.progress()).toBeNull();
 });
 
-test("a vault that stops in the middle of the proof ends it, on record, and destroys nothing", async () => {
+test("a vault that stops during the proof records the failure and destroys nothing", async () => {
   let stopped: Promise<void> | undefined;
   const token = overtaken(async () => {
     stopped = running.stop();
@@ -249,7 +247,7 @@ test("a vault that stops in the middle of the proof ends it, on record, and dest
   expect(await lastRecord()).toEqual({ outcome: "failed", detail: { kek: "kek-1", step: "done" } });
 });
 
-test("a token that ends in the middle of the proof has lost nothing, and the next try goes through", async () => {
+test("a token that ends during the proof loses nothing, and the next attempt succeeds", async () => {
   const real = vault.vault.token;
   const pid = real.pid();
   if (pid === undefined) throw new Error("The token has no process");

@@ -5,7 +5,7 @@ import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
 import { codeOf, startVault, type TestVault } from "../fixture.ts";
 import { storeTenants, tenantsByKek } from "./tenants_support.ts";
 
-/** Several batches. */
+/** Enough for several batches. */
 const TENANTS = 800;
 
 let vault: TestVault;
@@ -27,7 +27,7 @@ const rewrapped = async () => {
   return progress();
 };
 
-test("a new version wraps what comes, the old one opens what it wrapped", async () => {
+test("a rotation makes the new version wrap new data keys, while the old one opens its own", async () => {
   expect((await post("/v1/kek/rotate")).body).toEqual({ kek: "kek-2", keks: ["kek-1", "kek-2"] });
   expect(await sign()).toBe(200);
   await vault.makeAgent("acc-new");
@@ -35,7 +35,7 @@ test("a new version wraps what comes, the old one opens what it wrapped", async 
   expect((await progress()).remaining).toBe(TENANTS + 2);
 });
 
-test("rewrapping stops with a token that is away, and the next call goes on; signing goes on meanwhile", async () => {
+test("a rewrapping stops if the token fails and continues with the next call, while signing continues", async () => {
   const [box] = await vault.home.sql<{ wrapped_data_key: Buffer }>(
     "select wrapped_data_key from tenants where tenant = 'bulk-7'",
   );
@@ -66,7 +66,7 @@ test("rewrapping stops with a token that is away, and the next call goes on; sig
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a data key that was altered is named and left alone, and all others are wrapped anew", async () => {
+test("a rewrapping names an altered data key, skips it and rewraps all others", async () => {
   await post("/v1/kek/rotate");
   await vault.home.sql(
     "update tenants set wrapped_data_key = set_bit(wrapped_data_key, 9, 1 - get_bit(wrapped_data_key, 9)) where tenant = 'bulk-5'",
@@ -80,7 +80,7 @@ test("a data key that was altered is named and left alone, and all others are wr
   expect(await tenantsByKek(vault.home)).toEqual({ "kek-2": 1, "kek-3": TENANTS + 2 });
 });
 
-test("a damaged data key that is erased afterwards is neither damaged nor left", async () => {
+test("the progress ignores a damaged data key that was erased later", async () => {
   await vault.makeAgent("acc-gone");
   await post("/v1/kek/rotate");
   await vault.home.sql(
@@ -91,7 +91,7 @@ test("a damaged data key that is erased afterwards is neither damaged nor left",
   expect(await progress()).toMatchObject({ remaining: 0, damaged: ["bulk-5"] });
 });
 
-test("a row under a version that nobody has, or too large for the token, is named as well: the token's process goes on, and signing too", async () => {
+test("a rewrapping names rows with an unknown version or too many bytes, and the token continues", async () => {
   await vault.makeAgent("acc-lost");
   await post("/v1/kek/rotate");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant in ('bulk-6', 'acc-lost')");
@@ -106,7 +106,7 @@ test("a row under a version that nobody has, or too large for the token, is name
   expect(await sign()).toBe(200);
 });
 
-test("a key whose data key is said to be under such a version is damaged, and nothing else is", async () => {
+test("a key whose data key names an unknown version is damaged, and no other", async () => {
   const { key_id } = await vault.makeAgent("acc-relabelled");
   await vault.home.sql("update tenants set kek = 'kek-77' where tenant = 'acc-relabelled'");
   vault.vault.store.changed();
@@ -117,7 +117,7 @@ test("a key whose data key is said to be under such a version is damaged, and no
   expect(await sign()).toBe(200);
 });
 
-test("each batch is on record with the admin who began it", async () => {
+test("each batch is recorded with the admin who started the rewrapping", async () => {
   const [row] = await vault.home.sql<{ tenants: number }>(
     `select sum((detail ->> 'tenants')::int)::int as tenants from audit
      where statement = 'kek_rewrap' and caller = 'admin' and detail ->> 'kek' = 'kek-3'`,
@@ -125,7 +125,7 @@ test("each batch is on record with the admin who began it", async () => {
   expect(row?.tenants).toBe(TENANTS + 2);
 });
 
-test("the bar fits its terminal", () => {
+test("drawProgress fits the terminal", () => {
   for (const columns of [20, 80, 120]) {
     expect(drawProgress(2_500, 5_000, columns).length).toBeLessThanOrEqual(Math.max(columns, 26));
   }

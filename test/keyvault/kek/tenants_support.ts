@@ -2,7 +2,7 @@ import { dataKeyContext } from "../../../keyvault/keys/wrapping.ts";
 import type { Token } from "../../../keyvault/token/client.ts";
 import type { VaultHome } from "../fixture.ts";
 
-/** Stores tenants `bulk-1…n`, each with a data key of its own under the token's newest key-encryption key. */
+/** Stores tenants `bulk-1…n`, each with its own data key under the token's newest key-encryption key. */
 export async function storeTenants(home: VaultHome, token: Token, count: number): Promise<void> {
   const names = Array.from({ length: count }, (_, index) => `bulk-${index + 1}`);
   const boxes: Buffer[] = [];
@@ -17,7 +17,7 @@ export async function storeTenants(home: VaultHome, token: Token, count: number)
   );
 }
 
-/** How many data keys each version of the key-encryption key wraps. */
+/** Returns the number of data keys under each version of the key-encryption key. */
 export async function tenantsByKek(home: VaultHome): Promise<Record<string, number>> {
   const rows = await home.sql<{ kek: string; count: number }>(
     "select kek, count(*)::int from tenants where octet_length(wrapped_data_key) > 0 group by kek",

@@ -8,7 +8,7 @@ import { createKekRotation, createRewrapping } from "../../../keyvault/kek/rewra
 import type { Token } from "../../../keyvault/token/client.ts";
 import { ADMIN, startVault, type TestVault } from "../fixture.ts";
 
-/* What may happen between two turns of work on the key-encryption key: each turn decides again. */
+/* Changes between two transactions of work on the key-encryption key. Each transaction decides again. */
 
 let vault: TestVault;
 let steps: string[];
@@ -26,8 +26,8 @@ beforeEach(() => {
 });
 
 /**
- * A journal that runs what it is given immediately, on a database in which `wrapped` data keys are found,
- * time after time.
+ * Returns a journal that runs each change immediately. Its database finds these numbers of `wrapped` data
+ * keys, one after the other.
  */
 function journalOf(...wrapped: number[]) {
   const query = async (sql: string) => ({
@@ -65,14 +65,14 @@ const store = { changed: () => void steps.push("forget") };
 const parts = () => ({ ...vault.vault, token, store, register, flush });
 const register = { tenants: () => [], isErased: () => false };
 
-test("a new version is on disk before its record is, and so before anything is wrapped under it", async () => {
+test("a rotation writes the new version to disk before its record", async () => {
   const rotated = await createKekRotation({ journal: journalOf(), token, flush: flush })(ADMIN);
   expect(rotated).toEqual({ kek: "kek-2", keks });
   expect(steps).toEqual(["rotate", "flush", "kek_rotate granted"]);
   expect(entries[0]).toMatchObject({ caller: ADMIN, detail: { kek: "kek-2" } });
 });
 
-test("a version that cannot be made, or put on the disk, is on record as failed", async () => {
+test("a rotation records a failure if the version cannot be created or written to disk", async () => {
   const away = new VaultError("token_unavailable");
   const broken = { rotate: () => Promise.reject(away) };
   await expect(createKekRotation({ journal: journalOf(), token: broken, flush: flush })(ADMIN)).rejects.toBe(
@@ -85,19 +85,19 @@ test("a version that cannot be made, or put on the disk, is on record as failed"
   expect(steps).toEqual(["kek_rotate failed", "rotate", "kek_rotate failed"]);
 });
 
-test("a version is destroyed, and gone from the disk, between the record that it begins and the one that it is done", async () => {
+test("a retirement destroys the version and syncs the disk between its two records", async () => {
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 0) });
   expect(await retire(ADMIN, "kek-1")).toEqual({ retired: "kek-1", keks: ["kek-2"] });
   expect(steps).toEqual(["kek_retire granted", "retire", "flush", "kek_retire granted"]);
 });
 
-test("a version that wraps a data key again when its turn has come is not destroyed", async () => {
+test("a retirement keeps a version that wraps a data key again in its last transaction", async () => {
   const { retire } = createKekRetirement({ ...parts(), journal: journalOf(0, 1) });
   expect(await retire(ADMIN, "kek-1")).toMatchObject({ refused: "policy_violation" });
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
 
-test("data keys that change faster than they are proven keep the version, on record, and are not proven for ever", async () => {
+test("a retirement gives up on data keys that change faster than they are proven", async () => {
   let reads = 0;
   const query = async (sql: string) => {
     if (sql.includes("count(")) return { rows: [{ count: 0 }] };
@@ -123,7 +123,7 @@ test("data keys that change faster than they are proven keep the version, on rec
   expect(steps).toEqual(["kek_retire granted", "kek_retire policy_violation"]);
 });
 
-test("the stop waits for a proof that is under way", async () => {
+test("stop() waits for a running proof", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { promise: begun, resolve: begins } = Promise.withResolvers<void>();
   const slow = {
@@ -147,8 +147,8 @@ test("the stop waits for a proof that is under way", async () => {
 });
 
 /**
- * Rewrapping of 600 data keys by a token that opens none, once `gate` is open, and how many it was given each
- * time.
+ * Returns a rewrapping of 600 data keys with a token that opens none, after `gate` opens. Also returns the
+ * sizes of its batches.
  */
 async function rewrappingOf(gate: () => Promise<unknown>) {
   await vault.home.sql(
@@ -171,7 +171,7 @@ async function rewrappingOf(gate: () => Promise<unknown>) {
 const rewrapRecords = () =>
   vault.home.sql("select from audit where statement = 'kek_rewrap' and detail ? 'tenants'");
 
-test("data keys are wrapped anew 250 at a time, each batch with its record", async () => {
+test("a rewrapping handles 250 data keys at a time and records each batch", async () => {
   const { given, rewrapping } = await rewrappingOf(async () => {});
   const before = (await rewrapRecords()).length;
   await rewrapping.start(ADMIN);
@@ -180,7 +180,7 @@ test("data keys are wrapped anew 250 at a time, each batch with its record", asy
   expect((await rewrapRecords()).length - before).toBe(3);
 });
 
-test("asked for again while it is under way it goes on once, and the stop ends it after the batch in hand", async () => {
+test("a rewrapping that is requested again runs once, and stop() ends it after the current batch", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { given, rewrapping } = await rewrappingOf(() => gate);
   for (let asked = 0; asked < 3; asked += 1) {
@@ -194,7 +194,7 @@ test("asked for again while it is under way it goes on once, and the stop ends i
   expect(await rewrapping.progress()).toMatchObject({ running: false });
 });
 
-test("the fault that ended a run is reported by its code, until the next run begins", async () => {
+test("a rewrapping reports the code of its last fault until the next run", async () => {
   const faults: Error[] = [new VaultError("token_unavailable"), new Error("secret")];
   const { rewrapping } = await rewrappingOf(async () => {
     const fault = faults.shift();
@@ -215,7 +215,7 @@ const stored = () =>
     "select kek, wrapped_data_key from tenants where tenant = 'acc-1'",
   );
 
-/** Rewraps with a token whose answer `meanwhile` overtakes. */
+/** Rewraps with a token that runs `meanwhile` before it answers. */
 async function rewrapWhile(meanwhile: () => Promise<unknown>, change: Partial<Token> = {}): Promise<void> {
   const real = vault.vault.token;
   const slow: Token = {
@@ -233,7 +233,7 @@ async function rewrapWhile(meanwhile: () => Promise<unknown>, change: Partial<To
   await rewrapping.stop();
 }
 
-test("a data key that was erased while it was wrapped anew stays erased", async () => {
+test("a data key that is erased during its rewrapping stays erased", async () => {
   const [before] = await stored();
   await rewrapWhile(() => vault.home.sql("update tenants set wrapped_data_key = '' where tenant = 'acc-1'"));
   expect(await stored()).toEqual([{ kek: "kek-1", wrapped_data_key: Buffer.alloc(0) }]);
@@ -242,7 +242,7 @@ test("a data key that was erased while it was wrapped anew stays erased", async 
   ]);
 });
 
-test("a data key that was wrapped under a version retired meanwhile stays under the old one", async () => {
+test("a data key stays under the old version if the new one is retired during its rewrapping", async () => {
   const before = await stored();
   let retired = false;
   const real = vault.vault.token;

@@ -34,7 +34,7 @@ async function attest(change: Partial<AttestationFields> = {}, signer = service)
 const holds = async (change: Partial<AttestationFields> = {}, key = {}, signer = service) =>
   verifyAttestation(await attest(change, signer), { ...KEY, ...key }, publicKeyOf(service));
 
-test("holds for the key it was signed for", async () => {
+test("an attestation is valid for the key it was signed for", async () => {
   expect(await holds()).toBe(true);
 });
 
@@ -47,16 +47,16 @@ test.each<[string, Partial<AttestationFields>]>([
   ["tenant", { tenant: "acc-2" }],
   ["purpose", { purpose: "account_root" }],
   ["attester", { attested_by: keyId(other) }],
-])("does not hold when the service key itself signed another %s", async (_, change) => {
+])("an attestation signed by the service key is not valid with another %s", async (_, change) => {
   expect(await holds(change)).toBe(false);
 });
 
-test("does not hold for a key whose id is not its public key's, though the attestation says the same", async () => {
+test("an attestation is not valid for a key whose id does not match its public key", async () => {
   expect(await holds({ key_id: keyId(other) }, { keyId: keyId(other) })).toBe(false);
   expect(await holds({ public_key: other }, { publicKey: other })).toBe(false);
 });
 
-test("does not hold by another signer's word, nor with its time altered", async () => {
+test("an attestation is not valid from another signer or with an altered time", async () => {
   expect(await holds({}, {}, importSeeds(generateSeeds()))).toBe(false);
   const attestation = await attest();
   const later = { ...attestation, created_at: attestation.created_at + 1 };

@@ -26,7 +26,7 @@ const records = (keyId: string) =>
     [keyId],
   );
 
-test("a key's id is its public key's, its attestation is the service key's word on it, and its record names caller and tenant", async () => {
+test("a new key has the id of its public key, an attestation of the service key, and a record with caller and tenant", async () => {
   const key = await vault.makeKey(request);
   expect(key.key_id).toBe(keyId(key.public_key));
   const [service] = await vault.home.sql<{ public_key: CreatedKey["public_key"] }>(
@@ -46,7 +46,7 @@ test("a key's id is its public key's, its attestation is the service key's word 
   ]);
 });
 
-test("the same request under the same name gives the same key, and another one is refused", async () => {
+test("a repeated request returns the same key, and another request under its name is refused", async () => {
   const key = await vault.makeKey(request, "same-name");
   const count = () => vault.home.sql("select count(*) from keys");
   const before = await count();
@@ -68,7 +68,7 @@ test("the same request under the same name gives the same key, and another one i
   );
 });
 
-test("a quota counts the keys that are not destroyed, and 0 is none", async () => {
+test("a quota counts keys that are not destroyed, and 0 means no quota", async () => {
   const tenant = "acc-quota";
   const { key_id } = await vault.makeAgent(tenant);
   await vault.makeAgent(tenant);
@@ -84,7 +84,7 @@ test("a quota counts the keys that are not destroyed, and 0 is none", async () =
   expect(await beyond(2)).toBeUndefined();
 });
 
-test("one name asked for many times concurrently makes one key", async () => {
+test("concurrent requests under one name create one key", async () => {
   const keys = await Promise.all(
     Array.from({ length: 16 }, () => vault.makeKey({ ...request, tenant: "acc-once" }, "at-once")),
   );
@@ -92,7 +92,7 @@ test("one name asked for many times concurrently makes one key", async () => {
   expect(await vault.home.sql("select from keys where tenant = 'acc-once'")).toHaveLength(1);
 });
 
-test("a tenant's first keys made concurrently share one data key of its own, and all can be used", async () => {
+test("concurrent first keys of a tenant share one data key and all work", async () => {
   const keys = await Promise.all(Array.from({ length: 16 }, () => vault.makeAgent("acc-race")));
   expect(await vault.home.sql("select from tenants where tenant = 'acc-race'")).toHaveLength(1);
   for (const { key_id, public_key } of keys) {
@@ -106,7 +106,7 @@ test("a tenant's first keys made concurrently share one data key of its own, and
   expect(row).toEqual({ differ: true });
 });
 
-test("keys are there after a restart, with the same answer to the same name, and no seed in their rows", async () => {
+test("keys survive a restart with the same answer, and their rows contain no seed", async () => {
   const key = await vault.makeKey(request, "before-restart");
   vault = await vault.restart();
   expect(await vault.makeKey(request, "before-restart")).toEqual(key);
@@ -116,14 +116,14 @@ test("keys are there after a restart, with the same answer to the same name, and
   expect(found?.wrappedSeeds).toHaveLength(12 + 64 + 16);
 });
 
-test("what the database says of its failure is shown to no caller", async () => {
+test("an error of the database is not shown to callers", async () => {
   const failing = available(() => Promise.reject(new Error("password of db.internal")));
   const error: Error = await failing.catch((reason: Error) => reason);
   expect(error).toMatchObject({ code: "unavailable", cause: { message: "password of db.internal" } });
   expect(error.message).not.toContain("internal");
 });
 
-/** Asks for a key of `acc-told`, with some other parts than the vault's own; gives the records too. */
+/** Requests a key of `acc-told` with some parts replaced. Returns the outcome and the records. */
 async function ask(other: Partial<CreateKeyParts>) {
   const told: Partial<AuditEntry>[] = [];
   const note = ({ caller, statement, outcome, detail }: AuditEntry) =>
@@ -161,7 +161,7 @@ const putBack = () =>
   vault.home.sql("update tenants set state = 'active', destroy_at = null where tenant = 'acc-told'");
 const refusal = { refused: "policy_violation" };
 
-test("a key that is not made is on record: beyond the quota, of a tenant that was altered before or meanwhile, or that is to end", async () => {
+test("each refusal of a key is recorded: beyond the quota, or of an altered or ending tenant", async () => {
   await vault.makeAgent("acc-told");
   const beyond = await ask({ keysPerTenant: 1 });
   expect(beyond).toMatchObject({ outcome: refusal, told: told("policy_violation") });
@@ -188,7 +188,7 @@ const TENANT: TenantRow = {
   ...{ state: "active", pending: null, destroy_at: null, state_seq: 1, state_mac: Buffer.alloc(32) },
 };
 
-/** Places the tenant where `stored` is already; gives how often the database was asked. */
+/** Places the tenant where `stored` already exists. Returns the outcome and the number of queries. */
 async function place(keks: string[], stored: Partial<TenantRow> = {}, intact = true) {
   let queries = 0;
   const query = async () => {
@@ -199,12 +199,12 @@ async function place(keks: string[], stored: Partial<TenantRow> = {}, intact = t
   return { outcome: await placeTenant({ query } as unknown as pg.Client, rowCodes, TENANT, keks), queries };
 }
 
-test("a data key under a version that was retired while it was made is not stored", async () => {
+test("a data key is not stored if its version was retired meanwhile", async () => {
   expect(await place(["kek-2", "kek-3"])).toEqual({ outcome: "raced", queries: 0 });
   expect(await place(["kek-1", "kek-2"])).toMatchObject({ outcome: undefined });
 });
 
-test("a tenant that got another data key meanwhile, is altered, or is to end gets no key", async () => {
+test("a key is not created for a tenant that was altered, is ending, or got another data key meanwhile", async () => {
   expect(await place(["kek-1"], { wrapped_data_key: Buffer.from("another") })).toMatchObject({
     outcome: "raced",
   });

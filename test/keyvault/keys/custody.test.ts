@@ -13,7 +13,7 @@ const stored = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.alloc(6
 
 afterEach(() => vi.restoreAllMocks());
 
-test("a key that was made signs for its public key, and holds", async () => {
+test("a generated key signs for its public key and passes holds()", async () => {
   const key = await custody.generate(stored, "acc-1", "agent");
   const bytes = Buffer.from("a statement");
   expect(await verifyHybrid(key.publicKey, bytes, await custody.sign(key, bytes))).toBe(true);
@@ -21,7 +21,7 @@ test("a key that was made signs for its public key, and holds", async () => {
 });
 
 test.each(["ed25519", "ml_dsa_65"] as const)(
-  "a key whose %s seed is another one's does not hold",
+  "a key with another key's %s seed fails holds()",
   async (half) => {
     const key = await custody.generate(stored, "acc-1", "agent");
     const [own, other] = [await generateKeys(), await generateKeys()];
@@ -37,7 +37,7 @@ test.each(["ed25519", "ml_dsa_65"] as const)(
   },
 );
 
-test("seeds of one key are signed with concurrently without hurting each other", async () => {
+test("concurrent signatures with one key are all valid", async () => {
   const key = await custody.generate(stored, "acc-1", "agent");
   const texts = Array.from({ length: 32 }, (_, index) => Buffer.from(`statement ${index}`));
   const signatures = await Promise.all(texts.map((text) => custody.sign(key, text)));
@@ -47,7 +47,7 @@ test("seeds of one key are signed with concurrently without hurting each other",
   expect(verified).not.toContain(false);
 });
 
-/** All seeds that are made, or signed with, from now on: the very bytes. */
+/** Collects the buffers of all seeds that are generated or used from now on. */
 function watchSeeds(): Uint8Array[] {
   const seen: Uint8Array[] = [];
   for (const { native, reference } of Object.values<Algorithm>(ALGORITHMS)) {
@@ -66,7 +66,7 @@ function watchSeeds(): Uint8Array[] {
   return seen;
 }
 
-test("seeds are overwritten when a key was made and when it has signed", async () => {
+test("seeds are overwritten after a key is created and after it signs", async () => {
   const seen = watchSeeds();
   const key = await custody.generate(stored, "acc-1", "agent");
   const bytes = Buffer.from("a statement");

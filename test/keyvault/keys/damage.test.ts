@@ -65,7 +65,7 @@ async function altered(
 const ofOther = (column: string) => `(select o.${column} from keys o where o.key_id = '${other.key_id}')`;
 const TENANT = ["tenants", "tenant = 'acc-1'"] as [string, string];
 
-test("works while nothing is altered", async () => {
+test("an unaltered key signs, accepts delegations and is not listed as damaged", async () => {
   expect(await vault.answer(agent.key_id)).toHaveProperty("challenge_sig");
   expect(await delegateTo()).toHaveProperty("signature");
   expect(await listedAsDamaged()).toEqual([]);
@@ -82,14 +82,14 @@ test.each([
   ["another version", "seeds_version", () => "2", false],
   ["another tenant", "tenant", () => "'acc-2'", false],
   ["another key's public key", "public_key", () => ofOther("public_key"), true],
-  ["no public key", "public_key", () => "'null'", true],
+  ["a missing public key", "public_key", () => "'null'", true],
   ["another key's attestation", "attestation", () => ofOther("attestation"), true],
-  ["no attestation", "attestation", () => "'null'", true],
+  ["a missing attestation", "attestation", () => "'null'", true],
   ["an attestation without a signature", "attestation", () => "attestation - 'signature'", true],
   ["another purpose", "purpose", () => "'account_root'", true],
   ["another label", "label", () => ofOther("label || key_id"), true],
 ])(
-  "a key with %s signs nothing, on record, and its list says so where it can: %s",
+  "a key with %s signs nothing, which is recorded, and is listed as damaged where possible: %s",
   async (_, column, value, isListed) => {
     const seq = vault.head();
     await altered(column, value(), async () => {
@@ -111,7 +111,7 @@ test.each([
   ["purpose", "purpose", () => "'account_root'"],
   ["ceiling", "ceiling", () => `'["data:read"]'`],
   ["request", "request_hash", () => ofOther("request_hash")],
-])("a key whose %s was altered is not given again to who made it", async (_, column, value) => {
+])("a key whose %s was altered is not returned to a repeated creation", async (_, column, value) => {
   const make = () => vault.makeKey(NAMED, "damage:one");
   const seq = vault.head();
   await altered(column, value(), () => expect(make()).rejects.toMatchObject(damaged));
@@ -121,15 +121,15 @@ test.each([
 });
 
 test.each([
-  ["that is active again", "state = 'active', disabled_at = NULL"],
+  ["that was made active", "state = 'active', disabled_at = NULL"],
   ["with a wider ceiling", `ceiling = '["data:read", "payments:send"]'`],
   ["without its ceiling", "ceiling = NULL"],
-  ["with a ceiling that is none", "ceiling = '1e400'"],
+  ["with an invalid ceiling", "ceiling = '1e400'"],
   [
-    "with a wish of an admin who never had it",
+    "with an invented wish of an admin",
     `pending = '{"action":"enable","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
   ],
-  ["with a wish that is no JSON of ours", `pending = '{"days": 1e400}'`],
+  ["with a malformed wish", `pending = '{"days": 1e400}'`],
   ["without its code", "state_mac = NULL"],
   ["with another record's number", "state_seq = state_seq + 1"],
   [
@@ -137,8 +137,11 @@ test.each([
     `(state, disabled_at, ceiling, state_seq, state_mac) =
     (select o.state, o.disabled_at, o.ceiling, o.state_seq, o.state_mac from keys o where o.label = 'one')`,
   ],
-  ["with an end that never comes", "state = 'destroying', disabled_at = now(), destroy_at = 'infinity'"],
-  ["with an end beyond all time", "state = 'destroying', disabled_at = now(), destroy_at = '294276-01-01'"],
+  ["with an infinite date of erasure", "state = 'destroying', disabled_at = now(), destroy_at = 'infinity'"],
+  [
+    "with an impossible date of erasure",
+    "state = 'destroying', disabled_at = now(), destroy_at = '294276-01-01'",
+  ],
 ])("a disabled key %s neither signs nor changes, and is the only one listed as damaged", async (_, lie) => {
   const { key_id } = await vault.makeAgent("acc-1");
   await vault.disable(key_id, "acc-1");
@@ -151,7 +154,7 @@ test.each([
   await vault.home.sql("delete from keys where key_id = $1", [key_id]);
 });
 
-test("finds an earlier state put back with the code it had, for the record of the change is later", async () => {
+test("a key with an earlier state and its code is damaged, because the record of the change is later", async () => {
   const { key_id } = await vault.makeAgent("acc-1");
   await vault.home.sql("create table earlier as select * from keys where key_id = $1", [key_id]);
   await vault.disable(key_id, "acc-1");
@@ -162,7 +165,7 @@ test("finds an earlier state put back with the code it had, for the record of th
   await vault.home.sql("delete from keys where key_id = $1", [key_id]);
 });
 
-test("makes no further root for a tenant whose root's ceiling was altered, or put back to an earlier one", async () => {
+test("a tenant whose root key's ceiling was altered or set back gets no further root key", async () => {
   const tenant = "acc-bounded";
   const order = { tenant, purpose: "account_root", label: "root" } as const;
   const { key_id } = await vault.makeKey({ ...order, ceiling: ["data:read", "data:share"] });
@@ -190,7 +193,7 @@ test.each([
   ["deleted", "delete from keys where key_id = $1"],
   ["given to another tenant", "update keys set tenant = 'acc-2' where key_id = $1"],
   ["called an agent's", "update keys set purpose = 'agent' where key_id = $1"],
-])("makes no further root for a tenant one of whose roots was %s in the database", async (how, change) => {
+])("a tenant gets no further root key if one of them was %s in the database", async (how, change) => {
   const order = { tenant: `acc-${how}`, purpose: "account_root", label: "root" } as const;
   const first = await vault.makeKey({ ...order, ceiling: ["data:read"] });
   await vault.makeKey({ ...order, ceiling: ["data:read"] });
@@ -202,7 +205,7 @@ test.each([
   await vault.home.sql("delete from keys where key_id = $1", [first.key_id]);
 });
 
-test("all keys of a tenant whose state was altered are listed as damaged, sign nothing, and get no other beside them", async () => {
+test("all keys of a tenant with an altered state are listed as damaged and sign nothing, and it gets no new key", async () => {
   const check = async () => {
     expect(await listedAsDamaged()).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));
     await expect(vault.answer(agent.key_id)).rejects.toMatchObject(damaged);
@@ -215,13 +218,13 @@ test("all keys of a tenant whose state was altered are listed as damaged, sign n
 test.each([
   ["altered", "set_bit(wrapped_data_key, 100, 1 - get_bit(wrapped_data_key, 100))"],
   ["another tenant's", "(select o.wrapped_data_key from tenants o where o.tenant = 'acc-2')"],
-])("finds a tenant's data key that is %s", async (_, value) => {
+])("a tenant's data key that is %s makes its keys damaged", async (_, value) => {
   const refused = () => expect(vault.answer(agent.key_id)).rejects.toMatchObject(damaged);
   await altered("wrapped_data_key", value, refused, TENANT);
   expect(await vault.answer(agent.key_id)).toHaveProperty("challenge_sig");
 });
 
-test("does not delegate to a subject whose stored public key was swapped for the attacker's", async () => {
+test("a delegation is refused if the subject's stored public key was replaced", async () => {
   const seq = vault.head();
   await altered("public_key", ofOther("public_key"), async () => {
     await expect(delegateTo(other.public_key)).rejects.toMatchObject(damaged);
@@ -242,20 +245,17 @@ test.each([
       return createListSigning(vault.parts())(API, root.key_id, list);
     },
   ],
-])(
-  "a %s that fails after its grant was recorded leaves a record that says so",
-  async (statement, key, sign) => {
-    const seq = vault.head();
-    const fails = () => expect(sign()).rejects.toMatchObject(damaged);
-    await altered("wrapped_seeds", ofOther("wrapped_seeds"), fails, ["keys", `key_id = '${key().key_id}'`]);
-    expect(await vault.recordsAfter(seq)).toEqual(
-      ["granted", "failed"].map((outcome) => ({ statement, outcome })),
-    );
-    expect(await sign()).not.toHaveProperty("refused");
-  },
-);
+])("a %s that fails after its granted record leaves a failed record", async (statement, key, sign) => {
+  const seq = vault.head();
+  const fails = () => expect(sign()).rejects.toMatchObject(damaged);
+  await altered("wrapped_seeds", ofOther("wrapped_seeds"), fails, ["keys", `key_id = '${key().key_id}'`]);
+  expect(await vault.recordsAfter(seq)).toEqual(
+    ["granted", "failed"].map((outcome) => ({ statement, outcome })),
+  );
+  expect(await sign()).not.toHaveProperty("refused");
+});
 
-test("a key of an impossible age is listed with the others", async () => {
+test("a key with an impossible creation time is listed with the others", async () => {
   await altered("created_at", "'infinity'", async () => {
     const { keys } = await createKeyListing(vault.vault)({ tenant: "acc-1", limit: 500 });
     expect(keys.map(({ key_id }) => key_id)).toEqual(expect.arrayContaining([agent.key_id, root.key_id]));

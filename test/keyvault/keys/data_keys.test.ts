@@ -6,7 +6,7 @@ const WRAPPED = { tenant: "acc-1", kek: "kek-1", wrapped_data_key: Buffer.from("
 const ZEROS = Buffer.alloc(32);
 const MINUTE_MS = 60_000;
 
-/** Data keys of a token that gives the same key each time, once `gate` is open. */
+/** Returns data keys of a token that always returns the same key, after `gate` opens. */
 function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
   let unwraps = 0;
   const token = {
@@ -21,7 +21,7 @@ function dataKeysBehind(gate: Promise<void> = Promise.resolve()) {
 
 const same = (key: Uint8Array): Uint8Array => key;
 
-test("the first use overwrites what came from the token; later ones have a copy, which a clear overwrites", async () => {
+test("the first use overwrites the token's key, later uses share a copy, and clear() overwrites the copy", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const seen = await dataKeys.use(WRAPPED, (key) => Buffer.from(key));
   expect(seen).toEqual(Buffer.alloc(32, 7));
@@ -35,13 +35,13 @@ test("the first use overwrites what came from the token; later ones have a copy,
   expect(unwraps()).toBe(1);
 });
 
-test("a key that is kept shares its memory with nothing else", async () => {
+test("a cached key shares its memory with nothing else", async () => {
   const { dataKeys } = dataKeysBehind();
   await dataKeys.use(WRAPPED, same);
   expect((await dataKeys.use(WRAPPED, same)).buffer.byteLength).toBe(ZEROS.length);
 });
 
-test("a box that is not the one a key is kept of is opened by the token, of the same tenant too", async () => {
+test("a different box or tenant is unwrapped by the token and not served from the cache", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   await dataKeys.use(WRAPPED, same);
   await dataKeys.use({ ...WRAPPED, wrapped_data_key: Buffer.from("another") }, same);
@@ -49,7 +49,7 @@ test("a box that is not the one a key is kept of is opened by the token, of the 
   expect(unwraps()).toBe(3);
 });
 
-test("a key that was on its way when everything was cleared is used once, and not kept", async () => {
+test("a key that is being unwrapped during clear() is used once and not cached", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const { dataKeys, unwraps } = dataKeysBehind(gate);
   const using = dataKeys.use(WRAPPED, (key) => Buffer.from(key));
@@ -60,7 +60,7 @@ test("a key that was on its way when everything was cleared is used once, and no
   expect(unwraps()).toBe(2);
 });
 
-test("a key is kept for a minute from its first use on, however often it is used, and is then overwritten by itself", async () => {
+test("a cached key is overwritten one minute after its first use", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   let now = performance.now();
   const clock = vi.spyOn(performance, "now").mockImplementation(() => now);
@@ -86,7 +86,7 @@ test("a key is kept for a minute from its first use on, however often it is used
   }
 });
 
-test("of more than 512 tenants' keys the one that was used longest ago is overwritten", async () => {
+test("the least recently used of more than 512 keys is overwritten", async () => {
   const { dataKeys, unwraps } = dataKeysBehind();
   const use = (count: number) => dataKeys.use({ ...WRAPPED, tenant: `acc-${count}` }, same);
   await use(0);
@@ -99,7 +99,7 @@ test("of more than 512 tenants' keys the one that was used longest ago is overwr
   expect(unwraps()).toBe(514);
 });
 
-test("a fresh data key is overwritten once it is wrapped, and when it cannot be", async () => {
+test("a new data key is overwritten after it is wrapped, even if wrapping fails", async () => {
   const seen: Uint8Array[] = [];
   const wrap = async (dataKey: Uint8Array) => {
     seen.push(dataKey);

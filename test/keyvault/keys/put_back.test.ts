@@ -9,9 +9,9 @@ import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMIN, ADMINS, startVault, type TestVault } from "../fixture.ts";
 
 /*
- * An earlier, genuine state put back by somebody with the database's rights. Where the audit record of the
- * change is altered as well, nothing in the database shows it any more but the whole chain: the vault goes by
- * the records that it verified and wrote itself.
+ * An earlier, genuine state restored by somebody with the database's rights. If the audit record of the
+ * change is altered too, only the whole chain shows it. The vault therefore trusts the records that it
+ * verified and wrote itself.
  */
 
 let vault: TestVault;
@@ -34,10 +34,7 @@ const damaged = { code: "key_damaged" };
 const KEY_STATE = "state, ceiling, pending, disabled_at, destroy_at, wrapped_seeds, state_seq, state_mac";
 const TENANT_STATE = "state, pending, destroy_at, wrapped_data_key, state_seq, state_mac";
 
-/**
- * Runs `change` and `then`, puts the state from before back, and makes the change's audit records speak of
- * something else.
- */
+/** Runs `change` and `then`, restores the earlier state, and alters the change's audit records. */
 async function undone(
   table: "keys" | "tenants",
   id: string,
@@ -63,7 +60,7 @@ async function undone(
   vault.vault.dataKeys.clear();
 }
 
-/** Puts the audit's own records back, as an attacker who hides an attack does. */
+/** Restores the audit's records, like an attacker who hides an attack. */
 const putRecordsBack = () =>
   vault.home.sql(
     `create table if not exists genuine as select * from audit limit 0;
@@ -74,7 +71,7 @@ const putRecordsBack = () =>
   );
 afterEach(putRecordsBack);
 
-test("a disabled key put back neither signs nor changes, is listed as damaged, and its use is on record", async () => {
+test("a disabled key with its earlier state neither signs nor changes, is listed as damaged, and its use is recorded", async () => {
   const key = await makeKey("acc-1");
   expect(await vault.answer(key, "acc-1")).toHaveProperty("challenge_sig");
   await undone("keys", key, () => vault.disable(key, "acc-1"));
@@ -88,7 +85,7 @@ test("a disabled key put back neither signs nor changes, is listed as damaged, a
   ]);
 });
 
-test("a later state that an earlier process wrote counts as well", async () => {
+test("a state written before a restart counts too", async () => {
   const key = await makeKey("acc-2");
   const restart = async () => {
     vault = await vault.restart();
@@ -98,7 +95,7 @@ test("a later state that an earlier process wrote counts as well", async () => {
   await expect(vault.answer(key, "acc-2")).rejects.toMatchObject(damaged);
 });
 
-test("a tenant put back after its destruction neither signs, nor gets a key, nor ends, nor is brought back", async () => {
+test("a destroyed tenant with its earlier state neither signs, gets a key nor can be destroyed", async () => {
   const key = await makeKey("acc-3");
   await undone("tenants", "acc-3", () => destroyTenant("acc-3"));
   await expect(vault.answer(key, "acc-3")).rejects.toMatchObject(damaged);
@@ -107,7 +104,7 @@ test("a tenant put back after its destruction neither signs, nor gets a key, nor
   expect((await listed("acc-3")).map((one) => one.damaged)).toEqual([true]);
 });
 
-test("a destruction that was taken back is not carried out when its state is put back", async () => {
+test("a cancelled destruction with its earlier state is not carried out", async () => {
   const key = await makeKey("acc-4");
   await destroyTenant("acc-4");
   await undone("tenants", "acc-4", () => createTenantDestructionCancelling(vault.parts())(ADMIN, "acc-4"));
@@ -120,7 +117,7 @@ test("a destruction that was taken back is not carried out when its state is put
   expect(rows).toHaveLength(1);
 });
 
-test("it is remembered across a lost connection to the database", async () => {
+test("a restored state is detected after a lost database connection", async () => {
   const key = await makeKey("acc-5");
   await undone("keys", key, () => vault.disable(key, "acc-5"));
   await vault.home.sql(
@@ -132,7 +129,7 @@ test("it is remembered across a lost connection to the database", async () => {
   expect(await vault.answer(await makeKey("acc-5"), "acc-5")).toHaveProperty("challenge_sig");
 });
 
-test("a vault that starts anew does not open on the altered records; with the genuine ones back, the key is damaged", async () => {
+test("a restarted vault stays sealed with altered records, and reports the key as damaged with the genuine ones", async () => {
   const key = await makeKey("acc-7");
   await undone("keys", key, () => vault.disable(key, "acc-7"));
   vault = await vault.restart();
@@ -148,7 +145,7 @@ test.each([
   ["the first record", false],
   ["a snapshot", true],
 ])(
-  "keys and tenants put back while no vault runs, beside genuine records, are damaged after a start from %s",
+  "keys and tenants restored while no vault runs are damaged after a start from %s",
   async (start, isSnapshot) => {
     const tenants = ["disabled", "shrunk", "ended"].map((what) => `${what} before ${start}`);
     const [disabled = "", shrunk = "", ended = ""] = tenants;
@@ -178,7 +175,7 @@ test.each([
 
 const WISH = `'{"action":"enable","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`;
 
-test("a service key that was altered is not believed, and a vault does not open with it", async () => {
+test("a vault does not open with an altered service key", async () => {
   const lies = [
     ["keys", "pending", WISH],
     ["keys", "ceiling", `'["data:read"]'`],

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("a remembered key keeps nothing in memory but its own bytes, and not what signing has no use for", async () => {
+test("a cached key contains only its own bytes, and only what signing needs", async () => {
   const agent = await vault.makeAgent("acc-1");
   const { store } = vault.vault;
   const key = await store.find(agent.key_id);
@@ -23,7 +23,7 @@ test("a remembered key keeps nothing in memory but its own bytes, and not what s
   expect(JSON.stringify(key)).not.toContain(agent.attestation.signature.ml_dsa_65);
 });
 
-test("another tenant's key is looked for as one that is not there, also while it is remembered", async () => {
+test("find() takes as long for another tenant's key as for a missing one, even if it is cached", async () => {
   const { key_id } = await vault.makeAgent("acc-own");
   const { database, store } = vault.vault;
   let queries = 0;
@@ -46,7 +46,7 @@ test("another tenant's key is looked for as one that is not there, also while it
   }
 });
 
-test("a key is remembered for a minute, and is then read anew: what became of its row shows", async () => {
+test("a key is cached for a minute, then read again", async () => {
   const { key_id } = await vault.makeAgent("acc-minute");
   const { store } = vault.vault;
   await store.find(key_id);
@@ -64,7 +64,7 @@ test("a key is remembered for a minute, and is then read anew: what became of it
 
 type Check = TestVault["vault"]["rowCodes"]["check"];
 
-/** A store that judges rows by `check`. */
+/** Returns a store that checks rows with `check`. */
 async function storeThat(check: (judge: Check, rows: Parameters<Check>[0]) => ReturnType<Check>) {
   const { database, rowCodes, service } = vault.vault;
   const { publicKey } = await service.read();
@@ -72,7 +72,7 @@ async function storeThat(check: (judge: Check, rows: Parameters<Check>[0]) => Re
   return createKeyStore(database, judging, () => publicKey);
 }
 
-test("what is read of a key while it changes is not remembered", async () => {
+test("a key that changes while it is read is not cached", async () => {
   const { key_id } = await vault.makeAgent("acc-1");
   let changes = 1;
   const late = await storeThat(async (judge, rows) => {
@@ -87,7 +87,7 @@ test("what is read of a key while it changes is not remembered", async () => {
   expect((await late.find(key_id))?.state).toBe("disabled");
 });
 
-test("a key that changes while it is read is read again, and not called damaged", async () => {
+test("a key that changes while it is read is read again and not reported as damaged", async () => {
   const { key_id } = await vault.makeAgent("acc-1", ["data:read", "data:write"]);
   const ceilings = [["data:read", "data:write"], ["data:read"], []];
   const late = await storeThat(async (judge, rows) => {
@@ -99,7 +99,7 @@ test("a key that changes while it is read is read again, and not called damaged"
   expect(ceilings).toEqual([]);
 });
 
-test("a change has happened after every count before it, and after none from it on", () => {
+test("a change counts as happened after earlier counts, and not after later ones", () => {
   const changes = createChanges(10);
   changes.note("a");
   const before = changes.count();
@@ -114,7 +114,7 @@ test("a change has happened after every count before it, and after none from it 
   expect(changes.happened("a", changes.count())).toBe(false);
 });
 
-test("however few keys are remembered, no change goes unseen; and while all are, none is made up", () => {
+test("createChanges misses no change with any cache size, and reports none that did not happen if all keys fit", () => {
   const keys = ["a", "b", "c", "d"];
   const steps = fc.array(fc.constantFrom(...keys, undefined), { maxLength: 30 });
   const key = fc.constantFrom(...keys);

@@ -22,7 +22,7 @@ const OTHERS: [string, Partial<KeyIdentity>][] = [
 ];
 const damaged = expect.objectContaining({ code: "key_damaged" });
 
-test("wrapped seeds open for exactly the key they were wrapped for", () => {
+test("wrapped seeds open only for the key they were wrapped for", () => {
   expect(unwrapSeeds(dataKey, identity, box)).toEqual(seeds);
   for (const [what, other] of OTHERS) {
     expect(() => unwrapSeeds(dataKey, { ...identity, ...other }, box), `another ${what}`).toThrow(damaged);
@@ -30,7 +30,7 @@ test("wrapped seeds open for exactly the key they were wrapped for", () => {
   expect(() => unwrapSeeds(randomBytes(32), identity, box), "another data key").toThrow(damaged);
 });
 
-test.each([2, 3])("a key of layout %i, which lives in the token, is refused in words", (version) => {
+test.each([2, 3])("a key of layout %i, which is in the token, is refused with an explanation", (version) => {
   expect(() => unwrapSeeds(dataKey, { ...identity, version }, box)).toThrow(
     expect.objectContaining({
       code: "key_damaged",
@@ -39,7 +39,7 @@ test.each([2, 3])("a key of layout %i, which lives in the token, is refused in w
   );
 });
 
-test("wrapped seeds with any bit flipped, cut or prolonged do not open", () => {
+test("wrapped seeds with a flipped bit or another length do not open", () => {
   for (let bit = 0; bit < 8 * box.length; bit += 1) {
     const flipped = Buffer.from(box);
     flipped[bit >> 3]! ^= 1 << (bit & 7);
@@ -50,7 +50,7 @@ test("wrapped seeds with any bit flipped, cut or prolonged do not open", () => {
   }
 });
 
-test("nothing of wrapped seeds is left in memory when they do not open", () => {
+test("seeds that fail to open leave nothing in memory", () => {
   const made: Uint8Array[] = [];
   const from = Buffer.from.bind(Buffer) as (...given: unknown[]) => Buffer<ArrayBuffer>;
   const spy = vi.spyOn(Buffer, "from").mockImplementation((...given: unknown[]) => {
