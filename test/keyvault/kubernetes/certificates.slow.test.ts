@@ -80,7 +80,7 @@ const doneBy = async (plan: CertificatePlan = PLAN, now = NOW) =>
 const put = (name: string, files: Record<string, string>) =>
   cluster.call("POST", PATH, { metadata: { name }, stringData: files });
 
-test("makes the authority and the certificates with exactly the rights to these Secrets, and then changes nothing", async () => {
+test("ensureCertificates creates authority and certificates with exactly the rights to these Secrets, and then changes nothing", async () => {
   expect(await doneBy()).toEqual([
     [AUTHORITY, "made"],
     [SERVER, "made"],
@@ -104,7 +104,7 @@ test("makes the authority and the certificates with exactly the rights to these 
   expect(await Promise.all([AUTHORITY, SERVER, API].map(stored))).toEqual(before);
 });
 
-test("can neither read nor write any other Secret, nor list or delete these", async () => {
+test("the Job's account can neither read nor write other Secrets, nor list or delete these", async () => {
   const other = { name: "other", type: "Opaque", immutable: false, labels: {}, files: {} } as const;
   await expect(secrets.read("other")).rejects.toThrow(/refuses the Secret other \(403\)/);
   await expect(secrets.apply(other)).rejects.toThrow(/\(403\)/);
@@ -113,7 +113,7 @@ test("can neither read nor write any other Secret, nor list or delete these", as
   expect((await job("DELETE", `${PATH}/${API}`)).status).toBe(403);
 });
 
-test("makes a certificate anew before its end, and not a day earlier", async () => {
+test("ensureCertificates renews a certificate before it expires, but not a day too early", async () => {
   await doneBy();
   const at = (days: number) => new Date(NOW.getTime() + days * DAY);
   const first = (await certificateOf(API)).serialNumber;
@@ -122,7 +122,7 @@ test("makes a certificate anew before its end, and not a day earlier", async () 
   expect((await certificateOf(API)).serialNumber).not.toBe(first);
 });
 
-test("makes a certificate anew whose names, key or authority's file are not those that are wanted", async () => {
+test("ensureCertificates renews a certificate whose names, key or authority have changed", async () => {
   await doneBy();
   const more = { secret: SERVER, subject: { kind: "server", names: [...NAMES, "other"] } } as const;
   const ends = [more, ...PLAN.ends.slice(1)];
@@ -139,7 +139,7 @@ test("makes a certificate anew whose names, key or authority's file are not thos
   }
 });
 
-test("leaves a Secret alone that holds another authority's certificate, or none, and says so", async () => {
+test("ensureCertificates refuses a Secret with other content and does not change it", async () => {
   const validity = { notBefore: new Date(NOW.getTime() - DAY), notAfter: new Date(NOW.getTime() + 90 * DAY) };
   const other = await createAuthority(validity);
   const foreign = await issueCertificate(other, API_SUBJECT, validity);
@@ -155,7 +155,7 @@ test("leaves a Secret alone that holds another authority's certificate, or none,
   }
 });
 
-test("two that begin concurrently agree on one authority", async () => {
+test("two concurrent runs use the same authority", async () => {
   await cluster.call("DELETE", `${PATH}/${AUTHORITY}`);
   const both = await Promise.all([doneBy(), doneBy()]);
   expect(both.map(([first]) => first?.[1]).sort()).toEqual(["kept", "made"]);
@@ -166,7 +166,7 @@ test("two that begin concurrently agree on one authority", async () => {
   expect((await doneBy()).map(([, done]) => done)).toEqual(["kept", "kept", "kept"]);
 });
 
-test("an authority is exchanged by its Secret: first both, and all certificates of the new one", async () => {
+test("an authority is replaced through its Secret, with both in ca.crt and all certificates of the new one", async () => {
   await doneBy();
   const former = await fileOf(AUTHORITY, "ca.pem");
   const next = await createAuthority({ notBefore: NOW, notAfter: new Date(NOW.getTime() + 900 * DAY) });
@@ -178,7 +178,7 @@ test("an authority is exchanged by its Secret: first both, and all certificates 
   await cluster.call("DELETE", `${PATH}/${AUTHORITY}`);
 });
 
-test("the command does it all, prints no key, and says in one line what is wrong", async () => {
+test("keyvault cert secrets creates the Secrets, prints no key, and reports errors in one line", async () => {
   const wanted = ["--authority", AUTHORITY, "--server", SERVER, "--server-name", "vault"];
   const there = ["--kubernetes", cluster.url, "--account", folder];
   const run = (...args: string[]) => cli({ environment: {} }, "cert", "secrets", ...args);

@@ -43,7 +43,7 @@ const componentsIn = (rule: { from?: Rendered[]; to?: Rendered[] }): unknown[] =
   );
 
 describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
-  test("has in its running container neither the owner's URL nor the authority, nor an admin's certificate, nor a PIN", async () => {
+  test("keeps the owner's URL, the authority, admin certificates and a PIN out of the running container", async () => {
     const made = await vaultOf(SEALED);
     expect(mountsOf(made.serve)).toEqual([
       "data",
@@ -75,7 +75,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect(made.set.spec.template.spec.automountServiceAccountToken).toBe(false);
   });
 
-  test("opens by itself with a PIN only, which both of its containers then have", async () => {
+  test("opens automatically only with a PIN, which both of its containers mount", async () => {
     const made = await vaultOf(WITH_PIN);
     expect(mountsOf(made.serve)).toContain("keyvault-pin");
     expect(mountsOf(made.init)).toContain("keyvault-pin");
@@ -88,7 +88,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect([budget(made), budget(await vaultOf(SEALED))]).toEqual([1, 0]);
   });
 
-  test("is never restarted by an upgrade: OnDelete, and nothing of the chart's version in its pod", async () => {
+  test("keeps running during an upgrade: OnDelete, and no chart version in its pod", async () => {
     const folder = await mkdtemp(join(tmpdir(), "chart-"));
     try {
       await cp(CHART, folder, { recursive: true });
@@ -110,7 +110,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     }
   });
 
-  test("is alive while it is sealed, and not ready", async () => {
+  test("has probes for which a sealed vault is alive but not ready", async () => {
     const { serve } = await vaultOf(SEALED);
     expect(serve).toMatchObject({
       livenessProbe: { httpGet: { path: "/livez", port: "health" } },
@@ -119,7 +119,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("has settings that the vault takes, and those that are given", async () => {
+  test("gets valid settings, including the given ones", async () => {
     const made = await vaultOf(
       vault({
         backup: BACKUP,
@@ -166,7 +166,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     }
   });
 
-  test("has certificates made for the names it is reached by, with rights to these Secrets and no others", async () => {
+  test("gets certificates for its names, from Jobs with rights to these Secrets only", async () => {
     const { objects } = await vaultOf(SEALED);
     for (const name of ["deputize-keyvault-certificates", "deputize-keyvault-renewal"]) {
       const [rule, ...more] = named(objects, "Role", name).rules;
@@ -187,7 +187,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     }
   });
 
-  test("has cert-manager make the same, with one role in each client's certificate", async () => {
+  test("gets the same certificates from cert-manager, with one role in each client's", async () => {
     const { objects } = await vaultOf(mergeValues(SEALED, { keyvault: { tls: { mode: "certManager" } } }));
     expect(objects.filter(({ metadata: { name } }) => /certificates|renewal/.test(name))).toEqual([]);
     const certificates = objects.filter(({ kind, spec }) => kind === "Certificate" && !spec.isCA);
@@ -204,7 +204,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("lets the API and backups in, and out to its database alone", async () => {
+  test("accepts connections from the API and backups, and connects only to its database", async () => {
     const { objects } = await vaultOf(SEALED);
     const { ingress, egress } = named(objects, "NetworkPolicy", "deputize-keyvault").spec;
     expect(ingress.flatMap(componentsIn)).toEqual(["api", "keyvault-backup"]);
@@ -217,7 +217,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     expect(backup.egress.slice(1).flatMap(componentsIn)).toEqual(["keyvault"]);
   });
 
-  test("takes backups by their own certificate, into a volume that stays, the first one without being asked", async () => {
+  test("takes backups with their own certificate into a volume that is kept, the first one right after the installation", async () => {
     const { objects } = await vaultOf(SEALED);
     const claim = named(objects, "PersistentVolumeClaim", "deputize-keyvault-backups");
     expect(claim.metadata.annotations).toEqual({ "helm.sh/resource-policy": "keep" });
@@ -240,7 +240,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
   });
 
   const existing = { mode: "existingSecret", serverSecret: "server", apiSecret: "api" };
-  test("uses the certificates that exist already, where they are named", async () => {
+  test("uses the existing certificates that are named", async () => {
     const made = await vaultOf(vault({ tls: existing }));
     expect(volumesOf(made).find(({ name }) => name === "keyvault-tls")?.secret).toMatchObject({
       secretName: "server",
@@ -252,7 +252,7 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
 
   test.each<[string, Values, string]>([
     [
-      "no database",
+      "a missing database",
       vault({ database: { existingSecret: { name: "" } } }),
       "keyvault.database.existingSecret.name is empty.",
     ],
@@ -262,39 +262,39 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
       "trial.enabled=true and keyvault.database.existingSecret.name are both given.",
     ],
     [
-      "a certificate that is not named",
+      "a missing certificate name",
       vault({ tls: { ...existing, apiSecret: "" } }),
       "keyvault.tls.apiSecret is empty.",
     ],
     [
-      "a backup's certificate that is not named",
+      "a missing name of the backup's certificate",
       vault({ tls: existing, backup: BACKUP }),
       "keyvault.tls.backupSecret is empty.",
     ],
     [
-      "renewal at every look",
+      "a renewal at every run",
       vault({ tls: { days: 30, renewDays: 30 } }),
       "keyvault.tls.renewDays must be less",
     ],
-    ["renewal after the alarm", vault({ tls: { renewDays: 20 } }), "renewDays"],
-    ["certificates that end before the alarm", vault({ tls: { days: 29, renewDays: 21 } }), "days"],
+    ["a renewal after the alert", vault({ tls: { renewDays: 20 } }), "renewDays"],
+    ["certificates shorter than the alert's period", vault({ tls: { days: 29, renewDays: 21 } }), "days"],
     [
       "an issuer without a name",
       vault({ tls: { mode: "certManager", issuerRef: { kind: "ClusterIssuer" } } }),
       "keyvault.tls.issuerRef has no name.",
     ],
     [
-      "backups that nobody opens",
+      "backups without a recovery key",
       vault({ backup: { enabled: true } }),
       "keyvault.backup.recoveryKey.existingConfigMap.name is empty.",
     ],
     [
-      "no way to the vault's database",
+      "a missing route to the vault's database",
       mergeValues(PRODUCTION, { network: { peers: { keyvaultDatabase: { to: [] } } } }),
       "network.peers.keyvaultDatabase.to is empty.",
     ],
     [
-      "the chart's own setting",
+      "a setting that the chart sets",
       vault({ settings: { KEYVAULT_PORT: "1" } }),
       "keyvault.settings has KEYVAULT_PORT, which the chart sets.",
     ],
@@ -304,8 +304,8 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
       "keyvault.settings has KEYVAULT_DATABASE_URL",
     ],
     ["a log without audit heads", vault({ logLevel: "warn" }), "logLevel"],
-    ["another pace than a whole number", vault({ auditHeads: { logSeconds: 0 } }), "logSeconds"],
-    ["a serial number of no form", vault({ tls: { revoked: ["nonsense"] } }), "revoked"],
+    ["an invalid interval", vault({ auditHeads: { logSeconds: 0 } }), "logSeconds"],
+    ["a malformed serial number", vault({ tls: { revoked: ["nonsense"] } }), "revoked"],
   ])("refuses %s", async (_, values, sentence) => {
     const { isGood, out, err } = await template(path, values);
     expect(err).toContain(sentence);

@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(() => vault.close());
 
-test("the Job of audit_verify.yaml checks a running vault's audit against heads of its log, and fails when one is not in it", async () => {
+test("the Job of audit_verify.yaml checks a running vault's audit against logged heads, and fails if one is missing", async () => {
   const pod = await readPod("audit_verify.yaml");
   const root = join(vault.home.dir, "root");
   const local = await startLocally(pod, root);
@@ -45,7 +45,7 @@ test("the Job of audit_verify.yaml checks a running vault's audit against heads 
   });
 });
 
-test("the Job of restore.yaml restores a backup and proves it, and the vault's own pod then starts sealed and signs", async () => {
+test("the Job of restore.yaml restores and verifies a backup, and the vault then starts sealed and signs", async () => {
   const fresh = await createHome({ made: "empty" });
   onTestFinished(() => fresh.remove());
   const root = join(fresh.dir, "root");

@@ -6,7 +6,7 @@ import { cli } from "../command_line.ts";
 
 const EXAMPLES = new URL("../../../docs/examples/keyvault/", import.meta.url);
 
-/** The pod of an example, with its labels: the one that its last object is or makes. */
+/** Reads the pod template of an example, with its labels. It belongs to the example's last object. */
 export async function readTemplate(file: string): Promise<PodTemplate> {
   const documents = parseAllDocuments(await readFile(new URL(file, EXAMPLES), "utf8"));
   const last = documents.map((document) => document.toJS({ maxAliasCount: 20 }) as Rendered).at(-1);
@@ -14,20 +14,20 @@ export async function readTemplate(file: string): Promise<PodTemplate> {
   return last?.spec.template;
 }
 
-/** That pod without its labels. */
+/** Reads the pod of an example, without its labels. */
 export const readPod = async (file: string): Promise<PodSpec> => (await readTemplate(file)).spec;
 
 /** A pod's containers as processes of this machine. */
 export type LocalPod = {
-  /** A path of the pod, or what names one, as it is on this machine. */
+  /** Translates a path of the pod, or a text that contains one, to this machine. */
   here(text: string): string;
   settingsOf(container: Container | undefined): Record<string, string>;
   run(container: Container | undefined): Promise<{ stdout: string; stderr: string }>;
 };
 
 /**
- * Runs the containers of a pod whose root is a folder, which gets those that the pod's volumes are mounted
- * to. `replaced`: what of the example stands for something that there is here.
+ * Runs the containers of a pod on this machine. `root` is the pod's root folder and gets the folders of its
+ * volume mounts. `replaced` maps texts of the example to texts for this machine.
  */
 export async function startLocally(
   pod: PodSpec,

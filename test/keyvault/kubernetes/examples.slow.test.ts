@@ -7,11 +7,11 @@ import { readTemplate } from "./example_pod.ts";
 const program = await helm("v3");
 if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
 
-/** What a person makes, by the runbook, for an example alone. */
+/** Objects that a person creates for an example according to the runbook. */
 const MADE_FOR_IT = ["recovery-key", "deputize-keyvault-heads"];
 const DENY = "deputize-deny";
 
-/** For each example the policies that its pod gets, and the ports of those. */
+/** For each example: the policies that select its pod, and their ports. */
 const ARROWS: [file: string, policies: string[], ports: number[]][] = [
   ["audit_verify.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
   ["restore.yaml", [DENY, "deputize-keyvault-init"], [53, 5432]],
@@ -20,7 +20,7 @@ const ARROWS: [file: string, policies: string[], ports: number[]][] = [
 
 describe.skipIf(program.missing !== undefined)("the vault's examples, beside the production example", () => {
   test.each(ARROWS)(
-    "%s has volumes, Secrets and ways that the release has",
+    "%s uses only volumes, Secrets and routes of the release",
     async (file, policies, ports) => {
       const objects = await render(program.path ?? "", EXAMPLE);
       const { metadata, spec } = await readTemplate(file);
@@ -29,7 +29,7 @@ describe.skipIf(program.missing !== undefined)("the vault's examples, beside the
       expect(needed.length).toBeGreaterThan(0);
       expect(needed.filter((name) => !known.includes(name))).toEqual([]);
 
-      // URLs of databases name this file: it is where the vault has it.
+      // The databases' URLs name this file at the vault's path.
       const authority = pathsOf(spec.containers, /database-ca$/);
       expect(authority).toEqual(
         file === "backups.yaml" ? [] : pathsOf(vaultOf(objects).containers, /database-ca$/),
@@ -65,7 +65,7 @@ function vaultOf(objects: readonly Rendered[]): PodSpec {
   return set?.spec.template.spec;
 }
 
-/** Names of the vault's own volume and of what its pod mounts, and of the claims of the release. */
+/** Returns the names of the vault's own volume, of its pod's volumes, and of the release's claims. */
 function namesOf(objects: readonly Rendered[]): string[] {
   const claims = objects.filter(({ kind }) => kind === "PersistentVolumeClaim");
   return [

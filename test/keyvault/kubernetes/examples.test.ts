@@ -8,7 +8,7 @@ const RESTRICTED = {
 };
 
 test.each(["audit_verify.yaml", "backups.yaml", "restore.yaml"])(
-  "the pod of %s is restricted, and reads each Secret from a file",
+  "the pod of %s is restricted and reads each Secret from a file",
   async (file) => {
     const pod = await readPod(file);
     expect(pod.automountServiceAccountToken).toBe(false);

@@ -41,7 +41,7 @@ describe.skipIf(missing !== undefined)("a release's key vault, on a real API ser
     });
   const get = async (target: string) => (await cluster.call("GET", target)).body as unknown as Rendered;
 
-  test("keeps a trial's PIN, and never makes another one for a token that is there", async () => {
+  test("keeps a trial's PIN and never creates another one for an existing token", async () => {
     expect(await run("install")).toMatchObject({ isGood: true });
     const made = await get(`${SECRETS}/${PIN}`);
     expect(Buffer.from(made.data.pin, "base64").toString()).toMatch(/^[0-9a-f]{64}$/);
@@ -67,7 +67,7 @@ describe.skipIf(missing !== undefined)("a release's key vault, on a real API ser
     expect((await get(`${SECRETS}/${PIN}`)).data).toEqual(made.data);
   });
 
-  test("gets its certificates from the chart's Job with the rights that the chart gives it", async () => {
+  test("gets its certificates from the chart's Job with the chart's rights", async () => {
     const objects = await render(path, TRIAL);
     for (const object of objects)
       if (object.metadata.name === JOB && object.kind !== "Job") await cluster.create(object);

@@ -21,7 +21,7 @@ const key = (key_id: string) =>
 const tenant = (name: string) => ({ ...UNSAID, tenant: name, state: "active" }) as unknown as TenantRow;
 
 /**
- * Two admins' adoption of rows of which `adoptable` never had a code; `between` is done before rows are
+ * Adopts rows by two admins. `adoptable` selects rows that never had a code. Runs `between` before rows are
  * coded.
  */
 async function adopt(
@@ -78,7 +78,7 @@ async function adopt(
   return { outcome, coded, last: records.at(-1) };
 }
 
-test("of rows without a code those that have had one are neither counted, coded nor named", async () => {
+test("an adoption ignores rows that lost their code", async () => {
   const stored = { keys: [key("new"), key("known")], tenants: [tenant("acc-1"), tenant("acc-2")] };
   const { outcome, coded, last } = await adopt(stored, (_, name) => name === "new" || name === "acc-1");
   expect(outcome).toMatchObject({ adopted: true, keys: 1, tenants: 1 });
@@ -87,7 +87,7 @@ test("of rows without a code those that have had one are neither counted, coded 
   expect(last?.detail?.tenants).toMatch(/^acc-1=[0-9a-f]{64}$/);
 });
 
-test("a key or a tenant that is altered after the second admin's word is left", async () => {
+test("an adoption skips a key or tenant that is altered after the second admin's approval", async () => {
   const stored = { keys: [key("k-1"), key("k-2")], tenants: [tenant("acc-1"), tenant("acc-2")] };
   const { outcome, coded } = await adopt(
     stored,
@@ -101,7 +101,7 @@ test("a key or a tenant that is altered after the second admin's word is left", 
   expect(coded).toEqual(["k-2", "acc-2"]);
 });
 
-test("a row that no vault wrote keeps no other from being adopted", async () => {
+test("an adoption skips a row that no vault wrote and adopts the others", async () => {
   const keys = [{ ...key("odd"), ceiling: ["\ud800"] }, key("even")];
   const tenants = [
     { ...tenant("acc-1"), pending: { action: "x".repeat(600_000) } as never },
@@ -112,7 +112,7 @@ test("a row that no vault wrote keeps no other from being adopted", async () => 
   expect(coded).toEqual(["even", "acc-2"]);
 });
 
-test("more rows than a record names are all adopted, each once", async () => {
+test("an adoption adopts more rows than one record can name, each once", async () => {
   const keys = Array.from({ length: 600 }, (_, index) => key(`k-${index}`));
   const { coded } = await adopt({ keys, tenants: [tenant("acc-1")] }, () => true);
   expect(coded).toHaveLength(601);

@@ -8,8 +8,8 @@ import { codeOf, issueAdmins, SILENT, startVault, type TestVault, type VaultHome
 import type { Client } from "../http/caller_support.ts";
 
 /*
- * A vault of a version that knew no codes for states, brought up to date: nothing of it counts until two
- * admins say so.
+ * A vault of a version without codes for states, after its upgrade. Its rows count only after two admins
+ * adopt them.
  */
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 });
@@ -43,7 +43,7 @@ const create = async () => {
 };
 const seal = (text: string) => home.sql(`update keys set ${text} where key_id = '${one.key_id}'`);
 
-test("until it is adopted a row without a code neither signs, nor changes, nor vouches for a new key", async () => {
+test("a row without a code neither signs, changes nor allows a new key before its adoption", async () => {
   expect(await sign(one)).toBe("key_damaged");
   const disabling = await vault.post(`/v1/keys/${one.key_id}/disable`, { tenant: "acc-1" });
   expect(codeOf(disabling)).toBe("key_damaged");
@@ -52,7 +52,7 @@ test("until it is adopted a row without a code neither signs, nor changes, nor v
   expect(await sign(one)).toBe("key_damaged");
 });
 
-test("nobody but two admins adopts, and not what was altered between the two", async () => {
+test("an adoption needs two admins and unaltered rows", async () => {
   expect((await adopt(vault.api)).error).toMatchObject({ code: "forbidden" });
   const asked = await adopt(admins[0]);
   expect(asked).toMatchObject({ adopted: false, keys: 3, tenants: 2, pending: { admin: "alice" } });
@@ -65,7 +65,7 @@ test("nobody but two admins adopts, and not what was altered between the two", a
   await seal(`ceiling = '["data:read"]'`);
 });
 
-test("a row that is altered after the second admin's word, before it is coded, is left", async () => {
+test("an adoption skips a row that is altered after the second admin's approval", async () => {
   await adopt(admins[0]);
   const { journal } = vault.vault;
   let turns = 0;
@@ -84,7 +84,7 @@ test("a row that is altered after the second admin's word, before it is coded, i
   await seal(`ceiling = '["data:read"]'`);
 });
 
-test("granted after a restart too, it names every row in its record, and all of them sign", async () => {
+test("an adoption approved after a restart names every row in its record, and all keys sign", async () => {
   const asked = await adopt(admins[0]);
   vault = await vault.restart();
   expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });
@@ -104,7 +104,7 @@ test("granted after a restart too, it names every row in its record, and all of 
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a row that has had a code is not adopted when it is taken away", async () => {
+test("a row that lost its code is not adopted", async () => {
   const [row] = await home.sql<{ state_seq: number; state_mac: Buffer }>(
     "select state_seq::int, state_mac from keys where key_id = $1",
     [one.key_id],
@@ -125,7 +125,7 @@ test("a row that has had a code is not adopted when it is taken away", async () 
   expect(await sign(one)).toBe(200);
 });
 
-test("rows that an earlier version took over by itself, with codes, count on; a later one of theirs without a code does not", async () => {
+test("rows that an earlier version adopted automatically stay valid, except those that lost their code later", async () => {
   const newer = await startVault();
   const { key_id } = await newer.makeAgent("acc-1");
   const earlier = await machineOfLevel(newer, await adoptedRows(newer, WITH_CODES), WITH_CODES);

@@ -26,7 +26,7 @@ const disable = (key: string, tenant = "acc-1") => vault.post(`/v1/keys/${key}/d
 const sign = async (key: string, tenant = "acc-1") => codeOf(await vault.sign(key, tenant));
 const eraseDue = () => createErasing(vault.parts())();
 
-/** Alice and then Bob ask for the same; gives what Bob is answered. */
+/** Makes Alice and then Bob request the same. Returns Bob's answer. */
 async function both(path: string, body: object = {}) {
   await post(alice, path, body);
   return post(bob, path, body);
@@ -34,7 +34,7 @@ async function both(path: string, body: object = {}) {
 const destroyKey = (key: string) => both(`/v1/keys/${key}/destroy`, WEEK);
 const destroyTenant = (tenant: string) => both(`/v1/tenants/${tenant}/destroy`, WEEK);
 
-test("two admins destroy a key: it stops immediately, and its seeds are gone when the days are over", async () => {
+test("two admins destroy a key, which stops signing immediately and loses its seeds after the waiting period", async () => {
   const key = await makeKey();
   const destroy = (client: Client, after_days = 7) => post(client, `/v1/keys/${key}/destroy`, { after_days });
   for (const days of [6, 31]) expect(codeOf(await destroy(alice, days))).toBe("invalid_request");
@@ -58,7 +58,7 @@ test("two admins destroy a key: it stops immediately, and its seeds are gone whe
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("nothing is delegated to a key that is being destroyed, or that was", async () => {
+test("a delegation to a key that is being destroyed or was destroyed is refused", async () => {
   const root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
   const agent = await vault.makeAgent("acc-1");
   const delegate = async () => {
@@ -73,7 +73,7 @@ test("nothing is delegated to a key that is being destroyed, or that was", async
   expect(await delegate()).toBe("key_disabled");
 });
 
-test("seeds put back from a copy of the database do not make a destroyed key sign", async () => {
+test("a destroyed key does not sign after its seeds are restored from a copy of the database", async () => {
   const key = await makeKey("acc-3");
   await vault.home.sql("create table copy as select * from keys where key_id = $1", [key]);
   await destroyKey(key);
@@ -85,7 +85,7 @@ test("seeds put back from a copy of the database do not make a destroyed key sig
   expect(await sign(key, "acc-3")).toBe("key_damaged");
 });
 
-test("one admin cancels a destruction; the key is then disabled until two enable it", async () => {
+test("one admin cancels a destruction, and the key stays disabled until two admins enable it", async () => {
   const key = await makeKey();
   const cancel = async (client: Client) => (await post(client, `/v1/keys/${key}/destroy/cancel`)).body;
   await post(alice, `/v1/keys/${key}/destroy`, WEEK);
@@ -98,7 +98,7 @@ test("one admin cancels a destruction; the key is then disabled until two enable
   expect(await sign(key)).toBe(200);
 });
 
-test("two admins destroy a tenant's data key: its keys are unusable, other tenants' are not", async () => {
+test("two admins destroy a tenant's data key, which makes only its keys unusable", async () => {
   const [key, other] = [await makeKey("acc-9"), await makeKey("acc-8")];
   const path = "/v1/tenants/acc-9/destroy";
   const destroy = (client: Client, after_days = 7) => post(client, path, { after_days });
@@ -133,7 +133,7 @@ test("two admins destroy a tenant's data key: its keys are unusable, other tenan
   expect(await sign(other, "acc-8")).toBe(200);
 });
 
-test("disabling a key that is being destroyed neither stops its end nor moves it, nor does it afterwards", async () => {
+test("disabling a key that is being destroyed neither stops nor postpones the destruction", async () => {
   const key = await makeKey();
   await disable(key);
   const stored = async () =>
@@ -152,7 +152,7 @@ test("disabling a key that is being destroyed neither stops its end nor moves it
   expect(await stored()).toEqual({ ...ending, state: "destroyed" });
 });
 
-test("admins neither disable, enable nor destroy the vault's own key", async () => {
+test("admins cannot disable, enable or destroy the vault's own key", async () => {
   const { keyId } = vault.vault.service;
   for (const [action, body] of [
     ["disable", {}],
@@ -168,7 +168,7 @@ test("admins neither disable, enable nor destroy the vault's own key", async () 
   expect((await makeKey()).length).toBe(32);
 });
 
-test("an altered row is neither erased nor taken back, and keeps none behind it from its end", async () => {
+test("an altered row is neither erased nor cancelled, and does not prevent the erasure of others", async () => {
   const [altered = "", due = ""] = [await makeKey("acc-7"), await makeKey("acc-7")].sort();
   for (const key of [altered, due]) await destroyKey(key);
   await vault.home.sql("update keys set destroy_at = '2020-01-01' where key_id = $1", [altered]);
@@ -188,28 +188,26 @@ test("an altered row is neither erased nor taken back, and keeps none behind it 
 });
 
 test.each([
-  ["an end that is earlier", "destroy_at = '2020-01-01'"],
-  ["no end any more", "state = 'active', destroy_at = NULL"],
-  ["a wish of an admin", `pending = '{"action":"destroy","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`],
-])(
-  "a tenant to be destroyed with %s in the database is damaged: nothing is done to it",
-  async (what, lie) => {
-    const tenant = `acc-${what.replaceAll(" ", "-")}`;
-    const key = await makeKey(tenant);
-    await destroyTenant(tenant);
-    await vault.home.sql(`update tenants set ${lie} where tenant = $1`, [tenant]);
-    vault.vault.store.changed();
-    expect((await eraseDue()).tenants).toBe(0);
-    expect(await sign(key, tenant)).toBe("key_damaged");
-    const seq = vault.head();
-    expect(codeOf(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
-    expect(await vault.recordsAfter(seq)).toEqual([
-      { statement: "tenant_destroy_cancel", outcome: "failed" },
-    ]);
-  },
-);
+  ["an earlier date of erasure", "destroy_at = '2020-01-01'"],
+  ["a removed date of erasure", "state = 'active', destroy_at = NULL"],
+  [
+    "an invented wish of an admin",
+    `pending = '{"action":"destroy","admin":"x","asked_at":"2026-01-01T00:00:00Z"}'`,
+  ],
+])("a tenant to be destroyed with %s in the database is damaged and is not changed", async (what, lie) => {
+  const tenant = `acc-${what.replaceAll(" ", "-")}`;
+  const key = await makeKey(tenant);
+  await destroyTenant(tenant);
+  await vault.home.sql(`update tenants set ${lie} where tenant = $1`, [tenant]);
+  vault.vault.store.changed();
+  expect((await eraseDue()).tenants).toBe(0);
+  expect(await sign(key, tenant)).toBe("key_damaged");
+  const seq = vault.head();
+  expect(codeOf(await post(alice, `/v1/tenants/${tenant}/destroy/cancel`))).toBe("key_damaged");
+  expect(await vault.recordsAfter(seq)).toEqual([{ statement: "tenant_destroy_cancel", outcome: "failed" }]);
+});
 
-test("what the database calls due before its time, for the moment that it is asked, is not erased", async () => {
+test("rows that the database reports as due too early are not erased", async () => {
   const [key, other] = [await makeKey("acc-early"), await makeKey("acc-early-too")];
   await destroyKey(key);
   await destroyTenant("acc-early-too");
@@ -241,7 +239,7 @@ test("what the database calls due before its time, for the moment that it is ask
   expect(await eraseDue()).toEqual({ keys: 1, tenants: 1 });
 });
 
-test("a try to destroy a tenant that is not there, or to take that back, is on record", async () => {
+test("an attempt to destroy a missing tenant, or to cancel that, is recorded", async () => {
   const seq = vault.head();
   expect(codeOf(await post(alice, "/v1/tenants/acc-none/destroy", WEEK))).toBe("key_not_found");
   expect(codeOf(await post(bob, "/v1/tenants/acc-none/destroy/cancel"))).toBe("key_not_found");
@@ -251,7 +249,7 @@ test("a try to destroy a tenant that is not there, or to take that back, is on r
   ]);
 });
 
-test("data keys in memory are overwritten the moment a tenant is to be destroyed", async () => {
+test("the destruction of a tenant overwrites data keys in memory immediately", async () => {
   await makeKey("acc-31");
   let cleared = 0;
   const dataKeys = {

@@ -13,8 +13,8 @@ afterEach(() => {
 });
 
 /**
- * Erasing that gives these numbers of keys one after the other, or fails where there is none, and the log's
- * lines.
+ * Starts an erasing that returns these numbers of keys one after the other and fails for `undefined`. Also
+ * returns the log's lines.
  */
 function erasing(...numbers: (number | undefined)[]) {
   const lines: unknown[] = [];
@@ -28,7 +28,7 @@ function erasing(...numbers: (number | undefined)[]) {
   return { keeper, lines, calls: () => calls };
 }
 
-test("what is due is erased immediately, every ten minutes, and no more after the stop", async () => {
+test("keepErasing erases immediately and every ten minutes until stop()", async () => {
   const { keeper, calls } = erasing(0, 0, 0);
   expect(calls()).toBe(1);
   await vi.advanceTimersByTimeAsync(TEN_MINUTES_MS - 1);
@@ -40,7 +40,7 @@ test("what is due is erased immediately, every ten minutes, and no more after th
   expect(calls()).toBe(2);
 });
 
-test("an erasing that failed is reported and tried again, and one that erased nothing says nothing", async () => {
+test("keepErasing logs a failure and tries again, and logs nothing if nothing was erased", async () => {
   const { keeper, lines } = erasing(undefined, 0, 2);
   await vi.advanceTimersByTimeAsync(2 * TEN_MINUTES_MS);
   await keeper.stop();
@@ -50,7 +50,7 @@ test("an erasing that failed is reported and tried again, and one that erased no
   ]);
 });
 
-test("the stop waits for the erasing in hand", async () => {
+test("keepErasing.stop() waits for the current run", async () => {
   const { promise: gate, resolve: letGo } = Promise.withResolvers<void>();
   const keeper = keepErasing(() => gate.then(() => ({ keys: 0, tenants: 0 })), SILENT);
   let stopped = false;

@@ -12,7 +12,7 @@ const OFFER = Buffer.alloc(32, 1);
 const PIN = { offer: OFFER.toString("base64"), box: "" };
 const OTHER = { ...ADMIN, name: "other" };
 
-/** Sealing of a sealed token whose opening is held up until it is let go. */
+/** Returns the sealing of a sealed token whose unsealing waits until it is released. */
 function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partial<SealingParts> = {}) {
   let sealed: SealReason | undefined = "no_pin_file";
   const listeners: ((reason: SealReason) => void)[] = [];
@@ -51,7 +51,7 @@ function heldUp(recorded: () => Promise<unknown> = async () => {}, other: Partia
   return { sealing, token, letGo, records };
 }
 
-test("who seals while another unseals wins: the vault stays sealed, by their name, and both are on record in the end", async () => {
+test("sealing during an unsealing wins, and both are recorded later", async () => {
   const { sealing, token, letGo, records } = heldUp();
   const opening = sealing.unseal(ADMIN, PIN);
   expect(await sealing.seal(OTHER)).toMatchObject({ reason: "asked", by: "admin/other" });
@@ -67,7 +67,7 @@ test("who seals while another unseals wins: the vault stays sealed, by their nam
   ]);
 });
 
-test("one unsealing at a time: a second one is told to wait", async () => {
+test("a second concurrent unsealing must wait", async () => {
   const { sealing, letGo } = heldUp();
   const opening = sealing.unseal(ADMIN, PIN);
   expect(await sealing.unseal(OTHER, PIN)).toMatchObject({ refused: "rate_limited", retryAfterSeconds: 1 });
@@ -75,7 +75,7 @@ test("one unsealing at a time: a second one is told to wait", async () => {
   expect(await opening).toEqual({ sealed: false });
 });
 
-test("who seals while the unsealing is being recorded wins as well", async () => {
+test("sealing while an unsealing is being recorded wins too", async () => {
   let atRecord: () => Promise<unknown> = async () => undefined;
   const { sealing, token, letGo, records } = heldUp(() => atRecord());
   letGo();
@@ -94,7 +94,7 @@ test("who seals while the unsealing is being recorded wins as well", async () =>
   ]);
 });
 
-test("of tries without end while it is sealed the last hundred are on record, and no more are kept", async () => {
+test("only the last hundred attempts on a sealed vault are kept and recorded", async () => {
   const { sealing, token, letGo, records } = heldUp();
   const { unseal } = token;
   token.unseal = () => Promise.reject(new WrongPin("no"));
@@ -112,7 +112,7 @@ test("of tries without end while it is sealed the last hundred are on record, an
   ]);
 });
 
-test("wrong PINs make their caller wait for a minute at most, and are forgotten by a right one", async () => {
+test("wrong PINs delay their caller by up to a minute, and a right one resets the delay", async () => {
   let now = 0;
   const { sealing, token, letGo } = heldUp(undefined, { elapsed: () => now });
   const { unseal } = token;
@@ -135,14 +135,14 @@ test("wrong PINs make their caller wait for a minute at most, and are forgotten 
   expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ retryAfterSeconds: 1 });
 });
 
-test("however many other names fail in between, a caller waits", async () => {
+test("a caller must wait even if many others fail in between", async () => {
   const { sealing, token } = heldUp();
   token.unseal = () => Promise.reject(new WrongPin("no"));
   for (let count = 0; count < 100; count += 1) await sealing.unseal({ ...ADMIN, name: `a-${count}` }, PIN);
   expect(await sealing.unseal({ ...ADMIN, name: "a-0" }, PIN)).toMatchObject({ refused: "rate_limited" });
 });
 
-test("a box that the token's process cannot open counts as a try, and one for an earlier start of it does not", async () => {
+test("a box that the token's process cannot open counts as an attempt, but one for an earlier process does not", async () => {
   const { sealing, token } = heldUp();
   const stale = { refused: "stale_offer" };
   expect(await sealing.unseal(ADMIN, { ...PIN, offer: "" })).toMatchObject(stale);
@@ -151,7 +151,7 @@ test("a box that the token's process cannot open counts as a try, and one for an
   expect(await sealing.unseal(ADMIN, PIN)).toMatchObject({ refused: "rate_limited" });
 });
 
-test("a vault that is sealed stays so since then, for that reason and by the one who sealed it", async () => {
+test("sealing a sealed vault keeps its time, reason and admin", async () => {
   const clock = testClock();
   const { sealing } = heldUp(undefined, { clock });
   const before = sealing.state();
@@ -160,14 +160,14 @@ test("a vault that is sealed stays so since then, for that reason and by the one
   expect(sealing.state()).toMatchObject({ reason: "no_pin_file", by: null });
 });
 
-test("a vault whose token's process ended while it was opened is not open", async () => {
+test("a vault whose token process ends during the unsealing stays sealed", async () => {
   const { sealing, token, letGo } = heldUp(async () => token.seal("process_ended"));
   letGo();
   await expect(sealing.unseal(ADMIN, PIN)).rejects.toMatchObject({ code: "token_unavailable" });
   expect(sealing.state()).toBeDefined();
 });
 
-test("what happened while it was sealed is on record once, in its order, also when the first unsealing could not record it", async () => {
+test("events while the vault is sealed are recorded once and in order, even if the first unsealing fails", async () => {
   let failing = 1;
   const { sealing, token, letGo, records } = heldUp(async () => {
     if (failing-- > 0) throw new Error("no database");
@@ -188,7 +188,7 @@ test("what happened while it was sealed is on record once, in its order, also wh
   expect(records.at(-1)?.detail).toEqual({ sealed_since: since, reason: "no_pin_file" });
 });
 
-test("who seals, who tries a PIN, and why a vault is not opened is in the log", async () => {
+test("the log names who seals, who enters a PIN, and why a vault does not open", async () => {
   const lines: object[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line)) });
   const journal = { change: () => Promise.reject(new Error("no database")) } as unknown as Journal;
@@ -211,7 +211,7 @@ test("who seals, who tries a PIN, and why a vault is not opened is in the log", 
   ]);
 });
 
-test("a vault whose journal does not come to the record is sealed all the same, and who did is on record later", async () => {
+test("sealing works while the journal hangs, and is recorded later", async () => {
   const journal = { change: () => new Promise(() => {}) } as unknown as Journal;
   const { sealing, token, letGo, records } = heldUp(undefined, { journal: () => journal });
   letGo();

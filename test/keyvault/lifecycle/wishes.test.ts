@@ -20,8 +20,8 @@ beforeAll(async () => {
 afterAll(() => vault.close());
 
 /**
- * An administrator's identity that holds for so many hours from the vault's time on, which may be ahead of
- * the machine's.
+ * Issues an administrator's identity that is valid for this number of hours of the vault's time, which may be
+ * ahead of the machine's.
  */
 function admin(name: string, hours: number): Promise<Client> {
   const notAfter = new Date(vault.clock.now().getTime() + hours * HOUR_MS);
@@ -39,7 +39,9 @@ const post = async (client: Client, path: string, body?: object) =>
 const code = (body: { error?: { code: string } }) => body.error?.code;
 const makeKey = async (tenant: string) => (await vault.makeAgent(tenant)).key_id;
 
-/** What two admins do to a key or its tenant: how it is asked for, and the state before and after. */
+/**
+ * Changes that two admins make to a key or its tenant: how to request them, and the states before and after.
+ */
 const WISHES = {
   "enabling a key": async (tenant: string) => {
     const key = await makeKey(tenant);
@@ -61,7 +63,7 @@ const WISHES = {
   },
 };
 
-/** A new admin who asks for something first, in a tenant of its own. */
+/** Creates a new admin who requests a change in a new tenant. */
 async function asked(prepare: (typeof WISHES)[keyof typeof WISHES], hours = 1_000) {
   const name = `alice-${++admins}`;
   const wish = await prepare(`acc-${admins}`);
@@ -71,7 +73,7 @@ async function asked(prepare: (typeof WISHES)[keyof typeof WISHES], hours = 1_00
 }
 
 test.each(Object.entries(WISHES))(
-  "for %s an admin whose certificate was revoked since is none of the two",
+  "the rule of two for %s ignores an admin whose certificate was revoked meanwhile",
   async (_, prepare) => {
     const { ask, before, after, alice } = await asked(prepare);
     await revoke(alice);
@@ -80,26 +82,26 @@ test.each(Object.entries(WISHES))(
   },
 );
 
-test("an admin whose certificate has expired since is none of the two", async () => {
+test("the rule of two ignores an admin whose certificate has expired meanwhile", async () => {
   const { ask, before } = await asked(WISHES["destroying a key"], 1);
   vault.clock.move(2 * 3_600);
   expect(await ask(bob)).toMatchObject({ state: before, pending: { admin: "bob" } });
 });
 
-test("two certificates under one name are one admin", async () => {
+test("the rule of two counts two certificates with one name as one admin", async () => {
   const { ask, name, after } = await asked(WISHES["destroying a key"]);
   expect(await ask(await admin(name, 1_000))).toMatchObject({ error: { code: "policy_violation" } });
   expect(await ask(bob)).toMatchObject({ state: after });
 });
 
-test("an admin with another certificate under the same name by then asks anew, and is one of the two", async () => {
+test("the rule of two accepts a renewed request of an admin with a new certificate", async () => {
   const { ask, name, before, after, alice } = await asked(WISHES["enabling a key"]);
   await revoke(alice);
   expect(await ask(await admin(name, 1_000))).toMatchObject({ state: before, pending: { admin: name } });
   expect(await ask(bob)).toMatchObject({ state: after });
 });
 
-test("a disabled key signs again only when two different admins ask for it", async () => {
+test("a disabled key signs again only after two different admins request it", async () => {
   const key = await makeKey("acc-1");
   const enable = (client: Client) => post(client, `/v1/keys/${key}/enable`);
   expect(code(await enable(alice))).toBe("policy_violation");
@@ -125,11 +127,11 @@ test("a disabled key signs again only when two different admins ask for it", asy
 const DAY = 86_400;
 
 test.each([
-  ["granted 24 hours after it", DAY, "active"],
-  ["too old a second later", DAY + 1, "disabled"],
-  ["granted by a clock that was set back 24 hours since", -DAY, "active"],
-  ["too far ahead of a clock that was set back further", -DAY - 1, "disabled"],
-])("what one admin asked for is %s", async (_, seconds, state) => {
+  ["approved 24 hours later", DAY, "active"],
+  ["too old a second after that", DAY + 1, "disabled"],
+  ["approved after the clock was set back by 24 hours", -DAY, "active"],
+  ["too far ahead after the clock was set back further", -DAY - 1, "disabled"],
+])("one admin's request is %s", async (_, seconds, state) => {
   const key = await makeKey("acc-1");
   const at = vault.clock.at;
   await post(alice, `/v1/keys/${key}/disable`);
@@ -140,7 +142,7 @@ test.each([
   expect((await post(bob, `/v1/keys/${key}/enable`)).state).toBe(state);
 });
 
-test("disabling takes back what waits to enable the key, and leaves what waits to destroy it", async () => {
+test("disabling a key cancels a pending request to enable it, but not one to destroy it", async () => {
   const enabling = await WISHES["enabling a key"]("acc-1");
   await enabling.ask(alice);
   await enabling.disable();
@@ -154,30 +156,33 @@ test("disabling takes back what waits to enable the key, and leaves what waits t
 test.each([
   ["a key", (key: string) => `/v1/keys/${key}/destroy`],
   ["a tenant", () => "/v1/tenants/acc-named/destroy"],
-])("the record of the end of %s names both admins; one takes a wish for it back", async (_, pathOf) => {
-  const path = pathOf(await makeKey("acc-named"));
-  const seq = vault.head();
-  const nine = { after_days: 9 };
-  await post(alice, path, nine);
-  await post(bob, `${path}/cancel`);
-  for (const client of [bob, alice]) await post(client, path, nine);
-  for (const client of [alice, alice]) await post(client, `${path}/cancel`);
-  const records = await vault.home.sql(
-    "select caller, outcome, detail - 'tenant' as detail from audit where seq > $1 order by seq",
-    [seq],
-  );
-  const wish = { outcome: "granted", detail: { days: "9", step: "asked" } };
-  expect(records).toEqual([
-    { caller: "alice", ...wish },
-    { caller: "bob", outcome: "granted", detail: {} },
-    { caller: "bob", ...wish },
-    { caller: "alice", outcome: "granted", detail: { days: "9", step: "done", asked_by: "bob" } },
-    { caller: "alice", outcome: "granted", detail: {} },
-    { caller: "alice", outcome: "policy_violation", detail: {} },
-  ]);
-});
+])(
+  "the record of the destruction of %s names both admins, and one admin can cancel the wish",
+  async (_, pathOf) => {
+    const path = pathOf(await makeKey("acc-named"));
+    const seq = vault.head();
+    const nine = { after_days: 9 };
+    await post(alice, path, nine);
+    await post(bob, `${path}/cancel`);
+    for (const client of [bob, alice]) await post(client, path, nine);
+    for (const client of [alice, alice]) await post(client, `${path}/cancel`);
+    const records = await vault.home.sql(
+      "select caller, outcome, detail - 'tenant' as detail from audit where seq > $1 order by seq",
+      [seq],
+    );
+    const wish = { outcome: "granted", detail: { days: "9", step: "asked" } };
+    expect(records).toEqual([
+      { caller: "alice", ...wish },
+      { caller: "bob", outcome: "granted", detail: {} },
+      { caller: "bob", ...wish },
+      { caller: "alice", outcome: "granted", detail: { days: "9", step: "done", asked_by: "bob" } },
+      { caller: "alice", outcome: "granted", detail: {} },
+      { caller: "alice", outcome: "policy_violation", detail: {} },
+    ]);
+  },
+);
 
-test("what is shown of a wish is who asked for what, and when", async () => {
+test("a wish shows who requested what, and when", async () => {
   const { ask } = await WISHES["destroying a key"]("acc-shown");
   const { pending } = await ask(bob);
   const shown = { action: "destroy", days: 7, admin: "bob", asked_at: expect.any(String) };
@@ -188,7 +193,7 @@ test("what is shown of a wish is who asked for what, and when", async () => {
   expect((keys as { pending: unknown }[]).map((key) => key.pending)).toEqual([shown]);
 });
 
-test("a wish without a certificate, as an older version stored it, waits anew for two", () => {
+test("a wish without a certificate, from an older version, waits for two admins again", () => {
   const now = new Date();
   const pending = { action: "enable", admin: "alice", asked_at: now.toISOString() } as const;
   const decided = decideByTwo(pending, { action: "enable" }, ADMIN, { now, accepts: () => true });
@@ -196,10 +201,10 @@ test("a wish without a certificate, as an older version stored it, waits anew fo
 });
 
 test.each([
-  ["another thing", { action: "enable", days: 7 }],
-  ["other days", { action: "destroy", days: 30 }],
+  ["another action", { action: "enable", days: 7 }],
+  ["another number of days", { action: "destroy", days: 30 }],
   ["other rows", { action: "destroy", days: 7, rows: "some" }],
-] as const)("who asks for %s grants nothing, and the own wish waits", (_, wish) => {
+] as const)("a request for %s approves nothing and replaces the wish", (_, wish) => {
   const now = new Date();
   const judged = { now, accepts: () => true };
   const asked = { action: "destroy", days: 7 } as const;

@@ -13,14 +13,14 @@ import { createHome, SILENT, startVault, type TestVault, type VaultHome } from "
 import { createModuleHome, PKCS11JS, serveRemotely, WORKING } from "./modules.ts";
 
 /*
- * What the vault asks of a PKCS#11 module, run over every module that can be had. A further module goes into
+ * What the vault requires of a PKCS#11 module, tested with every available module. Add a further module to
  * modules.ts.
  */
 
 const absent = WORKING.filter(({ path }) => path === undefined);
 for (const { name } of absent) console.warn(`NOT TRIED: ${name} is not installed`);
 
-test("every module that Debian has is here to be tried", (context) => {
+test("every module that Debian packages is available for these tests", (context) => {
   const missing = absent.filter(({ packaged }) => packaged).map(({ name }) => name);
   if (missing.length > 0) context.skip(`${missing.join(", ")} cannot be had`);
 });
@@ -46,7 +46,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
       () => false,
     );
 
-  test("gives back what it wrapped, under the same context only, and never wraps to the same bytes", async () => {
+  test("unwraps under the same context only, and never wraps to the same bytes twice", async () => {
     const [one, other] = await Promise.all([token.wrap(plain, context), token.wrap(plain, context)]);
     expect(one.kek).toBe("kek-1");
     expect(Buffer.from(one.box).equals(Buffer.from(other.box))).toBe(false);
@@ -57,7 +57,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     }
   });
 
-  test("finds any flipped bit of a wrapped text, and works on in the same process", async () => {
+  test("detects any flipped bit of a wrapped text and continues in the same process", async () => {
     const { kek, box } = await token.wrap(plain, context);
     const pid = token.pid();
     for (let at = 0; at < box.length; at += 1) {
@@ -74,7 +74,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(token.pid()).toBe(pid);
   });
 
-  test("wraps texts of 1 byte and of 4 KiB", async () => {
+  test("wraps texts of 1 byte to 4 KiB", async () => {
     for (const length of [1, 15, 16, 17, 4096]) {
       const text = Buffer.alloc(length, length);
       const box = await token.wrap(text, context);
@@ -83,7 +83,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     }
   });
 
-  test("chains codes: each covers the one before it, wherever the chain is cut into calls", async () => {
+  test("chains codes independently of how the chain is split into calls", async () => {
     const texts = ["a", "b", "c"].map((text) => Buffer.from(text));
     const start = Buffer.alloc(32);
     const whole = await token.chain(start, texts);
@@ -95,7 +95,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     expect(codes.every((code) => code.length === 64)).toBe(true);
   });
 
-  test("a killed process fails the calls in flight, and comes back with the same keys", async () => {
+  test("fails calls in flight if its process is killed, and restarts with the same keys", async () => {
     const wrapped = await token.wrap(plain, context);
     const code = await token.authenticate([plain]);
     const pid = token.pid()!;
@@ -120,7 +120,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     );
   });
 
-  test("keeps keys sensitive and never to be taken out", async () => {
+  test("marks keys as sensitive and not extractable", async () => {
     const { place, environment } = await tokenSettings(home.config.token);
     const { stdout } = await promisify(execFile)(
       process.execPath,
@@ -134,7 +134,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     ]);
   });
 
-  describe("carries a vault", () => {
+  describe("with a vault", () => {
     let vault: TestVault;
     beforeAll(async () => {
       await token.close();
@@ -142,7 +142,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     });
     afterAll(() => vault?.stop());
 
-    test("that makes keys, signs, rotates, rewraps, retires, is restarted and signs on", async () => {
+    test("creates keys, signs, rotates, rewraps and retires, and still signs after a restart", async () => {
       const { key_id, public_key } = await vault.makeAgent("acc-1");
       const post = (path: string, body: object = {}) => vault.post(path, body, vault.admin);
       const signs = async () => {
@@ -186,7 +186,7 @@ const ATTRIBUTES_SCRIPT = `
   console.log(JSON.stringify(found.sort()));`;
 
 describe("p11-kit in front of SoftHSM", () => {
-  test("is refused by the mechanism that its protocol does not carry", async (context) => {
+  test("lacks a mechanism that its protocol does not support, so the vault refuses it", async (context) => {
     const home = await createHome();
     const remote = await serveRemotely(home);
     try {

@@ -11,28 +11,25 @@ import { findSoftHsm } from "../../../keyvault/token/softhsm.ts";
 import { debianProgram } from "../../support/debian.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
-/**
- * A PKCS#11 module as Debian installs it: where it is, and what a vault's home for it needs before `keyvault
- * init`.
- */
+/** A PKCS#11 module as Debian installs it, with what a vault's home needs before `keyvault init`. */
 export type Module = {
   name: string;
   path: string | undefined;
-  /** Whether Debian has it: then it counts as a skipped test where it cannot be had. */
+  /** True if Debian packages it. A missing module then counts as a skipped test. */
   packaged: boolean;
-  /** Makes the module's token and gives the settings that lead to it. */
+  /** Creates the module's token. Returns the settings for it. */
   prepare(home: VaultHome, path: string): Promise<Record<string, string>>;
 };
 
 const installed = (...paths: string[]) => paths.find((path) => existsSync(path));
 
-/** Where Debian keeps libraries of this processor. */
+/** Debian's library folder for this processor. */
 const DEBIAN_LIBRARIES = `/usr/lib/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`;
 
-/** The path of pkcs11js, for scripts in processes of their own: a module is loaded into no test's process. */
+/** Path of pkcs11js, for scripts in their own processes. No test process loads a module. */
 export const PKCS11JS = createRequire(import.meta.url).resolve("pkcs11js");
 
-/** Modules that the vault runs on, installed if need be and possible. */
+/** Modules that the vault supports, installed now if possible. */
 export const WORKING: readonly Module[] = [
   { name: "SoftHSM", path: findSoftHsm(), packaged: true, prepare: async () => ({}) },
   {
@@ -55,7 +52,7 @@ export const WORKING: readonly Module[] = [
   },
 ];
 
-/** A home that `keyvault init` has completed on this module's token. */
+/** Creates a home on which `keyvault init` has completed with this module's token. */
 export async function createModuleHome({ name, path, prepare }: Module): Promise<VaultHome> {
   if (path === undefined) throw new Error(`${name} is not installed`);
   const home = await createHome({ made: "empty" });
@@ -66,7 +63,7 @@ export async function createModuleHome({ name, path, prepare }: Module): Promise
 }
 
 /**
- * What `certutil -N` does: a database with a PIN. The officer's PIN of an NSS token that has none yet is
+ * Script that creates a database with a PIN, like `certutil -N`. The officer's PIN of a new NSS token is
  * empty.
  */
 const NSS_SCRIPT = `
@@ -91,7 +88,7 @@ async function prepareNss(home: VaultHome, path: string): Promise<Record<string,
   return { KEYVAULT_PKCS11_PARAMETERS: parameters, KEYVAULT_TOKEN_LABEL: "keyvault nss" };
 }
 
-/** What `pkcs11-tool --init-token --init-pin` does: a token in a file, with a PIN. */
+/** Script that creates a token in a file with a PIN, like `pkcs11-tool --init-token --init-pin`. */
 const KRYOPTIC_SCRIPT = `
   const pkcs11 = require(process.argv[1]);
   const library = new pkcs11.PKCS11();
@@ -127,7 +124,10 @@ const P11_KIT_CLIENT =
   installed("/usr/lib64/pkcs11/p11-kit-client.so") ??
   (await debianProgram(`${DEBIAN_LIBRARIES}/pkcs11/p11-kit-client.so`, "p11-kit-modules"));
 
-/** Serves an initialised home's SoftHSM token by `p11-kit server`; undefined where p11-kit cannot be had. */
+/**
+ * Serves an initialized home's SoftHSM token with `p11-kit server`. Returns `undefined` if p11-kit is
+ * unavailable.
+ */
 export async function serveRemotely(home: VaultHome): Promise<Remote | undefined> {
   if (P11_KIT_CLIENT === undefined || P11_KIT === undefined) return undefined;
   const { module, dir } = home.config.token;

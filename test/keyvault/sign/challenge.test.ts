@@ -29,7 +29,7 @@ test.each<[string, Partial<ChallengeBinding>]>([
   ["with a session", { session_context: bytes(2) }],
   ["with a stream", { stream_id: bytes(3), stream_seq: 1 }],
   ["with both", { session_context: bytes(2), stream_id: bytes(3), stream_seq: 7 }],
-])("answers a challenge %s so that both halves verify", async (_, binding) => {
+])("a challenge %s gets a response that both halves verify", async (_, binding) => {
   const signed = await answer(binding);
   if (isRefusal(signed)) throw new Error(signed.message);
   expect(signed.agent_id).toBe(agent.key_id);
@@ -51,15 +51,18 @@ test.each([
 test.each<[string, Partial<ChallengeBinding>]>([
   ["31 bytes", { challenge: bytes(1, 31) }],
   ["33 bytes", { challenge: bytes(1, 33) }],
-  ["no base64", { challenge: "not base64!" }],
+  ["invalid base64", { challenge: "not base64!" }],
   ["a session of 64 bytes", { session_context: bytes(1, 64) }],
   ["a stream of 16 bytes", { stream_id: bytes(1, 16), stream_seq: 1 }],
   ["a stream without its number", { stream_id: bytes(1) }],
-])("refuses a challenge with %s, which would make other bytes than a challenge's", async (_, binding) => {
-  expect(await answer(binding)).toMatchObject({ refused: "invalid_request" });
-});
+])(
+  "a challenge with %s is refused, because its signed bytes would not be a challenge's",
+  async (_, binding) => {
+    expect(await answer(binding)).toMatchObject({ refused: "invalid_request" });
+  },
+);
 
-test("refuses another tenant's key, a root key and an unknown one, each attempt on record", async () => {
+test("a challenge for another tenant's key, a root key or an unknown key is refused and recorded", async () => {
   const root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
   const seq = vault.head();
   expect(await answer({}, agent.key_id, "acc-2")).toMatchObject({ refused: "key_not_found" });
@@ -70,7 +73,7 @@ test("refuses another tenant's key, a root key and an unknown one, each attempt 
   expect(await vault.recordsAfter(seq)).toEqual(told.map((outcome) => ({ statement: "challenge", outcome })));
 });
 
-test("a caller who asks for keys that are not there uses up its own rate and no other caller's", async () => {
+test("a caller that names missing keys uses up only its own rate", async () => {
   const frozen = { rates: createRates(() => 0), signingRates: { perKey: 1, perTenant: 1 } };
   const sign = createChallengeSigning({ ...vault.parts(), ...frozen });
   const { tenant, ...binding } = vault.challenge();

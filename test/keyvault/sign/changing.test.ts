@@ -28,7 +28,7 @@ const delegate = (issuer: CreatedKey, agent: CreatedKey) =>
     delegationRequest(issuer, agent, vault.now()),
   );
 
-test("changes of other keys, however many, hold no signature up", async () => {
+test("many changes of other keys do not delay a signature", async () => {
   const [agent, other] = [await vault.makeAgent(TENANT), await vault.makeAgent(TENANT)];
   let storm = true;
   const shrinking = Array.from({ length: 16 }, async () => {
@@ -41,7 +41,7 @@ test("changes of other keys, however many, hold no signature up", async () => {
   await Promise.all(shrinking);
 });
 
-/** Outcomes of the delegations that name the key, before the record of its change and after it. */
+/** Returns the outcomes of the delegations with this key, before and after the record of its change. */
 async function outcomes(change: string, keyId: string): Promise<{ before: string[]; after: string[] }> {
   const rows = await vault.home.sql<{ statement: string; outcome: string }>(
     `select statement, outcome from audit where statement in ($1, 'delegation')
@@ -54,13 +54,13 @@ async function outcomes(change: string, keyId: string): Promise<{ before: string
 }
 
 test.each([
-  ["issuer was disabled", "key_disable", (issuer: CreatedKey) => vault.disable(issuer.key_id, TENANT)],
+  ["issuer's disabling", "key_disable", (issuer: CreatedKey) => vault.disable(issuer.key_id, TENANT)],
   [
-    "subject's ceiling shrank",
+    "subject's narrower ceiling",
     "ceiling_shrink",
     (_: CreatedKey, agent: CreatedKey) => vault.shrink(agent.key_id, TENANT, []),
   ],
-])("no delegation is granted after the record that its %s, whatever races", async (_, change, apply) => {
+])("no delegation is granted after the record of its %s", async (_, change, apply) => {
   for (let [round, later] = [0, 0]; round < ROUNDS || later === 0; round += 1) {
     expect(round).toBeLessThan(MOST_ROUNDS);
     const [issuer, agent] = [await makeRoot(), await vault.makeAgent(TENANT)];
@@ -97,7 +97,7 @@ test("no revocation list is granted after the record that its key was disabled",
   expect(rows).toEqual([{ outcome: "key_disabled" }]);
 });
 
-test("a key that changes under each try is given up after five, on record as failed", async () => {
+test("signing gives up after five changes of the key, and records the failure", async () => {
   const { key_id } = await vault.makeAgent(TENANT);
   const { journal, store } = vault.vault;
   let tries = 0;

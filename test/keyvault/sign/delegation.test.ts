@@ -70,7 +70,7 @@ const lastRecord = async () =>
     )
   )[0];
 
-test("signs a certificate that both halves verify, with the issuer's key filled in, and records its hash", async () => {
+test("signing returns a certificate that both halves verify, with the issuer's key, and records its hash", async () => {
   const signed = await sign({ certificate: { cert_id: "cert-1" } });
   if (isRefusal(signed)) throw new Error(signed.message);
   expect(signed.issuer_pub_key).toEqual(root.public_key);
@@ -125,8 +125,12 @@ test.each<[outcome: string, what: string, order: () => Order]>([
   ["signs", "in its last second", () => cert({ issued_at: now - 10, expires_at: now })],
   ["policy_violation", "a second after its end", () => cert({ issued_at: now - 10, expires_at: now - 1 })],
   ["signs", "with all scopes that are approved", () => cert({ scope: ["data:read", "files:read"] })],
-  ["policy_violation", "with one that is not approved", () => cert({ scope: ["data:read", "files:write"] })],
-  ["policy_violation", "of which nothing is approved", () => approved([])],
+  [
+    "policy_violation",
+    "with a scope that is not approved",
+    () => cert({ scope: ["data:read", "files:write"] }),
+  ],
+  ["policy_violation", "with an empty approval", () => approved([])],
   ["signs", "with an approved data:*", () => approved(["data:*"], "data:*")],
   [
     "policy_violation",
@@ -157,7 +161,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
   ],
   ["policy_violation", "of a custom scope to an agent of custom:*", () => custom(others.literal, REFUND)],
   ["key_not_found", "by another tenant's key", () => ({ tenant: "acc-2" })],
-  ["key_not_found", "by a key that is not there", () => ({ keyId: "0".repeat(32) })],
+  ["key_not_found", "by a missing key", () => ({ keyId: "0".repeat(32) })],
   ["purpose_mismatch", "by an agent's key", () => by(agent)],
   [
     "purpose_mismatch",
@@ -181,7 +185,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
   ["invalid_request", "without a scope", () => cert({ scope: [] })],
   ["invalid_request", "with an unknown scope", () => cert({ scope: ["data:fly"] })],
   ["invalid_request", "with a scope of an unknown kind", () => cert({ scope: ["x-own:thing"] })],
-  ["invalid_request", "to an id that is not its key's", () => cert({ subject_id: "0".repeat(32) })],
+  ["invalid_request", "with an id of another key", () => cert({ subject_id: "0".repeat(32) })],
   ["invalid_request", "that ends when it begins", () => cert({ expires_at: now })],
   [
     "invalid_request",
@@ -193,7 +197,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
     "with a constraint that has an unknown field",
     () => cert({ constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR", extra: 1 } as never] }),
   ],
-])("answers with %s to a certificate %s, on record", async (outcome, _, order) => {
+])("signing answers with %s to a certificate %s, and records it", async (outcome, _, order) => {
   const signed = await sign(order());
   expect(isRefusal(signed) ? signed.refused : "signs").toBe(outcome);
   const isSigned = outcome === "signs";
@@ -204,7 +208,7 @@ test.each<[outcome: string, what: string, order: () => Order]>([
   });
 });
 
-test("a ceiling can shrink, immediately, and never grow", async () => {
+test("a ceiling can shrink with immediate effect, and never grow", async () => {
   const bounded = await vault.makeAgent("acc-1", ["data:read", "data:share"]);
   const shrink = (ceiling: string[], tenant = "acc-1") => vault.shrink(bounded.key_id, tenant, ceiling);
   const refused = { refused: "policy_violation" };
@@ -223,7 +227,7 @@ test("a ceiling can shrink, immediately, and never grow", async () => {
   expect(await shrink(["data:read"])).toMatchObject(refused);
 });
 
-test("custom:* in a root's ceiling shrinks to a custom scope, in an agent's it grants only itself", async () => {
+test("custom:* shrinks to a custom scope in a root's ceiling, but grants only itself in an agent's", async () => {
   const refused = { refused: "policy_violation" };
   const { any, literal } = others;
   expect(await vault.shrink(literal.key_id, "acc-custom", REFUND)).toMatchObject(refused);
@@ -231,7 +235,7 @@ test("custom:* in a root's ceiling shrinks to a custom scope, in an agent's it g
   expect(await vault.shrink(any.key_id, "acc-custom", ["custom:*"])).toMatchObject(refused);
 });
 
-test("a refusal names three of the scopes that are not granted, however many those are", async () => {
+test("a refusal names at most three of the scopes that are not granted", async () => {
   const scope = ["custom:a", "custom:b", "custom:c", "data:read", "data:share"];
   const named = (answer: object) => scope.filter((name) => JSON.stringify(answer).includes(name));
   const wider = [await sign(approved([], ...scope)), await vault.shrink(others.idle.key_id, "acc-1", scope)];
@@ -241,7 +245,7 @@ test("a refusal names three of the scopes that are not granted, however many tho
   }
 });
 
-test("never signs a scope outside any of the three ceilings", async () => {
+test("signing never exceeds any of the three ceilings", async () => {
   const scopes = [
     ...["data:read", "data:write", "data:share", "data:*", "files:read", "files:write"],
     ...["custom:a", "payments:*", "payments:send"],
@@ -263,7 +267,7 @@ test("never signs a scope outside any of the three ceilings", async () => {
   );
 });
 
-test("a disabled key signs nothing from that moment, nor is anything delegated to it", async () => {
+test("a disabled key neither signs nor receives delegations", async () => {
   const [issuer, bounded] = [await makeRoot(), await vault.makeAgent("acc-1")];
   const disabled = { key_id: issuer.key_id, state: "disabled" };
   expect(await vault.disable(issuer.key_id, "acc-2")).toMatchObject({ refused: "key_not_found" });

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { CreatedKey } from "../../../keyvault/keys/create.ts";
 import type { Approval, DelegationRequest } from "../../../keyvault/sign/delegation.ts";
 
-/** What a test asks for instead. */
+/** Replaced fields of a request. */
 export type Change = {
   tenant?: string;
   certificate?: Partial<DelegationRequest>;
@@ -10,8 +10,8 @@ export type Change = {
 };
 
 /**
- * A delegation as the API asks for it: `data:read` from a root to an agent, for a minute from `now` (Unix
- * seconds), approved as such.
+ * Returns a delegation request of the API: `data:read` from a root key to an agent, for a minute from `now`
+ * (Unix seconds), with an approval for it.
  */
 export function delegationRequest(
   root: { key_id: string },
@@ -36,7 +36,7 @@ export function delegationRequest(
   };
 }
 
-/** The fields of a certificate that name its subject. */
+/** Returns the certificate fields that name its subject. */
 export function subject({ key_id, public_key }: Pick<CreatedKey, "key_id" | "public_key">) {
   return { subject_id: key_id, subject_pub_key: public_key };
 }

@@ -12,8 +12,8 @@ import {
 import { startVault, type TestVault } from "../fixture.ts";
 
 /*
- * A revocation list only grows: the holder of the API's certificate cannot have one signed that takes a
- * revocation back.
+ * A revocation list only grows. The holder of the API's certificate cannot get a list signed that undoes a
+ * revocation.
  */
 
 let vault: TestVault;
@@ -32,7 +32,7 @@ beforeEach(async () => {
 const now = () => vault.now();
 type Answered = RevocationList & { error?: { code: string; message: string } };
 
-/** A list of these certificates with their ends, later by a second than any before it. */
+/** Signs a list of these certificates and their expiry times, one second later than the list before. */
 async function list(ends: Record<string, number>, changed: object = {}, key = root): Promise<Answered> {
   vault.clock.move(1);
   const contents = { revoked_certs: Object.keys(ends), expires_at: Object.values(ends) };
@@ -41,7 +41,7 @@ async function list(ends: Record<string, number>, changed: object = {}, key = ro
 }
 const code = async (answer: Promise<{ error?: { code: string } }>) => (await answer).error?.code;
 
-test("it names its key, is signed by it, and never goes back in time", async () => {
+test("a list names its key, is signed by it, and never goes back in time", async () => {
   const first = await list({ "cert-1": 0 });
   expect(first).toMatchObject({ issuer_id: root.key_id, updated_at: now(), revoked_certs: ["cert-1"] });
   expect(first).not.toHaveProperty("expires_at");
@@ -57,7 +57,7 @@ test("it names its key, is signed by it, and never goes back in time", async () 
   expect(await code(list({}, {}, agent))).toBe("purpose_mismatch");
 });
 
-test("the last one is signed again while it is in time, and no other of its time", async () => {
+test("the last list is signed again while its time is allowed, but no other list of the same time", async () => {
   const first = await list({ "cert-1": 0 });
   const again = { updated_at: first.updated_at };
   expect(await verifyRevocationList(await list({ "cert-1": 0 }, again), root.public_key)).toBeUndefined();
@@ -66,7 +66,7 @@ test("the last one is signed again while it is in time, and no other of its time
   expect(await code(list({ "cert-1": 0 }, again))).toBe("policy_violation");
 });
 
-test("no certificate leaves it before it has expired, and none ever that does not expire", async () => {
+test("a certificate leaves the list only after it has expired, and never if it does not expire", async () => {
   const end = now() + 100;
   await list({ forever: 0, soon: end, later: end + 1_000 });
   const refused = await list({ forever: 0, later: end + 1_000 });
@@ -88,7 +88,7 @@ test("no certificate leaves it before it has expired, and none ever that does no
   expect(await code(list({ forever: 0 }))).toBeUndefined();
 });
 
-test("who lists a certificate anew cannot make its end earlier, not even by listing it twice", async () => {
+test("listing a certificate again cannot make its expiry earlier, even if it is listed twice", async () => {
   const end = now() + 1_000;
   await list({ forever: 0, later: end });
   expect(await code(list({ forever: 1, later: 1 }))).toBeUndefined();
@@ -102,7 +102,7 @@ test("who lists a certificate anew cannot make its end earlier, not even by list
   expect(await code(list({ forever: 1 }))).toBeUndefined();
 });
 
-test("each root has its own list, and a refused one leaves no trace in it", async () => {
+test("each root key has its own list, and a refused list does not change it", async () => {
   const other = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "other" });
   await list({ "cert-1": 0 });
   expect(await code(list({ "cert-2": 0 }, {}, other))).toBeUndefined();
@@ -110,14 +110,14 @@ test("each root has its own list, and a refused one leaves no trace in it", asyn
   expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
 });
 
-test("of lists that race one grows and the others are compared with it", async () => {
+test("one of several concurrent lists is signed, and the others are compared with it", async () => {
   const racing = await Promise.all(["a", "b", "c", "d"].map((certificate) => list({ [certificate]: 0 })));
   const signed = racing.filter(({ error }) => error === undefined);
   expect(signed).toHaveLength(1);
   expect(await code(list({ [signed[0]!.revoked_certs[0]!]: 0, e: 0 }))).toBeUndefined();
 });
 
-test("only what the last one had is kept, however many were tried", async () => {
+test("only the entries of the last signed list are stored", async () => {
   const end = now() + 5;
   for (const ends of [{ "cert-1": end }, { "cert-1": end, "cert-2": 0 }, {}]) await list(ends);
   vault.clock.move(100);
@@ -128,7 +128,7 @@ test("only what the last one had is kept, however many were tried", async () => 
   expect(kept).toEqual([{ listed: '{"certificates":["cert-2"],"expires_at":[0]}' }]);
 });
 
-test("it is on record by the digest of what was signed, and a restart forgets none of it", async () => {
+test("a list is recorded with the digest of its signed bytes, and survives a restart", async () => {
   const first = await list({ "cert-1": 0 });
   vault = await vault.restart();
   const [row] = await vault.home.sql<{ digest: Buffer }>(
@@ -151,31 +151,28 @@ test.each([
     "emptied",
     `update listed_certificates set listed = '{"certificates":[],"expires_at":[]}' where key_id = $1`,
   ],
-  ["no JSON", "update listed_certificates set listed = '' where key_id = $1"],
-  ["taken away", "delete from listed_certificates where key_id = $1"],
-])(
-  "what is kept of the last one, %s in the database, frees nobody: nothing is signed, on record",
-  async (_, lie) => {
-    await list({ "cert-1": 0 });
-    const [kept] = await vault.home.sql("select * from listed_certificates where key_id = $1", [root.key_id]);
-    await vault.home.sql(lie, [root.key_id]);
-    expect(await code(list({}))).toBe("key_damaged");
-    expect(await vault.recordsAfter(vault.head() - 1)).toEqual([
-      { statement: "revocation_list", outcome: "failed" },
-    ]);
-    await vault.home.sql(
-      `insert into listed_certificates (key_id, digest, listed) values ($1, $2, $3)
+  ["not JSON", "update listed_certificates set listed = '' where key_id = $1"],
+  ["deleted", "delete from listed_certificates where key_id = $1"],
+])("a stored list that was %s in the database stops signing and is recorded", async (_, lie) => {
+  await list({ "cert-1": 0 });
+  const [kept] = await vault.home.sql("select * from listed_certificates where key_id = $1", [root.key_id]);
+  await vault.home.sql(lie, [root.key_id]);
+  expect(await code(list({}))).toBe("key_damaged");
+  expect(await vault.recordsAfter(vault.head() - 1)).toEqual([
+    { statement: "revocation_list", outcome: "failed" },
+  ]);
+  await vault.home.sql(
+    `insert into listed_certificates (key_id, digest, listed) values ($1, $2, $3)
        on conflict (key_id, digest) do update set listed = excluded.listed`,
-      [root.key_id, kept!.digest, kept!.listed],
-    );
-    expect(await code(list({}))).toBe("policy_violation");
-    expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
-  },
-);
+    [root.key_id, kept!.digest, kept!.listed],
+  );
+  expect(await code(list({}))).toBe("policy_violation");
+  expect(await code(list({ "cert-1": 0 }))).toBeUndefined();
+});
 
 const AT = 1_000;
 
-/** Lists over few names, so that they meet, repeat and leave each other out. */
+/** Lists with few names, so that names repeat and lists overlap. */
 const lists = fc
   .array(fc.tuple(fc.constantFrom("a", "b", "c", "d"), fc.constantFrom(0, 1, 900, 939, 940, 1_000, 2_000)), {
     maxLength: 6,
@@ -187,7 +184,7 @@ const lists = fc
     }),
   );
 
-/** The latest end that a list has of each certificate; one without an end never ends. */
+/** Returns the latest expiry of each certificate in a list. A certificate without one never expires. */
 function endsOf({ certificates, expiresAt }: Listed): Map<string, number> {
   const ends = new Map<string, number>();
   for (const [index, name] of certificates.entries()) {
@@ -196,7 +193,7 @@ function endsOf({ certificates, expiresAt }: Listed): Map<string, number> {
   return ends;
 }
 
-test("a list lacks nothing of the last one that may still hold, and its ends are the later ones, in whatever order they are", () => {
+test("follow() refuses to drop a certificate that may not have expired, and keeps the later expiry times", () => {
   let followed = 0;
   fc.assert(
     fc.property(lists, lists, (last, next) => {

@@ -10,7 +10,7 @@ import {
 import { startVault, type TestVault } from "../fixture.ts";
 import type { Answer } from "../http/caller_support.ts";
 
-/* How long a revocation list may be, at both sides of each bound, on a real vault over mutual TLS. */
+/* Limits of a revocation list's length, on both sides of each limit, with a real vault over mutual TLS. */
 
 let vault: TestVault;
 let root: CreatedKey;
@@ -25,10 +25,13 @@ const post = (kind: string, body: unknown, headers = {}): Promise<Answer> =>
   vault.post(`/v1/keys/${root.key_id}/sign/${kind}`, body, vault.api, headers);
 const send = (body: unknown, headers = {}) => post("revocation-list", body, headers);
 
-/** Seconds after its end for which a certificate may not leave the list. */
+/** Seconds after its expiry in which a certificate may not leave the list. */
 const SECONDS_LISTED = 60;
 
-/** The fields of a list that follows whatever was signed before, all of which has expired. */
+/**
+ * Returns the fields of a list that can follow any earlier one, because all earlier certificates have
+ * expired.
+ */
 function fieldsOf(revoked_certs: unknown) {
   vault.clock.move(SECONDS_LISTED + 1);
   const now = vault.now();
@@ -41,7 +44,7 @@ const refused = { status: 400, body: { error: { code: "invalid_request" } } };
 
 describe("the number of certificates in a list", () => {
   test.each([0, 1, 1_000, 1_001, MAX_CERTS_PER_REVOCATION_LIST])(
-    "%d are signed, all of them, in their order",
+    "may be %d, and all are signed in order",
     async (count) => {
       const fields = fieldsOf(ids(count));
       const { status, body } = await send(fields);
@@ -56,15 +59,18 @@ describe("the number of certificates in a list", () => {
     },
   );
 
-  test("one more than the most is refused, on record, and nothing is signed", async () => {
+  test("may not exceed the maximum: a longer list is refused and recorded", async () => {
     const before = vault.head();
     expect(await send(fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST + 1)))).toMatchObject(refused);
     expect(await vault.recordsAfter(before)).toEqual([{ statement: "call", outcome: "invalid_request" }]);
   });
 });
 
-describe("the bytes of a list's body", () => {
-  /** A body of exactly that many bytes: ids as long as they may be, and a last one that fills up. */
+describe("the size of a list's body", () => {
+  /**
+   * Returns a body of exactly this number of bytes: ids of maximum length, and a last one that fills the
+   * rest.
+   */
   function fill(bytes: number): string {
     const LONGEST = 128;
     const ITEM = LONGEST + '"",'.length + "1767225600,".length;
@@ -76,14 +82,14 @@ describe("the bytes of a list's body", () => {
     return text;
   }
 
-  test("hold every list of our own certificates, to the most", () => {
+  test("suffices for the maximum number of the service's own certificates", () => {
     const tenant = "x".repeat(128);
     const body = { ...fieldsOf(ids(MAX_CERTS_PER_REVOCATION_LIST)), tenant };
     expect(Buffer.byteLength(JSON.stringify(body))).toBeLessThanOrEqual(MAX_LIST_BODY_BYTES);
   });
 
   test.each([{}, { "transfer-encoding": "chunked" }])(
-    "are read to the bound and no further (%o)",
+    "may reach the maximum but not exceed it (%o)",
     async (headers) => {
       expect((await send(fill(MAX_LIST_BODY_BYTES), headers)).status).toBe(200);
       const over = await send(fill(MAX_LIST_BODY_BYTES + 1), headers);
@@ -92,7 +98,7 @@ describe("the bytes of a list's body", () => {
     },
   );
 
-  test("are more than any other call's", async () => {
+  test("may exceed that of any other call", async () => {
     const text = JSON.stringify({ pad: "x".repeat(131_073 - JSON.stringify({ pad: "" }).length) });
     for (const kind of ["challenge", "delegation"]) {
       expect(JSON.stringify((await post(kind, text)).body)).toContain("more than 131072 bytes");
@@ -100,10 +106,10 @@ describe("the bytes of a list's body", () => {
   });
 });
 
-describe("what is in a list", () => {
+describe("the signing of a list", () => {
   const long = () => ids(4_000);
 
-  test("any text up to 128 characters is signed as it is, in a short list and in a long one", async () => {
+  test("accepts any id of up to 128 characters unchanged, in short and long lists", async () => {
     const odd = ["x", "x".repeat(128), "Zürich-😀", '"\\', "a line separator, escaped: a\u2028b"];
     for (const list of [odd, [...long(), ...odd]]) {
       const { status, body } = await send(fieldsOf(list));
@@ -113,7 +119,7 @@ describe("what is in a list", () => {
   });
 
   test.each([
-    ["nothing", ""],
+    ["no characters", ""],
     ["129 characters", "x".repeat(129)],
     ["U+0000", "a\u0000"],
     ["U+001F", "\u001f"],
@@ -123,7 +129,7 @@ describe("what is in a list", () => {
     ["a number", 7],
     ["null", null],
     ["a list", ["x"]],
-  ])("an id of %s is refused, in a short list and in a long one", async (_, id) => {
+  ])("refuses an id of %s, in short and long lists", async (_, id) => {
     for (const list of [[id], [...long(), id]]) {
       const answer = await send(fieldsOf(list));
       expect(answer).toMatchObject(refused);
@@ -132,28 +138,28 @@ describe("what is in a list", () => {
   });
 
   test.each([
-    ["one end too few", [0]],
-    ["one end too many", [0, 0, 0]],
+    ["one expiry time too few", [0]],
+    ["one expiry time too many", [0, 0, 0]],
     ["a fraction", [0, 1.5]],
-    ["an end before 1970", [0, -1]],
+    ["an expiry time before 1970", [0, -1]],
     ["text", [0, "1767225600"]],
-    ["nothing", [0, null]],
-    ["no list", 0],
-  ])("%s in the certificates' ends is refused", async (_, expires_at) => {
+    ["null", [0, null]],
+    ["a number", 0],
+  ])("refuses %s as expiry times", async (_, expires_at) => {
     const answer = await send({ ...fieldsOf(["a", "b"]), expires_at });
     expect(answer).toMatchObject(refused);
     expect(JSON.stringify(answer.body)).toContain("body.expires_at");
   });
 
   test.each([
-    ["no list", "x".repeat(200_000)],
+    ["a string", "x".repeat(200_000)],
     ["an object", Object.fromEntries(long().map((id) => [id, 1]))],
     ["null", null],
-  ])("%s in its place is refused", async (_, value) => {
+  ])("refuses %s instead of certificates", async (_, value) => {
     expect(await send(fieldsOf(value))).toMatchObject(refused);
   });
 
-  test("a long body is read as strictly as a short one, and as freely", async () => {
+  test("reads short and long bodies with the same rules", async () => {
     const compact = () => JSON.stringify(fieldsOf(long()));
     const strict: [string, (text: string) => string | Buffer][] = [
       ["a doubled key", (text) => text.replace("{", '{"tenant":"acc-1",')],

@@ -32,14 +32,14 @@ const files = () => ({
 const admin = { kind: "client", role: "admin", name: "ada" } as const;
 const order = (replace = false) => ({ subject: admin, days: 30, stem: inDir("ada"), replace });
 
-test("PEM files end their last line, so that one can be appended to another", async () => {
+test("PEM files end with a newline, so that they can be concatenated", async () => {
   await installTls(dir, ["localhost"], NOW);
   for (const file of await readdir(dir)) {
     expect(await readFile(inDir(file), "utf8"), file).toMatch(/-----END [A-Z ]+-----\n$/);
   }
 });
 
-test("the first certificates hold for 397 days, the authority for ten years, both from five minutes ago", async () => {
+test("the first certificates are valid for 397 days, the authority for ten years, both from five minutes ago", async () => {
   await installTls(dir, ["localhost"], NOW);
   for (const name of ["ca", "server", "api", "admin"]) {
     const { validFromDate, validToDate } = await read(`${name}.pem`);
@@ -49,7 +49,7 @@ test("the first certificates hold for 397 days, the authority for ten years, bot
   }
 });
 
-test("an issued certificate holds for the days that were asked for, and its end is reported", async () => {
+test("an issued certificate is valid for the requested days, and its expiry is reported", async () => {
   await installTls(dir, ["localhost"], NOW);
   const issued = await issueFiles(dir, order(), NOW);
   const { validToDate } = await read("ada.pem");
@@ -57,7 +57,7 @@ test("an issued certificate holds for the days that were asked for, and its end 
   expect(issued.not_after).toBe(validToDate.toISOString());
 });
 
-test("keys are their owner's only, certificates are for everybody, and no two have one serial number", async () => {
+test("keys are readable only by their owner, certificates by everybody, and all serial numbers differ", async () => {
   await installTls(dir, ["localhost"], NOW);
   await issueFiles(dir, order(), NOW);
   const mode = async (file: string) => (await stat(inDir(file))).mode & 0o777;
@@ -70,7 +70,7 @@ test("keys are their owner's only, certificates are for everybody, and no two ha
   expect(serials.size).toBe(5);
 });
 
-test("names of a server are names, and addresses of both kinds are addresses", async () => {
+test("a server certificate distinguishes host names and addresses", async () => {
   const names = ["vault.internal", "10.0.0.1", "::1", "1.2.3.4.example"];
   await installTls(dir, names, NOW);
   expect((await read("server.pem")).subjectAltName).toBe(
@@ -78,12 +78,12 @@ test("names of a server are names, and addresses of both kinds are addresses", a
   );
 });
 
-/** Leaves no room for a file of this name: something else is in its place. */
+/** Blocks the path of a file with a folder. */
 async function block(file: string): Promise<void> {
   await mkdir(join(inDir(file), "in its place"), { recursive: true });
 }
 
-test("a certificate is written behind its key: what is cut off between them leaves none without a key", async () => {
+test("a certificate is written after its key, so an interruption leaves no certificate without a key", async () => {
   await block("ca.key");
   await expect(installTls(dir, ["localhost"], NOW)).rejects.toThrow();
   expect(existsSync(inDir("ca.pem"))).toBe(false);
@@ -94,7 +94,7 @@ test("a certificate is written behind its key: what is cut off between them leav
   expect(existsSync(inDir("ada.pem"))).toBe(false);
 });
 
-test("neither a certificate nor a key that is there is overwritten unasked, though the other is not", async () => {
+test("neither an existing certificate nor an existing key is overwritten without --replace", async () => {
   await installTls(dir, ["localhost"], NOW);
   for (const file of ["ada.key", "ada.pem"]) {
     await writeFile(inDir(file), "precious");
@@ -108,7 +108,7 @@ test("neither a certificate nor a key that is there is overwritten unasked, thou
   expect(await readFile(inDir("ada.key"), "utf8")).toMatch(/PRIVATE KEY/);
 });
 
-test("a certificate whose subject has several parts is one line of the list, which the vault takes up", async () => {
+test("a certificate whose subject has several parts becomes one line of the revocation list", async () => {
   const { webcrypto } = await import("node:crypto");
   const x509 = await import("@peculiar/x509");
   const algorithm = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -128,14 +128,14 @@ test("a certificate whose subject has several parts is one line of the list, whi
   expect([...(await readRevoked(inDir("revoked")))]).toEqual(["a0b"]);
 });
 
-test("a list that a revocation begins is its owner's only", async () => {
+test("a new revocation list is readable only by its owner", async () => {
   await installTls(dir, ["localhost"], NOW);
   const before = process.umask(0);
   await revokeCertificate(inDir("revoked"), inDir("api.pem"), NOW).finally(() => process.umask(before));
   expect((await stat(inDir("revoked"))).mode & 0o777).toBe(0o600);
 });
 
-test("no files without an authority, and none of another key, are ever in force", async () => {
+test("readMaterial rejects files without an authority or with another key", async () => {
   await installTls(dir, ["localhost"], NOW);
   await readMaterial(files());
   const ca = await readFile(inDir("ca.pem"));
@@ -152,7 +152,7 @@ test("no files without an authority, and none of another key, are ever in force"
   );
 });
 
-test("files that come into force, and each fault that keeps them from it, are logged, once", async () => {
+test("a reload and each different fault are logged once", async () => {
   await installTls(dir, ["localhost"], NOW);
   const lines: Record<string, unknown>[] = [];
   const log = pino(
@@ -185,7 +185,7 @@ test("files that come into force, and each fault that keeps them from it, are lo
   expect(lines).toEqual([{ level: 30, event: "tls_reloaded", revoked: 2 }]);
 });
 
-test("an authority's certificate serves to sign certificates and for nothing else", async () => {
+test("an authority's certificate can only sign certificates", async () => {
   const x509 = await import("@peculiar/x509");
   const { certificate, privateKey } = await createAuthority(validity(NOW, 1));
   const usagesOf = (pem: string) => new x509.X509Certificate(pem).getExtension(x509.KeyUsagesExtension);

@@ -28,7 +28,7 @@ const revoke = () => revokeCertificate(list, inDir("api.pem"), new Date());
 const certificateOf = async (name: string) => new X509Certificate(await readFile(inDir(`${name}.pem`)));
 const api = () => certificateOf("api");
 
-/** The TLS files of the folder in force, until the test ends. */
+/** Opens the folder's TLS files until the test ends. */
 async function open(log = SILENT): Promise<Trust> {
   const [caFile, certFile, keyFile] = [inDir("ca.pem"), inDir("server.pem"), inDir("server.key")];
   const trust = await openTrust({ caFile, certFile, keyFile, revokedFile: list }, log);
@@ -36,7 +36,7 @@ async function open(log = SILENT): Promise<Trust> {
   return trust;
 }
 
-test("a certificate is on the list as the vault reads it, once, also behind a line without an end", async () => {
+test("revokeCertificate adds a certificate once, also after a line without a newline", async () => {
   await writeFile(list, "0A:0b");
   const serial = await revoke();
   expect(await revoke()).toBe(serial);
@@ -44,7 +44,7 @@ test("a certificate is on the list as the vault reads it, once, also behind a li
   expect((await readFile(list, "utf8")).split("\n")).toHaveLength(3);
 });
 
-test("a list that the vault does not take up is no revocation, and its bad line is named", async () => {
+test("revokeCertificate fails if the vault cannot read the list, and names the bad line", async () => {
   await writeFile(list, "# stolen\n0a0b\nserial=0c\n");
   await expect(revoke()).rejects.toThrow(
     `${list}: line 3 is not a hexadecimal serial number; no revocation is read until it is corrected`,
@@ -53,12 +53,12 @@ test("a list that the vault does not take up is no revocation, and its bad line 
   expect(await readRevoked(list)).toContain(await revoke());
 });
 
-test("a list that cannot be read is named, not begun anew", async () => {
+test("revokeCertificate fails if the list cannot be read, and does not create a new one", async () => {
   const revoked = revokeCertificate(dir, inDir("api.pem"), new Date());
   await expect(revoked).rejects.toThrow(`${dir} cannot be read`);
 });
 
-test("a list begun anew where one was gone revokes who is on it, and lets in nobody who was on the former one", async () => {
+test("a new list after a missing one adds revocations, but does not accept certificates of the old list", async () => {
   const lines: { reason?: string }[] = [];
   const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as { reason?: string }) });
   const [stolen, former, other] = await Promise.all(["api", "admin", "server"].map(certificateOf));
@@ -99,7 +99,7 @@ test("a list begun anew where one was gone revokes who is on it, and lets in nob
   }
 });
 
-test("revocations stay in force when their file is taken away from a running vault, until it was back and another one has stood for a second", async () => {
+test("revocations stay in force while their file is missing, until another list has been unchanged for a second", async () => {
   await revoke();
   const trust = await open();
   expect(trust.accepts(await api())).toBe(false);
@@ -119,7 +119,7 @@ test("revocations stay in force when their file is taken away from a running vau
   expect(trust.accepts(await api())).toBe(true);
 });
 
-test("a vault without a file of revocations takes up the first one, and is at ease when an empty one goes", async () => {
+test("a vault without a revocation list loads the first one, and ignores the removal of an empty one", async () => {
   const trust = await open();
   expect(trust.accepts(await api())).toBe(true);
   await writeFile(list, "# nobody\n");
@@ -131,7 +131,7 @@ test("a vault without a file of revocations takes up the first one, and is at ea
   expect(trust.generation()).toBe(1);
 });
 
-test("no look at a list that is being written lets a revoked certificate in", async () => {
+test("reading a list while it is written accepts no revoked certificate", async () => {
   const trust = await open();
   const order: number[] = [];
   trust.onChange(({ revoked }) => order.push(revoked.size));
@@ -145,7 +145,7 @@ test("no look at a list that is being written lets a revoked certificate in", as
   expect(trust.material().revoked.size).toBe(20);
 });
 
-test("looks follow one another: files that were read earlier do not come into force later", async () => {
+test("reloads run one after the other, so older files never replace newer ones", async () => {
   const trust = await open();
   await promisify(execFile)("mkfifo", [list]);
   const held = trust.refresh();

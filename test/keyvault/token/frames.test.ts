@@ -15,7 +15,7 @@ const header = (length: number): Buffer => {
   return bytes;
 };
 
-test("messages come out whole and in order, however the pipe cuts them", () => {
+test("createFrameReader returns whole messages in order, however the pipe splits them", () => {
   const messages = [{ id: 1, text: "one" }, { id: 2, bytes: new Uint8Array(200) }, { id: 3 }];
   const stream = Buffer.concat(messages.map(encodeFrame));
   for (const size of [1, 3, 64, stream.length]) {
@@ -31,13 +31,13 @@ test("messages come out whole and in order, however the pipe cuts them", () => {
   }
 });
 
-test("a message longer than may be is refused when it is announced, not waited for", () => {
+test("createFrameReader refuses an oversized message at its announcement", () => {
   expect(createFrameReader().push(header(MAX_FRAME_BYTES))).toEqual([]);
   expect(() => createFrameReader().push(header(MAX_FRAME_BYTES + 1))).toThrow(/too large/);
   expect(() => encodeFrame(new Uint8Array(MAX_FRAME_BYTES))).toThrow(/too large/);
 });
 
-test("what was kept of a message that came in pieces is overwritten once it is joined with the next piece", () => {
+test("createFrameReader overwrites a partial message after joining it with the next chunk", () => {
   const concat = vi.spyOn(Buffer, "concat");
   const reader = createFrameReader();
   const frame = encodeFrame({ secret: Buffer.alloc(64, 7) });
@@ -49,7 +49,7 @@ test("what was kept of a message that came in pieces is overwritten once it is j
   expect(begun).toEqual(Buffer.alloc(frame.length - 1));
 });
 
-test("of a message only its frame is kept", () => {
+test("encodeFrame keeps only the frame of a message", () => {
   const concat = vi.spyOn(Buffer, "concat");
   const frame = encodeFrame({ secret: Buffer.alloc(64, 7) });
   expect(frame.includes(Buffer.alloc(64, 7))).toBe(true);
@@ -61,7 +61,7 @@ const SECRET_BYTES = 32;
 const NONCE_AND_TAG_BYTES = 28;
 const wrapped = { kek: "kek-1", box: Buffer.alloc(NONCE_AND_TAG_BYTES + SECRET_BYTES) };
 
-test("a masked secret shows nothing of itself, never looks the same twice, and is whole without its mask", () => {
+test("applyMask hides a secret, differs each time, and restores it when applied again", () => {
   const secret = Buffer.alloc(SECRET_BYTES, 7);
   const masks = [createMask(wrapped), createMask(wrapped)] as const;
   const [one, other] = masks.map((mask) => applyMask(Buffer.from(secret), mask)) as [Uint8Array, Uint8Array];
@@ -71,7 +71,7 @@ test("a masked secret shows nothing of itself, never looks the same twice, and i
   expect(applyMask(other, masks[1])).toEqual(secret);
 });
 
-test("no byte of a secret goes without its mask: one that is too short is refused", () => {
+test("applyMask refuses a mask that is too short", () => {
   const secret = Buffer.alloc(SECRET_BYTES, 7);
   expect(createMask(wrapped)).toHaveLength(SECRET_BYTES);
   expect(() => applyMask(secret, createMask(wrapped).subarray(1))).toThrow(/shorter/);

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createOffer, decryptPin, encryptPin, MAX_PIN_BYTES } from "../../../keyvault/token/pin_box.ts";
 
-test("the child that offered reads the PIN, whatever bytes it has", () => {
+test("decryptPin returns the PIN to the child that made the offer, whatever its bytes", () => {
   const offer = createOffer();
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 1, maxLength: MAX_PIN_BYTES }), (pin) => {
@@ -12,7 +12,7 @@ test("the child that offered reads the PIN, whatever bytes it has", () => {
   );
 });
 
-test("another child, also one of the same token, reads nothing", () => {
+test("decryptPin returns undefined to another child, even of the same token", () => {
   const [one, other] = [createOffer(), createOffer()];
   const box = encryptPin(Buffer.from("0123456789abcdef"), one.publicKey);
   expect(decryptPin(other, box)).toBeUndefined();
@@ -20,7 +20,7 @@ test("another child, also one of the same token, reads nothing", () => {
   expect(decryptPin(one, box)).toBeDefined();
 });
 
-test("a box that was altered anywhere, cut or prolonged is not opened", () => {
+test("decryptPin returns undefined for a box that was altered, shortened or lengthened", () => {
   const offer = createOffer();
   const box = encryptPin(Buffer.from("0123456789abcdef"), offer.publicKey);
   for (let at = 0; at < box.length; at += 1) {
@@ -32,7 +32,7 @@ test("a box that was altered anywhere, cut or prolonged is not opened", () => {
   expect(decryptPin(offer, Buffer.concat([box, Buffer.alloc(1)]))).toBeUndefined();
 });
 
-test("a box shows neither the PIN nor its length, and is never made twice", () => {
+test("encryptPin reveals neither the PIN nor its length, and never returns the same box twice", () => {
   const { publicKey } = createOffer();
   const [short, long] = [
     encryptPin(Buffer.from("1"), publicKey),
@@ -43,7 +43,7 @@ test("a box shows neither the PIN nor its length, and is never made twice", () =
   expect(encryptPin(Buffer.from("1"), publicKey).equals(short)).toBe(false);
 });
 
-test("a PIN of 1 and of 255 bytes is taken, none and one more are not, nor is an offer of another length", () => {
+test("encryptPin accepts PINs of 1 to 255 bytes and only offers of the right length", () => {
   const { publicKey } = createOffer();
   expect(() => encryptPin(Buffer.alloc(0), publicKey)).toThrow(RangeError);
   expect(() => encryptPin(Buffer.alloc(256, 1), publicKey)).toThrow(RangeError);

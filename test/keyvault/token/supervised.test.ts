@@ -8,7 +8,7 @@ import { WrongPin } from "../../../keyvault/token/messages.ts";
 import { encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, type VaultHome } from "../fixture.ts";
 
-/* What the log says of a token's process: an administrator has nothing else to see why nothing is signed. */
+/* Log lines about a token's process. An administrator has no other way to see why nothing is signed. */
 
 let home: VaultHome;
 let token: Token | undefined;
@@ -31,7 +31,7 @@ const log = pino(
 const [INFO, WARN, ERROR] = [30, 40, 50];
 const settings = () => tokenSettings(home.config.token);
 
-test("a process of its own session, that a terminal's signals do not end, is reported when it is lost and when another one is there", async () => {
+test("the log reports a lost token process and its restart, and the process runs in its own session", async () => {
   token = await openToken(await settings(), log);
   expect(lines).toEqual([]);
   if (process.platform === "linux") {
@@ -46,7 +46,7 @@ test("a process of its own session, that a terminal's signals do not end, is rep
   expect(lines[0]).toEqual({ level: ERROR, event: "token_lost" });
 });
 
-test("why no other one can be started is reported in the module's words, each time", async () => {
+test("the log reports, at each attempt, why the token process cannot start", async () => {
   const { place, environment } = await settings();
   const moving = { ...place };
   token = await openToken({ place: moving, environment }, log);
@@ -65,7 +65,7 @@ test("why no other one can be started is reported in the module's words, each ti
     .toEqual({ level: INFO, event: "token_restored" });
 });
 
-/** Whether the sealed token takes a PIN. */
+/** Returns whether the sealed token accepts a PIN. */
 function isOffered(): boolean {
   try {
     return token!.offer().length > 0;
@@ -74,7 +74,7 @@ function isOffered(): boolean {
   }
 }
 
-test("one that was sealed, and why, is reported; between a try and the next offer it says that one is coming", async () => {
+test("the log reports a sealing with its reason, and unseal() fails while the next process starts", async () => {
   token = await openToken(await settings(), log);
   token.seal("asked");
   token.seal("chain_broken");
@@ -91,7 +91,7 @@ test("one that was sealed, and why, is reported; between a try and the next offe
   await expect.poll(isOffered, { timeout: 20_000 }).toBe(true);
 });
 
-test("a process that lets a call's deadline pass is ended, and the call is named in the log", async () => {
+test("the log names the call after which a process missed its deadline and was ended", async () => {
   const link = openTokenLink({}, log);
   await link.request({ kind: "offer" }, 20_000);
   process.kill(link.pid!, "SIGSTOP");
@@ -100,14 +100,14 @@ test("a process that lets a call's deadline pass is ended, and the call is named
   expect(lines).toEqual([{ level: ERROR, event: "token_deadline", kind: "offer" }]);
 });
 
-test("what the module says on standard error is in the log", async () => {
+test("the log contains what the module writes to standard error", async () => {
   await openTokenLink({ NODE_OPTIONS: "--no-such-option" }, log).ended;
   const others = lines.filter(({ level, event }) => level !== WARN || event !== "token_stderr");
   expect(others).toEqual([]);
   expect(lines.map(({ text }) => text).join("")).toContain("--no-such-option");
 });
 
-/** Processes of this one that own a token. */
+/** Returns the token processes that this process has started. */
 function tokenProcesses(): number[] {
   const children = readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
   return children.filter(isTokenProcess).map(Number);
@@ -122,7 +122,7 @@ function isTokenProcess(pid: string): boolean {
 }
 
 test.skipIf(process.platform !== "linux")(
-  "a token that is sealed while its next process logs in stays sealed, and waits for the PIN",
+  "a token that is sealed while its next process logs in stays sealed",
   async () => {
     token = await openToken(await settings(), log);
     const former = token.pid()!;

@@ -13,7 +13,7 @@ import { StaleOffer, WrongPin } from "../../../keyvault/token/messages.ts";
 import { createOffer, encryptPin } from "../../../keyvault/token/pin_box.ts";
 import { createHome, SILENT, type VaultHome } from "../fixture.ts";
 
-/* The token beyond what modules/contract.test.ts asks of every module's. */
+/* Properties of the token beyond those that modules/contract.test.ts requires of every module. */
 
 let home: VaultHome;
 let token: Token;
@@ -36,7 +36,7 @@ const isWell = () =>
 const context = Buffer.from("tenant acc-1");
 const plain = Buffer.alloc(32, 7);
 
-test("codes as much text as it is given, in the same codes as little by little", async () => {
+test("the token codes any amount of text with the same codes as in small calls", async () => {
   const texts = Array.from({ length: 60 }, (_, index) => Buffer.alloc(131_072, index));
   const start = Buffer.alloc(32);
   const chained = await token.chain(start, texts);
@@ -48,7 +48,7 @@ test("codes as much text as it is given, in the same codes as little by little",
   expect(await token.chain(start, [])).toEqual([]);
 });
 
-test("the code of a state is not that of a record with the same bytes, at the chain's beginning either", async () => {
+test("the code of a state differs from a record's code over the same bytes", async () => {
   const text = Buffer.from("the same bytes");
   const [state] = await token.authenticate([text]);
   expect(await token.authenticate([text])).toEqual([state]);
@@ -56,7 +56,7 @@ test("the code of a state is not that of a record with the same bytes, at the ch
   for (const record of [first, second]) expect(record).not.toEqual(state);
 });
 
-test("every frame that was sent to its process and every piece that came is overwritten", async () => {
+test("every frame and chunk on the token's pipe is overwritten after use", async () => {
   const sent: Buffer[] = [];
   const came: Buffer[] = [];
   const { write, emit } = Socket.prototype;
@@ -75,7 +75,7 @@ test("every frame that was sent to its process and every piece that came is over
   await expect.poll(() => [...sent, ...came].every(isZero)).toBe(true);
 });
 
-test("replaces a child that has not answered for 5 s, and fails its calls", async () => {
+test("a child that does not answer for 5 s is replaced, and its calls fail", async () => {
   const pid = token.pid()!;
   process.kill(pid, "SIGSTOP");
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
@@ -94,7 +94,7 @@ test("replaces a child that has not answered for 5 s, and fails its calls", asyn
   expect(token.pid()).not.toBe(pid);
 });
 
-test("refuses to open with a short PIN, one that everybody may read, and none", async () => {
+test("the token does not open with a short PIN, a PIN file that everybody may read, or none", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
   const open = (pinFile: string) => openToken({ place: { ...place, pinFile }, environment }, SILENT);
   const file = `${home.dir}/pin`;
@@ -110,7 +110,7 @@ test("refuses to open with a short PIN, one that everybody may read, and none", 
   await (await open(file)).close();
 });
 
-test("says which module cannot be loaded and which token is not there", async () => {
+test("the error names a module that cannot be loaded or a missing token", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
   await expect(openToken({ place: { ...place, module: "/none.so" }, environment }, SILENT)).rejects.toThrow(
     /\/none\.so cannot be loaded/,
@@ -120,7 +120,7 @@ test("says which module cannot be loaded and which token is not there", async ()
   );
 });
 
-test("a message that is too large for the pipe fails alone, and the child lives beyond its deadline", async () => {
+test("an oversized message fails alone, and the child continues after its deadline", async () => {
   const link = openTokenLink({}, SILENT);
   let ended = false;
   void link.ended.then(() => {
@@ -141,13 +141,9 @@ test("a message that is too large for the pipe fails alone, and the child lives 
 const WRONG = Buffer.alloc(64, 0x30);
 
 test.each([
-  ["was given a wrong PIN", (offer: Uint8Array) => encryptPin(WRONG, offer), WrongPin],
-  [
-    "was given one that was not encrypted to it",
-    () => encryptPin(WRONG, createOffer().publicKey),
-    StaleOffer,
-  ],
-])("a process that %s ends by itself: it takes no second try", async (_, boxFor, refusal) => {
+  ["got a wrong PIN", (offer: Uint8Array) => encryptPin(WRONG, offer), WrongPin],
+  ["got a PIN that was not encrypted to it", () => encryptPin(WRONG, createOffer().publicKey), StaleOffer],
+])("a process that %s ends and accepts no second attempt", async (_, boxFor, refusal) => {
   const { place, environment } = await tokenSettings(home.config.token);
   const link = openTokenLink(environment, SILENT);
   const { publicKey } = await link.request({ kind: "offer" }, 20_000);
@@ -157,7 +153,7 @@ test.each([
   await expect(link.request({ kind: "offer" }, 20_000)).rejects.toThrow(/not running/);
 });
 
-test("a process whose token failed once ends by itself: no call meets a token in doubt", async () => {
+test("a process ends after one failure of its token, so no call uses a token in doubt", async () => {
   const { place, environment } = await tokenSettings(home.config.token);
   const link = openTokenLink(environment, SILENT);
   await link.request({ kind: "open", ...place }, 20_000);
@@ -166,13 +162,13 @@ test("a process whose token failed once ends by itself: no call meets a token in
   await link.ended;
 });
 
-test("a process that has opened no token does nothing with one", async () => {
+test("a process without an open token refuses token operations", async () => {
   const link = openTokenLink({}, SILENT);
   await expect(link.request({ kind: "rotate" }, 20_000)).rejects.toThrow("The token is not open");
   await link.ended;
 });
 
-test("nobody knows the officer's PIN, who could give the token another one: the user's does not serve for it", async () => {
+test("nobody knows the security officer's PIN, and the user's PIN does not work as one", async () => {
   const script = `
     const pkcs11 = require(${JSON.stringify(createRequire(import.meta.url).resolve("pkcs11js"))});
     const library = new pkcs11.PKCS11();
@@ -190,7 +186,7 @@ test("nobody knows the officer's PIN, who could give the token another one: the 
   expect((await run).stdout).toMatch(/^(CKR_PIN_\w+\n){5}$/);
 });
 
-test("the tenth version of the key-encryption key is newer than the ninth, also to who opens the token anew", async () => {
+test("the tenth version of the key-encryption key is newer than the ninth, also for another process", async () => {
   const labels = Array.from({ length: 11 }, (_, index) => `kek-${index + 1}`);
   for (let { keks } = token.info(); keks.length < labels.length; { keks } = await token.rotate());
   const opened = await openToken(await tokenSettings(home.config.token), SILENT);
@@ -202,7 +198,7 @@ test("the tenth version of the key-encryption key is newer than the ninth, also 
   }
 });
 
-test("a version counts no more from the moment its retirement is asked for, answered or not", async () => {
+test("a version is no longer used from the moment its retirement is requested", async () => {
   await token.rotate();
   const before = token.info().keks;
   process.kill(token.pid()!, "SIGSTOP");

@@ -5,16 +5,13 @@ import { createOperations, type TokenOperations } from "../../../keyvault/token/
 import type { Session } from "../../../keyvault/token/child/session.ts";
 import { DamagedBox, TokenError } from "../../../keyvault/token/messages.ts";
 
-/*
- * The operations on a fake module, whose every buffer the test can look at. Handles are the keys themselves
- * here.
- */
+/* The operations on a fake module, whose buffers the test can inspect. Handles are the keys themselves. */
 
 const [OLD, NEW, AUDIT] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2), Buffer.alloc(32, 3)];
 const CONTEXT = Buffer.from("tenant acc-1");
 const SECRET = Buffer.alloc(32, 7);
 
-/** What the module gave when it was asked to decrypt. */
+/** Results of the module's decryptions. */
 let opened: Buffer[];
 let isBroken: boolean;
 let operations: TokenOperations;
@@ -55,7 +52,7 @@ beforeEach(() => {
   operations = createOperations(session, { keks: keks as Map<string, pkcs11.Handle>, audit: AUDIT });
 });
 
-/** The secret as it was wrapped before there was a newer version. */
+/** Wraps the secret as before the newer version existed. */
 function wrappedBefore(context = CONTEXT) {
   const newest = keks.get("kek-2")!;
   keks.delete("kek-2");
@@ -64,7 +61,7 @@ function wrappedBefore(context = CONTEXT) {
   return wrapped;
 }
 
-test("what is wrapped anew is under the newest version, and nothing of it stays", () => {
+test("rewrap wraps under the newest version and leaves no plaintext", () => {
   const wrapped = wrappedBefore();
   const [renewed] = operations.rewrap([{ wrapped, context: CONTEXT }]);
   expect(renewed?.kek).toBe("kek-2");
@@ -72,7 +69,7 @@ test("what is wrapped anew is under the newest version, and nothing of it stays"
   expect(operations.unwrap(renewed!, CONTEXT)).toEqual(SECRET);
 });
 
-test("looking which version opens a box leaves nothing of what is in it", () => {
+test("findVersions leaves no plaintext", () => {
   const wrapped = wrappedBefore();
   const boxes = [
     { wrapped, context: CONTEXT },
@@ -87,7 +84,7 @@ test("looking which version opens a box leaves nothing of what is in it", () => 
   expect(opened.filter(({ length }) => length === SECRET.length)).toHaveLength(3);
 });
 
-test("a box that is damaged is named so as long as the token is well; a token that is not is no damage", () => {
+test("a damaged box is reported as damaged only while the token works", () => {
   const wrapped = wrappedBefore();
   const other = Buffer.from("tenant acc-2");
   expect(() => operations.unwrap(wrapped, other)).toThrow(DamagedBox);
@@ -103,7 +100,7 @@ test("a box that is damaged is named so as long as the token is well; a token th
   expect(() => operations.health()).toThrow("The token does not work: CKR_DEVICE_ERROR");
 });
 
-test("texts of 1 to 4,096 bytes are wrapped, none and longer ones are not", () => {
+test("wrap accepts texts of 1 to 4,096 bytes", () => {
   for (const length of [1, 4_096]) {
     expect(operations.unwrap(operations.wrap(Buffer.alloc(length), CONTEXT), CONTEXT)).toHaveLength(length);
   }
@@ -112,14 +109,14 @@ test("texts of 1 to 4,096 bytes are wrapped, none and longer ones are not", () =
   }
 });
 
-test("a new version is proven before anything is wrapped under it", () => {
+test("rotate tests a new version before it wraps anything", () => {
   expect(operations.rotate()).toEqual(["kek-1", "kek-2", "kek-3"]);
   expect(operations.wrap(SECRET, CONTEXT).kek).toBe("kek-3");
   isBroken = true;
   expect(() => operations.rotate()).toThrow("CKR_DEVICE_ERROR");
 });
 
-test("a chain goes on from a whole code only", () => {
+test("chain accepts only a complete previous code", () => {
   for (const length of [0, 31, 33]) {
     expect(() => operations.chain(Buffer.alloc(length), [Buffer.from("text")])).toThrow(
       "The previous record's code has a wrong length",

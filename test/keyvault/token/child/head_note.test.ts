@@ -25,7 +25,7 @@ const noted = async (from = token) => {
   return found && { seq: found.seq, mac: Buffer.from(found.mac) };
 };
 
-test("the newest head is noted, and is there for the next process that opens the token", async () => {
+test("the newest head is noted and available to the next process that opens the token", async () => {
   for (let seq = 100; seq < 110; seq += 1) {
     await token.noteHead(head(seq, seq));
     expect(await noted()).toEqual(head(seq, seq));
@@ -36,14 +36,14 @@ test("the newest head is noted, and is there for the next process that opens the
   expect((await token.health()).keks).toEqual(["kek-1"]);
 });
 
-test("a lower head, or another one of the same number, does not take the place of what is noted", async () => {
+test("a lower head, or another head with the same number, does not replace the note", async () => {
   await token.noteHead(head(200));
   await token.noteHead(head(199));
   await token.noteHead(head(200, 2));
   expect(await noted()).toEqual(head(200));
 });
 
-test("what another process noted meanwhile counts: a late lower note does not undo it", async () => {
+test("a late lower note does not replace a note of another process", async () => {
   const other = await open();
   await token.noteHead(head(300));
   await other.noteHead(head(310));
@@ -53,7 +53,7 @@ test("what another process noted meanwhile counts: a late lower note does not un
   await other.close();
 });
 
-test("noted anew, a lower head takes the place of all that was noted", async () => {
+test("a note with `anew` replaces all notes, even with a lower head", async () => {
   await token.noteHead(head(400));
   await token.noteHead(head(401));
   await token.noteHead(head(7), true);
@@ -63,7 +63,7 @@ test("noted anew, a lower head takes the place of all that was noted", async () 
   expect(await noted()).toEqual(head(9));
 });
 
-test("a process that is killed in the middle of its notes leaves a head that was noted, and the token works on", async () => {
+test("a process killed while it writes notes leaves a valid one, and the token continues", async () => {
   for (let round = 1; round <= 4; round += 1) {
     const from = 1_000 * round;
     let acknowledged = from;
@@ -82,7 +82,7 @@ test("a process that is killed in the middle of its notes leaves a head that was
   }
 });
 
-/** A module's objects, and what is noted in them after each step at which the vault's process could end. */
+/** Returns a module's objects, and what is noted in them after each step at which the process could end. */
 function moduleThat({ changesLabels }: { changesLabels: boolean }) {
   const labels = new Map<number, string>();
   const steps: (number | undefined)[] = [];
@@ -122,9 +122,9 @@ function moduleThat({ changesLabels }: { changesLabels: boolean }) {
 }
 
 test.each([
-  ["that changes labels", true],
-  ["that changes none", false],
-])("in a module %s, a note that is cut off anywhere leaves the one before it", (_, changesLabels) => {
+  ["that can change labels", true],
+  ["that cannot change labels", false],
+])("an interrupted note in a module %s leaves the previous one", (_, changesLabels) => {
   const { note, steps, labels } = moduleThat({ changesLabels });
   expect(note.read()).toBeNull();
   note.write(head(1), false);
@@ -137,7 +137,7 @@ test.each([
   }
 });
 
-test("noted anew and cut off anywhere, there is a head: what was noted, or the new one", () => {
+test("an interrupted note with `anew` leaves the previous or the new head", () => {
   const { note, steps, labels } = moduleThat({ changesLabels: true });
   note.write(head(8), false);
   note.write(head(9), false);

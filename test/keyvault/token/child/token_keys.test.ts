@@ -6,8 +6,8 @@ import { createNextKek, destroyKek, findKeys } from "../../../../keyvault/token/
 type Templated = { type: number; value?: unknown }[];
 
 /**
- * A session of a token that has objects of these labels, by the numbers of their handles, and that says what
- * it was asked.
+ * Returns a session of a token with objects of these labels, whose handles are their indexes. Also returns
+ * the calls that it received.
  */
 function sessionOf(...labels: string[]) {
   const asked = { looked: [] as Templated[], made: [] as Templated[], destroyed: [] as string[] };
@@ -35,7 +35,7 @@ function sessionOf(...labels: string[]) {
   };
 }
 
-test("two keys of one label are refused: nobody says which of them is the vault's", () => {
+test("findKeys refuses two keys with one label, because it cannot know which one is the vault's", () => {
   expect(() => findKeys(sessionOf("kek-1", "audit-1", "audit-1").session)).toThrow(
     "The token has two keys labelled audit-1",
   );
@@ -44,19 +44,19 @@ test("two keys of one label are refused: nobody says which of them is the vault'
   );
 });
 
-test("what is missing is named with what makes it", () => {
+test("findKeys names a missing key and the command that creates it", () => {
   expect(() => findKeys(sessionOf("kek-1").session)).toThrow('The token has no audit-1: run "keyvault init"');
   expect(() => findKeys(sessionOf("audit-1", "kek-01", "kek-0", "kek-").session)).toThrow(
     'The token has no kek-1: run "keyvault init"',
   );
 });
 
-test("versions are in the order of their numbers, and other objects are none", () => {
+test("findKeys sorts versions by number and ignores other objects", () => {
   const keys = findKeys(sessionOf("kek-10", "audit-1", "kek-9", "other", "kek-2").session);
   expect([...keys.keks.keys()]).toEqual(["kek-2", "kek-9", "kek-10"]);
 });
 
-test("the next version counts up from the newest, also where versions between are gone", () => {
+test("createNextKek counts up from the newest version, even after gaps", () => {
   const { asked, session } = sessionOf("kek-2", "audit-1", "kek-9");
   const { keks } = findKeys(session);
   createNextKek(session, keks);
@@ -65,7 +65,7 @@ test("the next version counts up from the newest, also where versions between ar
   expect(asked.looked[0]).toEqual(expect.arrayContaining([...GUARDED]));
 });
 
-test("the newest version is never destroyed, nor one that is not there", () => {
+test("destroyKek refuses the newest version and an unknown one", () => {
   const { asked, session } = sessionOf("kek-1", "audit-1", "kek-2");
   const { keks } = findKeys(session);
   for (const label of ["kek-2", "kek-3", "audit-1"]) {
@@ -76,7 +76,7 @@ test("the newest version is never destroyed, nor one that is not there", () => {
   expect([...keks.keys()]).toEqual(["kek-2"]);
 });
 
-/** A module with tokens of these labels; one without a label was never initialised. */
+/** Returns a module with tokens of these labels. A token without a label is not initialized. */
 const moduleOf = (...labels: (string | undefined)[]) =>
   ({
     C_GetSlotList: () => labels.map((_, slot) => Buffer.from([slot])),
@@ -86,14 +86,14 @@ const moduleOf = (...labels: (string | undefined)[]) =>
     }),
   }) as unknown as pkcs11.PKCS11;
 
-test("the token is the one with exactly the label, and one that was never initialised is none", () => {
+test("findSlot returns the initialized token with exactly the label", () => {
   expect(findSlot(moduleOf("other", undefined, "deputize", "deputize 2"), "deputize")).toEqual(
     Buffer.from([2]),
   );
   expect(findSlot(moduleOf("other", undefined), "deputize")).toBeUndefined();
 });
 
-test("of two tokens with the label none is taken: nobody puts another one in the place of the vault's", () => {
+test("findSlot refuses two tokens with the label, so that nobody can replace the vault's token", () => {
   expect(() => findSlot(moduleOf("deputize", "deputize"), "deputize")).toThrow(
     /2 tokens are labelled deputize/,
   );
