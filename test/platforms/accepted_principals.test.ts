@@ -18,15 +18,15 @@ const replace = (shop: Application, accepted: object[]) =>
 const listed = async (shop: Application, query = "") =>
   (await shop.person.client.get(`${pathOf(shop)}${query}`)).body;
 
-/** Shows the shop a proof of another account's agent over a challenge of the shop's. */
+/** Presents to the shop a proof of another account's agent, over a challenge of the shop. */
 async function show(shop: Application, stranger: Application, scope: string) {
   const { challenge } = (await shop.post("/v1/service/challenge")).body;
   const { body } = await stranger.present({ challenge, required_scope: scope });
   return shop.verify(body.proof_bundle, { required_scope: scope });
 }
 
-describe("a stranger with an account of their own", () => {
-  test("cannot act at a shop on their own authority, by whatever scope, and sees that they tried", async () => {
+describe("the holder of another account", () => {
+  test("cannot act at a shop on their own authority with any scope, and sees the attempt in the history", async () => {
     const shop = await world.application(["data:read"]);
     const stranger = await world.application(["data:read", REFUND]);
     for (const scope of ["data:read", REFUND]) {
@@ -56,7 +56,7 @@ describe("a stranger with an account of their own", () => {
     expect(newest?.details).not.toHaveProperty("receipt_id");
   });
 
-  test("sees who decided by the names that it had then, whatever it is called now", async () => {
+  test("sees the names that the verifier had at the time of the decision", async () => {
     const owner = await world.api.person({ organization_name: "Shops" });
     const shop = await world.application(["data:read"], owner);
     const stranger = await world.application(["data:read"]);
@@ -76,7 +76,7 @@ describe("a stranger with an account of their own", () => {
     expect(await verifierOf()).toEqual({ platform_name: "Bank", organization_name: "Banks" });
   });
 
-  test("cannot read the receipt of a decision on their authority, which is the verifier's", async () => {
+  test("cannot read the receipt of a decision on their authority, which belongs to the verifier", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const { body } = await show(shop, stranger, "data:read");
     const { receipt_id: id } = body.receipt as { receipt_id: string };
@@ -84,7 +84,7 @@ describe("a stranger with an account of their own", () => {
     expect(errorOf(await stranger.person.client.get(`/v1/service/receipts/${id}`))).toBe("404 not_found");
   });
 
-  test("is accepted as soon as the shop says so, and denied as soon as it does not", async () => {
+  test("gets an allow as soon as the shop accepts them, and a denial as soon as it stops", async () => {
     const [shop, stranger] = [await world.application(), await world.application(["data:read", REFUND])];
     const { humanId } = stranger.person;
     expect((await accept(shop, humanId, { scopes: [REFUND] })).status).toBe(200);
@@ -96,7 +96,7 @@ describe("a stranger with an account of their own", () => {
     expect((await show(shop, stranger, REFUND)).body.decision_reason).toBe("principal_not_accepted");
   });
 
-  test("cannot accept themselves at the shop, nor read whom it accepts; neither can an API key", async () => {
+  test("cannot accept themselves at the shop or read its accepted principals, and an API key cannot either", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const { client, humanId } = stranger.person;
     const body = { scopes: ["data:read"] };
@@ -114,8 +114,8 @@ describe("a stranger with an account of their own", () => {
   });
 });
 
-describe("agents of the same account", () => {
-  test("count at each of its platforms", async () => {
+describe("agents of one account", () => {
+  test("may act at each of its platforms", async () => {
     const person = await world.api.person({ organization_name: "Shops" });
     const [one, other] = [
       await world.application(["data:read"], person),
@@ -127,8 +127,8 @@ describe("agents of the same account", () => {
   });
 });
 
-describe("accepted principals", () => {
-  test("are shown newest first, page by page, with their scopes and end", async () => {
+describe("the routes of accepted principals", () => {
+  test("list principals newest first, page by page, with their scopes and end", async () => {
     const [shop, one, other] = [
       await world.application([]),
       await world.api.person(),
@@ -150,7 +150,7 @@ describe("accepted principals", () => {
     expect(rest).toMatchObject({ items: [{ human_id: one.humanId }], next_cursor: null });
   });
 
-  test("change in place, and are replaced all together or not at all", async () => {
+  test("change one principal in place, and replace all principals or none", async () => {
     const [shop, one, other] = [
       await world.application([]),
       await world.api.person(),
@@ -177,22 +177,26 @@ describe("accepted principals", () => {
   });
 
   test.each([
-    ["a wildcard over another's custom scopes", { scopes: ["custom:orders:*"] }, "400 invalid_scopes"],
+    [
+      "a wildcard over another account's custom scopes",
+      { scopes: ["custom:orders:*"] },
+      "400 invalid_scopes",
+    ],
     ["everything", { scopes: ["*"] }, "400 invalid_scopes"],
     ["no scope", { scopes: [] }, "400 invalid_request"],
-    ["a scope that is none", { scopes: ["data:reed"] }, "400 invalid_scopes"],
+    ["an unknown scope", { scopes: ["data:reed"] }, "400 invalid_scopes"],
     [
       "an end in the past",
       { scopes: ["data:read"], accepted_until: "2001-01-01T00:00:00Z" },
       "400 invalid_expiry",
     ],
-  ])("with %s are refused", async (_, body, expected) => {
+  ])("refuse %s", async (_, body, expected) => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     expect(errorOf(await accept(shop, stranger.humanId, body))).toBe(expected);
     expect((await listed(shop)).items).toEqual([]);
   });
 
-  test("are roots of the registry, each named once, and never the account's own", async () => {
+  test("accept only roots of the registry, each named once, and never the account's own", async () => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     const scopes = ["data:read"];
     expect(errorOf(await accept(shop, "0".repeat(32)))).toBe("404 not_found");
@@ -205,7 +209,7 @@ describe("accepted principals", () => {
     expect(errorOf(await replace(shop, [{ human_id: "*", scopes }]))).toBe("400 invalid_request");
   });
 
-  test("are 1,000 at most", async () => {
+  test("accept at most 1,000 principals", async () => {
     const [shop, stranger] = [await world.application([]), await world.api.person()];
     await fillAcceptedPrincipals(world.api, shop);
     expect(errorOf(await accept(shop, stranger.humanId))).toBe("409 principal_limit");

@@ -10,8 +10,8 @@ import {
 
 const api = platformApi();
 
-describe("the agents of an account", () => {
-  test("are listed over all connections, with platform, key and what is active; searched; deleted apart", async () => {
+describe("GET /v1/service/agents", () => {
+  test("lists and searches the agents of all connections, with platform, key and active delegations", async () => {
     const person = await api.person({ organization_name: "Bank" });
     const path = "/v1/service/platforms";
     const shop = await registerPlatform(person, { name: "Shop" }, path);

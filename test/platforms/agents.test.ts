@@ -16,7 +16,7 @@ const { api, call } = agentsWorld();
 const wish = { name: "shop-bot", agent_type: "api_agent" };
 
 describe("creating an agent", () => {
-  test("answers the agent of the specification, whose id is its key's", async () => {
+  test("returns the agent as specified, with the id of its key", async () => {
     const platform = await registerPlatform(await api.person());
     const { status, body } = await call(platform, "POST", "", wish);
     expect(status).toBe(201);
@@ -32,7 +32,7 @@ describe("creating an agent", () => {
     });
   });
 
-  test("keeps its key in the vault, for the account, under the platform's ceiling", async () => {
+  test("stores its key in the vault, for the account and under the platform's ceiling", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { default_allowed_scopes: ["data:*"] });
     const agentId = await createAgent(api.client(), platform);
@@ -53,7 +53,7 @@ describe("creating an agent", () => {
     },
   );
 
-  test("takes custodial and no key for what it does", async () => {
+  test("accepts an explicit custodial mode without a key", async () => {
     const platform = await registerPlatform(await api.person());
     const named = { ...wish, custody_mode: "custodial", public_key_json: null };
     const { status, body } = await call(platform, "POST", "", named);
@@ -62,12 +62,17 @@ describe("creating an agent", () => {
 
   test.each([
     ["self_custody", { custody_mode: "self_custody" }, "not_available", 403],
-    ["another custody", { custody_mode: "own" }, "invalid_request", 400],
-    ["no custody", { custody_mode: null }, "invalid_request", 400],
-    ["a key of its own", { public_key_json: { ed25519: "A", ml_dsa_65: "B" } }, "invalid_request", 400],
-    ["one under another name", { public_key: "A" }, "invalid_request", 400],
-    ["both", { custody_mode: "self_custody", public_key_json: {} }, "invalid_request", 400],
-  ])("refuses %s instead of making another key", async (_, more, code, status) => {
+    ["another custody mode", { custody_mode: "own" }, "invalid_request", 400],
+    ["an empty custody mode", { custody_mode: null }, "invalid_request", 400],
+    ["a key of the caller's", { public_key_json: { ed25519: "A", ml_dsa_65: "B" } }, "invalid_request", 400],
+    ["a key under another name", { public_key: "A" }, "invalid_request", 400],
+    [
+      "self custody with a key",
+      { custody_mode: "self_custody", public_key_json: {} },
+      "invalid_request",
+      400,
+    ],
+  ])("refuses %s instead of creating another key", async (_, more, code, status) => {
     const platform = await registerPlatform(await api.person());
     const keys = api.vault.keys.size;
     const answer = await call(platform, "POST", "", { ...wish, ...more });
@@ -81,7 +86,7 @@ describe("creating an agent", () => {
     ["no name", { name: undefined }],
     ["an empty name", { name: "" }],
     ["a name of 257 bytes", { name: `${"é".repeat(128)}a` }],
-  ])("refuses %s without asking the vault", async (_, change) => {
+  ])("refuses %s without calling the vault", async (_, change) => {
     const platform = await registerPlatform(await api.person());
     const before = api.vault.calls.length;
     const answer = await call(platform, "POST", "", { ...wish, ...change });
@@ -94,7 +99,7 @@ describe("creating an agent", () => {
     expect((await call(platform, "POST", "", { ...wish, name: "é".repeat(128) })).status).toBe(201);
   });
 
-  test("leaves nothing behind when the vault is away", async () => {
+  test("writes nothing when the vault is unavailable", async () => {
     const platform = await registerPlatform(await api.person());
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     const answer = await call(platform, "POST", "", wish);
@@ -102,7 +107,7 @@ describe("creating an agent", () => {
     expect(await api.db("agents").where({ connection_id: platform.connectionId })).toEqual([]);
   });
 
-  test("makes one agent of one idempotency key, another of each other call", async () => {
+  test("creates one agent for one idempotency key, and another for every other call", async () => {
     const platform = await registerPlatform(await api.person());
     const once = () => call(platform, "POST", "", wish, { "idempotency-key": "k" });
     const [first, again] = [await once(), await once()];
@@ -111,7 +116,7 @@ describe("creating an agent", () => {
     expect(new Set([first, ...others].map(({ body }) => body.agent_id)).size).toBe(3);
   });
 
-  test("finds its key again after a crash between the vault and the database, or after it", async () => {
+  test("finds its key again after a crash between vault and database, or after both", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const order = {
@@ -140,7 +145,7 @@ describe("creating an agent", () => {
     expect(await api.db("agents").where({ connection_id: platform.connectionId })).toHaveLength(1);
   });
 
-  test("sends the vault a ceiling that shrank while it made the key", async () => {
+  test("sends the vault a ceiling that shrank while the vault created the key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -160,7 +165,7 @@ describe("creating an agent", () => {
     expect(api.vault.keys.get(String(body.agent_id))!.ceiling).toEqual(["data:read"]);
   });
 
-  test("is refused when the connection was removed while the vault made the key", async () => {
+  test("fails if the connection was removed while the vault created the key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
@@ -180,7 +185,7 @@ describe("creating an agent", () => {
 });
 
 describe("an API key", () => {
-  test("opens its own connection's agents only", async () => {
+  test("gives access to its own connection's agents only", async () => {
     const mine = await registerPlatform(await api.person());
     const theirs = await registerPlatform(await api.person());
     const agentId = await createAgent(api.client(), theirs);
@@ -200,7 +205,7 @@ describe("an API key", () => {
     expect((await call(theirs, "GET", `/${agentId}`)).body.disabled_at).toBeNull();
   });
 
-  test("is needed to create one, and a session does not stand in for it", async () => {
+  test("cannot be replaced by a session when an agent is created", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/agents`;
@@ -211,7 +216,7 @@ describe("an API key", () => {
 });
 
 describe("listing agents", () => {
-  test("pages through those that are not deleted, newest first", async () => {
+  test("pages through the agents that are not deleted, newest first", async () => {
     const platform = await registerPlatform(await api.person());
     const ids: string[] = [];
     for (let n = 0; n < 5; n += 1) {
@@ -226,7 +231,7 @@ describe("listing agents", () => {
     expect(second.body.next_cursor).toBeNull();
   });
 
-  test("finds nothing under text that is not an id", async () => {
+  test("finds no agent under text that is no id", async () => {
     const platform = await registerPlatform(await api.person());
     for (const id of ["nope", "0".repeat(32), "%00"]) {
       expect(errorCode(await call(platform, "GET", `/${id}`))).toBe("not_found");
@@ -235,7 +240,7 @@ describe("listing agents", () => {
 });
 
 describe("deleting an agent", () => {
-  test("disables its key, revokes its certificates and withdraws its requests, each reported once", async () => {
+  test("disables its key, revokes its certificates and withdraws its requests, and reports each once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const deleted = await call(platform, "DELETE", `/${agentId}`);
@@ -250,10 +255,10 @@ describe("deleting an agent", () => {
 
     api.clock.advance(5);
     expect((await call(platform, "DELETE", `/${agentId}`)).body).toEqual(deleted.body);
-    const told = (await api.events(platform.connectionId)).filter(
+    const reported = (await api.events(platform.connectionId)).filter(
       ({ event }) => event === "delegation.revoked",
     );
-    expect(told).toEqual([
+    expect(reported).toEqual([
       {
         event: "delegation.revoked",
         cert_id: certId,
@@ -265,7 +270,7 @@ describe("deleting an agent", () => {
     ]);
   });
 
-  test("leaves the connection's other agents as they are", async () => {
+  test("leaves the connection's other agents unchanged", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const kept = await selfRequest(person, platform.connectionId, { agent_id: agentId });

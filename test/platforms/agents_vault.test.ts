@@ -7,8 +7,8 @@ import { agentsWorld } from "./agents_world.ts";
 
 const { api, call } = agentsWorld();
 
-describe("telling the vault", () => {
-  test("goes on past a key that the vault refuses, once", async () => {
+describe("syncing the vault", () => {
+  test("continues after a key that the vault refuses, and tries that key once", async () => {
     const gone = await delegated(api);
     const well = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
@@ -20,7 +20,7 @@ describe("telling the vault", () => {
     expect(await syncVault(api)).toBe(0);
   });
 
-  test("keeps what the vault was too busy or too broken for, and sends the others", async () => {
+  test("keeps agents due if the vault is too busy or broken for them, and syncs the others", async () => {
     const { platform, agentId } = await delegated(api);
     const other = await createAgent(api.client(), platform);
     const busy = new VaultRefused("rate_limited", "busy", 429);
@@ -40,7 +40,7 @@ describe("telling the vault", () => {
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
-  test("asks a vault that does not answer once, not for each agent", async () => {
+  test("calls an unreachable vault once, not once per agent", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     for (let n = 0; n < 3; n += 1) await createAgent(api.client(), platform);
@@ -52,7 +52,7 @@ describe("telling the vault", () => {
     expect(await syncVault(api, platform.connectionId)).toBe(3);
   });
 
-  test("goes on by itself until it is stopped", async () => {
+  test("repeats automatically until it is stopped", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await call(platform, "DELETE", `/${agentId}`);
@@ -72,12 +72,12 @@ describe("telling the vault", () => {
     expect(await syncVault(api)).toBe(1);
   });
 
-  test("says in the log what stays to be done, and no secret", async () => {
+  test("logs what remains to be done, without secrets", async () => {
     const { platform, agentId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("sealed", "The vault is sealed");
     await call(platform, "DELETE", `/${agentId}`);
-    const said = api.lines.filter((line) => line.includes(agentId)).join();
-    expect(said).toContain("The vault is sealed");
-    expect(said).not.toContain(platform.apiKey.slice(13));
+    const logged = api.lines.filter((line) => line.includes(agentId)).join();
+    expect(logged).toContain("The vault is sealed");
+    expect(logged).not.toContain(platform.apiKey.slice(13));
   });
 });

@@ -25,8 +25,8 @@ const isGood = async (platform: TestPlatform, key: string): Promise<boolean> => 
   return (await api.client().get(`${path(platform)}/agents`, { headers })).status === 200;
 };
 
-describe("a connection", () => {
-  test("says until when each of its keys is good, for a week after that, and shows none", async () => {
+describe("the routes of a connection", () => {
+  test("show until when each key is valid, for a week after its end, but no key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const read = async () => (await person.client.get(path(platform))).body;
@@ -56,7 +56,7 @@ describe("a connection", () => {
     expect(JSON.stringify(await read())).not.toContain(key.slice(13, 40));
   });
 
-  test("ends its former keys before their time, and no other", async () => {
+  test("end the former keys before their time, but no other key", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const second = await rotated(person, platform, 7_200);
@@ -73,7 +73,7 @@ describe("a connection", () => {
     expect((await end()).body).toMatchObject({ ended: [] });
   });
 
-  test("is nobody else's, and gone once it is removed", async () => {
+  test("answer not_found to other accounts, and after the connection was removed", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const other = await api.person();
@@ -87,7 +87,7 @@ describe("a connection", () => {
     expect(errorCode(await person.client.get(path(platform)))).toBe("not_found");
   });
 
-  test("says which object declares it, as its platform does", async () => {
+  test("show which object declares the connection, as its platform does", async () => {
     const person = await api.person();
     const object = { namespace: "default", name: "shop" };
     const { body } = await put(newUid(), declaration(person, { object }));

@@ -15,7 +15,7 @@ import {
 const api = platformApi();
 
 describe("the callback URL", () => {
-  test("is set, replaced and cleared", async () => {
+  test("can be set, replaced and cleared", async () => {
     const person = await api.person();
     const { connectionId, platformId } = await registerPlatform(person);
     const path = `/v1/service/connections/${connectionId}/callback`;
@@ -27,7 +27,7 @@ describe("the callback URL", () => {
     }
   });
 
-  test("stays as it was when a new one is refused", async () => {
+  test("stays unchanged when a new one is refused", async () => {
     const person = await api.person();
     const { connectionId, platformId } = await registerPlatform(person, {
       callback_url: "https://a.example/",
@@ -51,7 +51,7 @@ describe("the callback URL", () => {
     expect(shown.body.callback_url).toBe("https://a.example/");
   });
 
-  test("must be https and no loopback outside development", async () => {
+  test("must be https and no loopback address outside development", async () => {
     const production = await startPlatformApi({ shares: api, development: false });
     try {
       const person = await production.person();
@@ -69,7 +69,7 @@ describe("the callback URL", () => {
 });
 
 describe("rotating an API key", () => {
-  test("gives a new key that works, ends the old one, and reports it once", async () => {
+  test("returns a new key that works, ends the old one, and reports that once", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
@@ -124,7 +124,7 @@ describe("rotating an API key", () => {
 });
 
 describe("removing a connection", () => {
-  test("ends its keys, certificates, requests and agents, and reports it once", async () => {
+  test("ends its keys, certificates, requests and agents, and reports that once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const pending = await selfRequest(person, platform.connectionId);
     const path = `/v1/service/connections/${platform.connectionId}`;
@@ -159,8 +159,8 @@ describe("removing a connection", () => {
     api.clock.advance(10);
     const again = await person.client.call("DELETE", path);
     expect(again.body).toEqual(removed.body);
-    const told = (await api.events(platform.connectionId)).slice(-2);
-    expect(told).toEqual([
+    const reported = (await api.events(platform.connectionId)).slice(-2);
+    expect(reported).toEqual([
       {
         event: "delegation.revoked",
         cert_id: certId,
@@ -178,7 +178,7 @@ describe("removing a connection", () => {
     ]);
   });
 
-  test("holds although the vault is away, which is updated later", async () => {
+  test("succeeds while the vault is unavailable, and updates the vault later", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     const removed = await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
@@ -190,7 +190,7 @@ describe("removing a connection", () => {
     expect(api.vault.keys.get(agentId)!.disabled).toBe(true);
   });
 
-  test("reports each of 3,000 certificates that end with it, in its own commit, before it reports its end", async () => {
+  test("reports each of 3,000 certificates in its own commit, and then the removal", async () => {
     const { person, platform, certId } = await delegated(api);
     const connection_id = platform.connectionId;
     await addRevoked(api.db, certId, 2_999);
@@ -209,14 +209,14 @@ describe("removing a connection", () => {
     expect(ended).toHaveLength(3_000);
   }, 120_000);
 
-  test("makes room for a personal account's next platform", async () => {
+  test("lets a personal account register its next platform", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`);
     expect((await registerPlatform(person)).answer.status).toBe(201);
   });
 
-  test("is reported once when 8 calls race, and no certificate survives an approval that races with it", async () => {
+  test("reports the removal once when 8 calls race, and leaves no certificate of a racing approval", async () => {
     for (let round = 0; round < 3; round += 1) {
       const person = await api.person();
       const platform = await registerPlatform(person);

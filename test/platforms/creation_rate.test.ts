@@ -13,8 +13,8 @@ import {
 } from "../support/platform_world.ts";
 
 /*
- * What the service makes of a vault that makes keys for a tenant so often and no more: the real vault, over
- * mutual TLS.
+ * Tests the service with the real vault, over mutual TLS. The vault limits how often it creates keys for a
+ * tenant.
  */
 
 type World = { vault: TestVault; client: VaultClient; api: PlatformApi };
@@ -52,7 +52,7 @@ describe("with a rate of one key a second", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("an agent too many is answered as an outage with the time to come again, and made when it is asked for then", async () => {
+  test("an agent too many gets 503 with Retry-After, and can be created after that time", async () => {
     const { api } = world;
     const person = await api.person();
     const { connectionId, apiKey } = await registerPlatform(person);
@@ -79,7 +79,7 @@ describe("with a rate of one key a second", () => {
     expect(await keysOf(world, person)).toBe(1 + made);
   });
 
-  test("an onboarding that comes too soon stays at its step and ends when it is tried again", async () => {
+  test("an onboarding that comes too soon stays at its step and completes when it is tried again", async () => {
     const { api } = world;
     api.vault.failure = new VaultRefused("rate_limited", "Too many calls", 429, 2);
     const client = api.client();
@@ -98,7 +98,7 @@ describe("with the default rate", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("a platform and its 20 agents that the operator applies together are all made at the first try", async () => {
+  test("a platform and its 20 agents that the operator applies together are all created at the first try", async () => {
     const { api } = world;
     const person = await api.person();
     const platform = `c1.${randomUUID()}`;

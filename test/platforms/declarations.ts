@@ -3,14 +3,14 @@ import { expect } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import type { OperatorOptions, Person, PlatformApi } from "../support/platform_world.ts";
 
-/** An operator's id of something that nobody has declared. */
+/** Returns an operator's id of an object that nobody has declared. */
 export const newUid = () => `c1.${randomUUID()}`;
-/** Where a platform is declared. */
+/** Path of the declaration of a platform. */
 export const path = (id: string) => `/internal/v1/platforms/${encodeURIComponent(id)}`;
-/** Where an agent is declared. */
+/** Path of the declaration of an agent. */
 export const agentPath = (id: string) => `/internal/v1/agents/${encodeURIComponent(id)}`;
 
-/** A person's platform as the operator declares it. */
+/** A declaration of a person's platform, as the operator sends it. */
 export function declaration(person: Person, fields: Record<string, unknown> = {}) {
   return {
     account_email: person.email,
@@ -21,7 +21,7 @@ export function declaration(person: Person, fields: Record<string, unknown> = {}
   };
 }
 
-/** A platform that was declared for a person of its own. */
+/** A declared platform of a new person. */
 export type Declared = {
   person: Person;
   id: string;
@@ -29,7 +29,7 @@ export type Declared = {
   credentials: Record<string, string>;
 };
 
-/** What the operator asks an API. */
+/** Helpers for the operator's calls to an API. */
 export function declarations(api: PlatformApi) {
   const put = (id: string, body: unknown, options?: OperatorOptions): Promise<HttpAnswer> =>
     api.operator("PUT", path(id), body, options);

@@ -5,7 +5,7 @@ const api = platformApi();
 
 type Delegated = Awaited<ReturnType<typeof delegated>>;
 
-/** Changes to many certificates in one go. */
+/** Calls that change many certificates in one transaction. */
 const changes: [string, (made: Delegated) => Promise<{ status: number }>][] = [
   [
     "deleting an agent",
@@ -28,7 +28,7 @@ const changes: [string, (made: Delegated) => Promise<{ status: number }>][] = [
   ],
 ];
 
-/** The statements of the one transaction that touches certificates, while `run` runs. */
+/** Returns the statements of the only transaction that locks certificates while `run` runs. */
 async function certificateTransaction(run: () => Promise<unknown>): Promise<string[]> {
   const seen: { sql: string; __knexTxId?: string }[] = [];
   const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);
@@ -45,7 +45,7 @@ function holdsCertificates(sql: string): boolean {
   return /certificates/.test(sql) && /^update|for no key update/.test(sql);
 }
 
-/** An agent with `count` certificates. */
+/** Creates an agent with `count` certificates. */
 async function delegatedOften(count: number): Promise<Delegated> {
   const made = await delegated(api);
   for (let n = 1; n < count; n += 1) {
@@ -56,7 +56,7 @@ async function delegatedOften(count: number): Promise<Delegated> {
 }
 
 describe.each(changes)("%s", (_, change) => {
-  test("holds certificates only for its last statements, so that decisions hardly wait", async () => {
+  test("locks certificates only in its last statements, so that decisions hardly wait", async () => {
     const made = await delegatedOften(2);
     const statements = await certificateTransaction(async () =>
       expect((await change(made)).status).toBe(200),
@@ -67,7 +67,7 @@ describe.each(changes)("%s", (_, change) => {
     expect(held.at(-1)).toMatch(/^commit/i);
   });
 
-  test("takes as many statements for many certificates as for one", async () => {
+  test("needs as many statements for many certificates as for one", async () => {
     const counts = [];
     for (const certificates of [1, 4]) {
       const made = await delegatedOften(certificates);
@@ -78,7 +78,7 @@ describe.each(changes)("%s", (_, change) => {
 });
 
 test.each(changes.slice(0, 2))(
-  "%s reports no certificate whose end has passed, and of one in its last second",
+  "%s reports certificates in their last second, but none whose end has passed",
   async (_, change) => {
     const made = await delegatedOften(3);
     const rows = await api.db("certificates").where({ agent_id: made.agentId }).orderBy("cert_id");
@@ -92,10 +92,10 @@ test.each(changes.slice(0, 2))(
     await endAt(ended, now - 1);
     await endAt(last, now);
     expect((await change(made)).status).toBe(200);
-    const told = (await api.events(made.platform.connectionId)).filter(
+    const reported = (await api.events(made.platform.connectionId)).filter(
       ({ event }) => event === "delegation.revoked",
     );
-    expect(told.map((event) => event.cert_id).sort()).toEqual([last, endless].sort());
+    expect(reported.map((event) => event.cert_id).sort()).toEqual([last, endless].sort());
   },
 );
 
@@ -103,9 +103,11 @@ test("deleting an agent reports each of its certificates once", async () => {
   const made = await delegatedOften(4);
   for (let n = 0; n < 2; n += 1) await changes[0]?.[1](made);
   const certificates = await api.db("certificates").where({ agent_id: made.agentId });
-  const told = (await api.events(made.platform.connectionId)).filter(
+  const reported = (await api.events(made.platform.connectionId)).filter(
     ({ event }) => event === "delegation.revoked",
   );
   expect(certificates.map(({ status }) => status)).toEqual(Array(4).fill("revoked"));
-  expect(told.map((event) => event.cert_id).sort()).toEqual(certificates.map((row) => row.cert_id).sort());
+  expect(reported.map((event) => event.cert_id).sort()).toEqual(
+    certificates.map((row) => row.cert_id).sort(),
+  );
 });

@@ -10,7 +10,7 @@ const PLATFORMS = "/v1/service/platforms";
 const secretNames = /"(api_key|signing_secret|webhook_signing_secret)"/;
 
 describe("reading platforms", () => {
-  test("shows everything but secrets", async () => {
+  test("returns everything but secrets", async () => {
     const person = await api.person();
     const { platformId, answer } = await registerPlatform(person);
     const { api_key: _, signing_secret: __, webhook_signing_secret: ___, ...shown } = answer.body;
@@ -22,7 +22,7 @@ describe("reading platforms", () => {
     expect(one.text + all.text).not.toMatch(secretNames);
   });
 
-  test("pages through all of them, newest first, each once", async () => {
+  test("pages through all platforms, newest first, each once", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     const names: string[] = [];
     for (let n = 0; n < 7; n += 1) {
@@ -56,7 +56,7 @@ describe("reading platforms", () => {
     expect(errorCode(await client.get(`/v1/service/platforms?${query}`))).toBe("invalid_request");
   });
 
-  test("refuses a cursor whose place is no time or no id", async () => {
+  test("refuses a cursor with an invalid time or id", async () => {
     const { client } = await api.person();
     for (const place of [
       ["2026-01-01T00:00:00.000000Z", "'; drop"],
@@ -71,14 +71,14 @@ describe("reading platforms", () => {
     }
   });
 
-  test.each(["limit=1", "limit=100"])("accepts a list with %s", async (query) => {
+  test.each(["accepts a list with %s", "limit=100"])("accepts a list with %s", async (query) => {
     const { client } = await api.person();
     expect((await client.get(`/v1/service/platforms?${query}`)).status).toBe(200);
   });
 });
 
 describe("changing a platform", () => {
-  test("changes what is given and keeps the rest", async () => {
+  test("changes the given members and keeps the rest", async () => {
     const person = await api.person();
     const { platformId, answer } = await registerPlatform(person, { description: "before" });
     const path = `/v1/service/platforms/${platformId}`;
@@ -93,7 +93,7 @@ describe("changing a platform", () => {
     expect((await person.client.get(path)).body).toEqual(emptied.body);
   });
 
-  test("lets the ceiling shrink, and counts a wildcard as what it expands to", async () => {
+  test("lets the ceiling shrink, and compares wildcards by the scopes that they expand to", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person, {
       default_allowed_scopes: ["data:*", "data:write"],
@@ -118,7 +118,7 @@ describe("changing a platform", () => {
     });
   });
 
-  test("a sensitive scope is not under its wildcard", async () => {
+  test("refuses a sensitive scope under its wildcard", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person, { default_allowed_scopes: ["data:*"] });
     const answer = await person.client.call("PATCH", `/v1/service/platforms/${platformId}`, {
@@ -127,7 +127,7 @@ describe("changing a platform", () => {
     expect(errorCode(answer)).toBe("ceiling_widened");
   });
 
-  test("takes from certificates what the smaller ceiling no longer grants, and updates the vault", async () => {
+  test("removes from certificates the scopes above the smaller ceiling, and updates the vault", async () => {
     const { person, platform, agentId, certId } = await delegated(api, ["data:read", "payments:send"]);
     const path = `/v1/service/platforms/${platform.platformId}`;
     const unshrunk = await api.db("certificates").where({ cert_id: certId }).first();
@@ -144,7 +144,7 @@ describe("changing a platform", () => {
     expect((await api.db("agents").where({ agent_id: agentId }).first())!.vault_due_at).toBeNull();
   });
 
-  test("shrinks although the vault is away, which is updated later", async () => {
+  test("shrinks the ceiling while the vault is unavailable, and updates the vault later", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     const answer = await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
@@ -160,7 +160,7 @@ describe("changing a platform", () => {
     expect(await syncVault(api)).toBe(0);
   });
 
-  test("refuses scopes that are none", async () => {
+  test("refuses unknown scopes", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);
     const path = `/v1/service/platforms/${platformId}`;
@@ -172,7 +172,7 @@ describe("changing a platform", () => {
 });
 
 describe("another account's platform", () => {
-  test("is not found, whatever is tried, and stays as it is", async () => {
+  test("stays hidden and unchanged for every call", async () => {
     const { platform, certId } = await delegated(api);
     const { client } = await api.person();
     const { platformId, connectionId } = platform;
@@ -195,7 +195,7 @@ describe("another account's platform", () => {
   });
 });
 
-test("who is not signed in, repeats no CSRF token or has no complete account is told that first", async () => {
+test("a call without a session, a CSRF token or a complete account fails for that reason first", async () => {
   const { client } = await api.person();
   expect(errorCode(await api.client().post(PLATFORMS))).toBe("auth_required");
   expect(errorCode(await client.post(PLATFORMS, undefined, { csrf: false }))).toBe("csrf_failed");
@@ -204,7 +204,7 @@ test("who is not signed in, repeats no CSRF token or has no complete account is 
   expect(errorCode(await beginner.post(PLATFORMS))).toBe("onboarding_incomplete");
 });
 
-test("an organization registers as many platforms as it likes, each with keys and agents of its own", async () => {
+test("an organization registers any number of platforms, each with its own keys and agents", async () => {
   const person = await api.person({ organization_name: "Analytical Engines" });
   const platforms = await Promise.all(
     Array.from({ length: 5 }, (_, n) => registerPlatform(person, { name: `Shop ${n}` }, PLATFORMS)),

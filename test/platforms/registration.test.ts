@@ -11,7 +11,7 @@ const path = "/v1/service/platforms/personal";
 const wish = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
 
 describe("registering a personal platform", () => {
-  test("answers the platform object of the specification", async () => {
+  test("returns the platform object as specified", async () => {
     const person = await api.person();
     const { status, body } = await person.client.post(path, {
       ...wish,
@@ -41,12 +41,12 @@ describe("registering a personal platform", () => {
     });
   });
 
-  test("gives an empty description when none is given", async () => {
+  test("sets an empty description if none is given", async () => {
     const { answer } = await registerPlatform(await api.person());
     expect(answer.body.description).toBe("");
   });
 
-  test("stores no secret readable: the key as SHA-256, the others sealed to their rows", async () => {
+  test("stores no readable secret: the key as SHA-256, and the others encrypted for their rows", async () => {
     const { platformId, connectionId, answer } = await registerPlatform(await api.person());
     const platform = await api.db("platforms").where({ platform_id: platformId }).first();
     const connection = await api.db("connections").where({ connection_id: connectionId }).first();
@@ -70,7 +70,7 @@ describe("registering a personal platform", () => {
     expect(api.lines.join()).not.toContain(String(api_key).slice(13, 50));
   });
 
-  test("emits connection.created once, with its secrets sealed away from the payload", async () => {
+  test("emits connection.created once, with its secrets encrypted outside the payload", async () => {
     const person = await api.person();
     const { platformId, connectionId, answer } = await registerPlatform(person, {
       callback_url: "https://hooks.example.com/in",
@@ -91,7 +91,7 @@ describe("registering a personal platform", () => {
     expect(payloads).not.toContain(answer.body.webhook_signing_secret);
   });
 
-  test("accepts each wildcard, custom scopes and 64 scopes, each once and in order", async () => {
+  test("accepts each wildcard, custom scopes and 64 scopes, and keeps each once and in order", async () => {
     const scopes = [...WILDCARDS.keys()];
     const custom = Array.from({ length: 64 - scopes.length }, (_, n) => `custom:area:${n}`);
     const { answer } = await registerPlatform(await api.person(), {
@@ -104,7 +104,7 @@ describe("registering a personal platform", () => {
     expect(repeated.answer.body.default_allowed_scopes).toEqual(["data:read", "custom:a:b"]);
   });
 
-  test("names everything that is not a scope", async () => {
+  test("names every invalid scope", async () => {
     const { client } = await api.person();
     const bad = [
       "data:everything",
@@ -144,7 +144,7 @@ describe("registering a personal platform", () => {
       { default_allowed_scopes: Array.from({ length: 65 }, (_, n) => `custom:a:${n}`) },
       "invalid_request",
     ],
-    ["scopes that are no texts", { default_allowed_scopes: [1] }, "invalid_request"],
+    ["scopes of another type", { default_allowed_scopes: [1] }, "invalid_request"],
     ["no name", { name: undefined }, "invalid_request"],
     ["a name of blanks", { name: "   " }, "invalid_request"],
     ["a name of 129 characters", { name: "n".repeat(129) }, "invalid_request"],
@@ -154,13 +154,13 @@ describe("registering a personal platform", () => {
     ["a description with a tag character", { description: "a\u{e0041}" }, "invalid_request"],
     ["a description of 1001 characters", { description: "d".repeat(1001) }, "invalid_request"],
     ["an unknown surface", { surface_type: "smoke_signals" }, "surface_not_available"],
-    ["a surface of Object's", { surface_type: "toString" }, "surface_not_available"],
+    ["a surface named like a member of Object", { surface_type: "toString" }, "surface_not_available"],
     ["a surface not open yet", { surface_type: "conversational_ai" }, "surface_not_available"],
-    ["another one", { surface_type: "meetings" }, "surface_not_available"],
-    ["a third one", { surface_type: "physical_ai" }, "surface_not_available"],
-    ["a callback to another machine inside", { callback_url: "http://10.0.0.1/" }, "invalid_callback_url"],
-    ["a callback that is no URL", { callback_url: "hooks" }, "invalid_callback_url"],
-  ])("refuses %s and leaves nothing behind", async (_, change, expected) => {
+    ["the surface meetings", { surface_type: "meetings" }, "surface_not_available"],
+    ["the surface physical_ai", { surface_type: "physical_ai" }, "surface_not_available"],
+    ["a callback to an internal address", { callback_url: "http://10.0.0.1/" }, "invalid_callback_url"],
+    ["a malformed callback", { callback_url: "hooks" }, "invalid_callback_url"],
+  ])("refuses %s and writes nothing", async (_, change, expected) => {
     const { client, accountId } = await api.person();
     const { status, body } = await client.post(path, { ...wish, ...change });
     expect({ status, code: errorCode({ body }) }).toEqual({ status: 400, code: expected });
@@ -175,7 +175,7 @@ describe("registering a personal platform", () => {
     expect(answer.status).toBe(201);
   });
 
-  test("gives a personal account one platform, also when 16 calls race for it", async () => {
+  test("registers one platform for a personal account when 16 calls race for it", async () => {
     const { client, accountId } = await api.person();
     await api.db.raw(`
       create function dawdle() returns trigger language plpgsql as $$ begin perform pg_sleep(0.1); return new; end $$;
@@ -187,7 +187,7 @@ describe("registering a personal platform", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toHaveLength(1);
   });
 
-  test("gives the first answer again for an idempotency key, secrets included", async () => {
+  test("returns the first answer again for an idempotency key, with its secrets", async () => {
     const { client } = await api.person();
     const headers = { "idempotency-key": "once" };
     const first = await client.post(path, wish, { headers });
@@ -198,7 +198,7 @@ describe("registering a personal platform", () => {
     expect(errorCode(other)).toBe("idempotency_conflict");
   });
 
-  test("asks the database nothing once it is committed, so that its secrets are not lost to a fault", async () => {
+  test("does not query the database after the commit, so no fault can lose its secrets", async () => {
     const { client } = await api.person();
     const statements = await statementsAfterCommit(() => client.post(path, wish));
     expect(statements).toEqual([]);
@@ -214,7 +214,7 @@ describe("registering a personal platform", () => {
   });
 });
 
-/** The statements about platforms that a call runs outside, and after, its transaction. */
+/** Returns the statements about platforms that a call runs after its transaction. */
 async function statementsAfterCommit(call: () => Promise<{ status: number }>): Promise<string[]> {
   const seen: { sql: string; __knexTxId?: string }[] = [];
   const note = (query: { sql: string; __knexTxId?: string }) => seen.push(query);
@@ -226,7 +226,7 @@ async function statementsAfterCommit(call: () => Promise<{ status: number }>): P
   return seen.slice(committed).flatMap(({ sql }) => (sql.includes('"platforms"') ? [sql] : []));
 }
 
-test("changing a platform answers what was committed, without reading it again", async () => {
+test("changing a platform returns what was committed, without reading it again", async () => {
   const person = await api.person();
   const { platformId } = await registerPlatform(person);
   const change = () =>
@@ -236,7 +236,7 @@ test("changing a platform answers what was committed, without reading it again",
 });
 
 describe("registering an organization's platforms", () => {
-  test("may be done many times", async () => {
+  test("succeeds any number of times", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     for (const name of ["One", "Two", "Three"]) {
       expect((await client.post("/v1/service/platforms", { ...wish, name })).status).toBe(201);
@@ -249,13 +249,13 @@ describe("registering an organization's platforms", () => {
     ]);
   });
 
-  test("shows the organization's name", async () => {
+  test("reports the organization's name in the event", async () => {
     const { client } = await api.person({ organization_name: "Acme" });
     const { body } = await client.post("/v1/service/platforms", wish);
     expect(await api.events(String(body.connection_id))).toMatchObject([{ org_name: "Acme" }]);
   });
 
-  test("is not open to a personal account, nor the personal one to an organization", async () => {
+  test("fails for a personal account, as the personal call does for an organization", async () => {
     const person = await api.person();
     const company = await api.person({ organization_name: "Acme" });
     const refused = [
@@ -269,7 +269,7 @@ describe("registering an organization's platforms", () => {
   });
 });
 
-test("a callback URL keeps the outbox's rules, and holds nothing a parser would drop", () => {
+test("checkCallbackUrl applies the outbox's address rules, and refuses characters that a URL parser would drop", () => {
   const policy = createAddressPolicy({ development: false, allowedCidrs: [] });
   expect(() => checkCallbackUrl("https://example.com/a?b=c", policy)).not.toThrow();
   for (const url of [

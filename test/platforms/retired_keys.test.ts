@@ -22,7 +22,7 @@ function listAgents({ connectionId, apiKey }: TestPlatform) {
   });
 }
 
-/** Uses a key, and says how often the database was asked for it. */
+/** Uses a key, and returns how often the database was queried for it. */
 async function lookupsOf(platform: TestPlatform): Promise<number> {
   let lookups = 0;
   const note = ({ sql }: { sql: string }) => {
@@ -34,7 +34,7 @@ async function lookupsOf(platform: TestPlatform): Promise<number> {
   return lookups;
 }
 
-/** Uses a key until the API knows it without asking the database. */
+/** Uses a key until the API has cached it. */
 async function remember(platform: TestPlatform): Promise<void> {
   await expect.poll(() => lookupsOf(platform), { timeout: 20_000, interval: 20 }).toBe(0);
 }
@@ -44,7 +44,7 @@ const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${conn
 test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status: number }>]>([
   ["rotated without grace", ({ client }, platform) => client.post(`${path(platform)}/rotate-key`)],
   ["removed with its connection", ({ client }, platform) => client.call("DELETE", path(platform))],
-])("a key %s is refused by the process that answered, before it hears of the change", async (_, end) => {
+])("the process that answers refuses a key %s, before it is notified of the change", async (_, end) => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);
@@ -52,7 +52,7 @@ test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status:
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("former keys that are ended are refused by the process that answered, before it hears of it", async () => {
+test("the process that answers refuses ended former keys, before it is notified of the change", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await person.client.post(`${path(platform)}/rotate-key`, { grace_seconds: 3_600 });
@@ -61,7 +61,7 @@ test("former keys that are ended are refused by the process that answered, befor
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("a connection's changed settings are read anew by the process that answered, before it hears of them", async () => {
+test("the process that answers reads a connection's changed settings again, before it is notified", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);
@@ -70,7 +70,7 @@ test("a connection's changed settings are read anew by the process that answered
   expect(await lookupsOf(platform)).toBe(1);
 });
 
-test("an operator's rotation ends the key immediately too", async () => {
+test("the process that answers refuses a key that the operator rotated", async () => {
   const { email } = await api.person();
   const object = "/internal/v1/platforms/c1.retired";
   const { body } = await api.operator("PUT", object, {

@@ -6,7 +6,7 @@ import { vaultForApi } from "../keyvault/for_api.ts";
 import { type Application, decisionsOf, errorOf, proofApi } from "./application.ts";
 
 /*
- * Present and try with the real vault, over mutual TLS. Each of its keys signs once a second.
+ * Tests present and try with the real vault, over mutual TLS. Each of its keys signs at most once a second.
  */
 
 let vault: TestVault;

@@ -5,7 +5,7 @@ import { apiKeyPrefix, hashApiKey, newApiKey } from "../../../src/platforms/api_
 const characters = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"];
 
 describe("an API key", () => {
-  test("has the form dpz_<8>_<43>_<6>, its prefix in front and its SHA-256 beside it", () => {
+  test("has the form dpz_<8>_<43>_<6>, with its prefix in front, and a stored SHA-256", () => {
     const key = newApiKey();
     expect(key.apiKey).toMatch(/^dpz_[0-9A-Za-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/);
     expect(key.apiKey.startsWith(`${key.prefix}_`)).toBe(true);
@@ -14,17 +14,17 @@ describe("an API key", () => {
     expect(key.hash).toHaveLength(32);
   });
 
-  test("is recognised by its prefix", () => {
+  test("can be recognized by its prefix", () => {
     const key = newApiKey();
     expect(apiKeyPrefix(key.apiKey)).toBe(key.prefix);
   });
 
-  test("has a checksum that an independent CRC-32 in base62 gives", () => {
+  test("has the checksum that an independent CRC-32 in base62 computes", () => {
     const key = "dpz_00000000_0000000000000000000000000000000000000000000";
     expect(apiKeyPrefix(`${key}_${checksum(key)}`)).toBe("dpz_00000000");
   });
 
-  test("is no longer one after any change of one character", () => {
+  test("becomes invalid after any change of one character", () => {
     const { apiKey } = newApiKey();
     fc.assert(
       fc.property(fc.nat(apiKey.length - 1), fc.constantFrom(...characters), (place, character) => {
@@ -36,7 +36,7 @@ describe("an API key", () => {
     );
   });
 
-  test("is none of other texts", () => {
+  test("differs from all other texts", () => {
     const { apiKey } = newApiKey();
     for (const text of [
       "",
@@ -52,13 +52,13 @@ describe("an API key", () => {
     fc.assert(fc.property(fc.string(), (text) => apiKeyPrefix(text) === undefined));
   });
 
-  test("never comes twice", () => {
+  test("never occurs twice", () => {
     const keys = Array.from({ length: 1_000 }, newApiKey);
     expect(new Set(keys.map((key) => key.apiKey)).size).toBe(keys.length);
   });
 });
 
-/** CRC-32 (IEEE, reflected) bit by bit, in base62. */
+/** Computes the CRC-32 (IEEE, reflected) bit by bit, in base62. */
 function checksum(text: string): string {
   let crc = 0xffffffff;
   for (const byte of Buffer.from(text)) {

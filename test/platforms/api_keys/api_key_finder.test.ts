@@ -6,7 +6,7 @@ import { countLookups, rotate, useFinderWorld } from "./finder_world.ts";
 const world = useFinderWorld();
 const { createFinder, newPlatform } = world;
 
-test("gives its connection and account", async () => {
+test("the key finder returns a key's connection and account", async () => {
   const platform = await newPlatform();
   expect(await createFinder().find(platform.apiKey)).toEqual({
     accountId: platform.accountId,
@@ -17,7 +17,7 @@ test("gives its connection and account", async () => {
   });
 });
 
-test("gives nobody for a key that was never issued, and for the right prefix with another secret", async () => {
+test("the key finder returns undefined for a key never issued, and for a known prefix with another secret", async () => {
   const { apiKey, connectionId } = await newPlatform();
   const stranger = newApiKey();
   expect(await createFinder().find(stranger.apiKey)).toBeUndefined();
@@ -29,7 +29,7 @@ test("gives nobody for a key that was never issued, and for the right prefix wit
   expect(await createFinder().find(apiKey)).toBeUndefined();
 });
 
-test("asks the database nothing about text with a wrong checksum", async () => {
+test("the key finder does not query the database for text with a wrong checksum", async () => {
   const { db, lookups } = countLookups(world.api.db);
   const { apiKey } = newApiKey();
   const typo = `${apiKey.slice(0, 20)}${apiKey[20] === "a" ? "b" : "a"}${apiKey.slice(21)}`;
@@ -39,7 +39,7 @@ test("asks the database nothing about text with a wrong checksum", async () => {
   expect(lookups()).toBe(0);
 });
 
-test("accepts a rotated key until the last moment of its grace, and not from the end on", async () => {
+test("the key finder accepts a rotated key until its grace ends", async () => {
   const platform = await newPlatform();
   const finder = createFinder();
   const next = await rotate(platform, 60);
@@ -50,13 +50,13 @@ test("accepts a rotated key until the last moment of its grace, and not from the
   expect(await finder.find(next)).toMatchObject({ connectionId: platform.connectionId });
 });
 
-test("immediately refuses a key rotated without grace", async () => {
+test("the key finder immediately refuses a key rotated without grace", async () => {
   const platform = await newPlatform();
   await rotate(platform, 0);
   expect(await createFinder().find(platform.apiKey)).toBeUndefined();
 });
 
-test("refuses the key of a removed connection, even one that was never retired", async () => {
+test("the key finder refuses the key of a removed connection, even one that was never retired", async () => {
   const platform = await newPlatform();
   await world.api
     .db("connections")
@@ -65,7 +65,7 @@ test("refuses the key of a removed connection, even one that was never retired",
   expect(await createFinder().find(platform.apiKey)).toBeUndefined();
 });
 
-test("a key's end is the earliest of those it was given", async () => {
+test("a key that was given several ends has the earliest of them", async () => {
   const platform = await newPlatform();
   const second = await rotate(platform, 3_600);
   const third = await rotate(platform, 60);

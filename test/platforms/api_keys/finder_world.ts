@@ -11,32 +11,32 @@ import {
 type Owner = Awaited<ReturnType<PlatformApi["person"]>>["client"];
 type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 
-/** A database that counts the key look-ups it gets. */
+/** A database that counts its key lookups. */
 type CountingDatabase = { db: Database; lookups: () => number };
 
-/** One whose key look-ups read immediately and, while it holds them, answer only when released. */
+/** A database whose key lookups read immediately. While it holds them, they answer only when released. */
 type HoldingDatabase = CountingDatabase & {
   hold(): void;
-  /** Until a look-up that is held has been read. */
+  /** Waits until a held lookup has been read. */
   reached(): Promise<void>;
-  /** Answers, or fails with an error. */
+  /** Lets held lookups answer, or fail with an error. */
   release(error?: Error): void;
 };
 
-/** The API of a test file, with finders of its keys; they end with their test. */
+/** The API of a test file, with finders of its keys. Each finder closes with its test. */
 export type FinderWorld = {
   readonly api: PlatformApi;
-  /** What the finders said of their connections. */
+  /** Faults that the finders reported about their connections. */
   readonly faults: Error[];
   createFinder(db?: Database, url?: string): ApiKeyFinder;
-  /** A finder that listens, with `key` in its memory. */
+  /** Creates a finder that listens and has cached `key`. */
   warmFinder(key: string): Promise<{ finder: ApiKeyFinder; lookups: () => number }>;
-  /** A finder that listens and knew `key`, which it has to read again, with the database that it reads. */
+  /** Creates a finder that listens and whose cache entry of `key` has expired. Also returns its database. */
   finderThatForgot(key: string): Promise<{ finder: ApiKeyFinder; held: HoldingDatabase }>;
   newPlatform(): Promise<OwnedPlatform>;
 };
 
-/** Declares the file's world: started before its tests, stopped after them. */
+/** Starts the file's world before its tests, and stops it after them. */
 export function useFinderWorld(): FinderWorld {
   let api: PlatformApi;
   const finders: ApiKeyFinder[] = [];
@@ -82,12 +82,12 @@ export function useFinderWorld(): FinderWorld {
   };
 }
 
-/** Waits until a look-up is answered from memory. */
+/** Waits until a lookup is answered from the cache. */
 export async function remembers(finder: ApiKeyFinder, lookups: () => number, key: string): Promise<void> {
   await expect.poll(() => remembersNow(finder, lookups, key), { timeout: 20_000, interval: 20 }).toBe(true);
 }
 
-/** Whether a look-up is answered from memory. */
+/** Checks whether a lookup is answered from the cache. */
 export async function remembersNow(
   finder: ApiKeyFinder,
   lookups: () => number,
@@ -98,7 +98,7 @@ export async function remembersNow(
   return lookups() === before;
 }
 
-/** Gives a platform another key, and the one before so many seconds more. */
+/** Gives a platform a new key. The previous one stays valid for `graceSeconds`. */
 export async function rotate(platform: OwnedPlatform, graceSeconds: number): Promise<string> {
   const path = `/v1/service/connections/${platform.connectionId}/rotate-key`;
   const answer = await platform.owner.post(path, { grace_seconds: graceSeconds });
@@ -108,7 +108,7 @@ export async function rotate(platform: OwnedPlatform, graceSeconds: number): Pro
 
 const KEYS = "api_keys as k";
 
-/** Counts the key look-ups that a database gets. */
+/** Counts the key lookups of a database. */
 export function countLookups(real: Database): CountingDatabase {
   let lookups = 0;
   const db = new Proxy(real, {

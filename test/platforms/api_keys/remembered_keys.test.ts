@@ -9,7 +9,7 @@ import { remembers, remembersNow, rotate, useFinderWorld } from "./finder_world.
 const world = useFinderWorld();
 const { createFinder, warmFinder, finderThatForgot, newPlatform, faults } = world;
 
-test("asks the database once within 3 seconds, and again for a call after 5", async () => {
+test("the key cache queries the database once within 3 seconds, and again for a call after 5", async () => {
   const platform = await newPlatform();
   const { finder, lookups } = await warmFinder(platform.apiKey);
   world.api.clock.advance(6);
@@ -23,7 +23,7 @@ test("asks the database once within 3 seconds, and again for a call after 5", as
   expect(lookups()).toBe(before + 1);
 });
 
-test("reads a key in use again before it is forgotten, and has no call wait for that", async () => {
+test("the key cache reads a key in use again before its entry expires, and no call waits for that", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   await finder.find(apiKey);
@@ -39,7 +39,7 @@ test("reads a key in use again before it is forgotten, and has no call wait for 
   expect(held.lookups()).toBe(before + 1);
 });
 
-test("a key that cannot be read again is remembered until its end, and a failure never", async () => {
+test("the key cache keeps an entry until its end if reading again fails, and never caches the failure", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   await finder.find(apiKey);
@@ -56,7 +56,7 @@ test("a key that cannot be read again is remembered until its end, and a failure
   expect(await remembersNow(finder, held.lookups, apiKey)).toBe(true);
 });
 
-test("compares the secret also of a remembered key", async () => {
+test("the key cache compares the secret of a cached key too", async () => {
   const platform = await newPlatform();
   const { finder } = await warmFinder(platform.apiKey);
   const other = newApiKey().apiKey;
@@ -65,14 +65,14 @@ test("compares the secret also of a remembered key", async () => {
   expect(await finder.find(platform.apiKey)).toBeDefined();
 });
 
-test("drops a key as soon as another process retires it", async () => {
+test("the key cache drops a key as soon as another process retires it", async () => {
   const platform = await newPlatform();
   const { finder } = await warmFinder(platform.apiKey);
   await rotate(platform, 0);
   await expect.poll(() => finder.find(platform.apiKey), { timeout: 4_000, interval: 5 }).toBeUndefined();
 });
 
-test("refuses a remembered key at the end of its grace", async () => {
+test("the key cache refuses a cached key at the end of its grace", async () => {
   const platform = await newPlatform();
   await rotate(platform, 2);
   const { finder } = await warmFinder(platform.apiKey);
@@ -80,7 +80,7 @@ test("refuses a remembered key at the end of its grace", async () => {
   expect(await finder.find(platform.apiKey)).toBeUndefined();
 });
 
-test("does not remember what was read before a change that was heard meanwhile", async () => {
+test("the key cache does not store what was read before a change that arrived in the meantime", async () => {
   const [platform, later] = [await newPlatform(), await newPlatform()];
   const { finder, held } = await finderThatForgot(platform.apiKey);
   await finder.find(later.apiKey);
@@ -95,7 +95,7 @@ test("does not remember what was read before a change that was heard meanwhile",
   expect(await finder.find(platform.apiKey)).toBeUndefined();
 });
 
-test("remembers nothing while it cannot listen, and forgets all when it no longer can", async () => {
+test("the key cache stores nothing while it cannot listen, and drops everything when it stops listening", async () => {
   const platform = await newPlatform();
   const { finder, lookups } = await warmFinder(platform.apiKey);
   await allowConnections(false);
@@ -121,20 +121,20 @@ test("remembers nothing while it cannot listen, and forgets all when it no longe
   await expect.poll(() => finder.find(platform.apiKey), { timeout: 4_000, interval: 5 }).toBeUndefined();
 });
 
-test("ends, also while it cannot reach the database", async () => {
+test("the key finder closes even while it cannot reach the database", async () => {
   const finder = createFinder(world.api.db, "postgres://nobody@127.0.0.1:1/none");
   await sleep(50);
   await finder.close();
 });
 
-/** Whether it asks the database of a key, whose answer nobody waits for. */
+/** Checks whether the finder queries the database for a key. Does not wait for the answer. */
 function looksUp(finder: ApiKeyFinder, lookups: () => number, key: string): boolean {
   const before = lookups();
   void finder.find(key);
   return lookups() > before;
 }
 
-/** Connections that exist go on. */
+/** Allows or forbids new connections to the database. Existing connections continue. */
 async function allowConnections(allowed: boolean): Promise<void> {
   const client = new Client({ connectionString: runPart("postgresUrl") });
   await client.connect();

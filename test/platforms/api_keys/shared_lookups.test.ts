@@ -5,7 +5,7 @@ import { rotate, useFinderWorld } from "./finder_world.ts";
 const world = useFinderWorld();
 const { finderThatForgot, newPlatform } = world;
 
-test("asks once for calls that come at the same time", async () => {
+test("concurrent calls with one key share one query", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   const before = held.lookups();
@@ -20,7 +20,7 @@ test("asks once for calls that come at the same time", async () => {
   expect(held.lookups()).toBe(before + 1);
 });
 
-test("a call does not share a look-up that began before a change that was heard", async () => {
+test("a call does not share a lookup that began before a change which already arrived", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -34,7 +34,7 @@ test("a call does not share a look-up that began before a change that was heard"
   expect(await late).toBeUndefined();
 });
 
-test("a call looks again when a change was heard while it shared a look-up", async () => {
+test("a call looks up again if a change arrived while it shared a lookup", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -48,7 +48,7 @@ test("a call looks again when a change was heard while it shared a look-up", asy
   expect(await joined).toBeUndefined();
 });
 
-test("a call that shared a look-up which failed looks once more, with all others that did", async () => {
+test("calls that shared a failed lookup look up once more, together", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   const before = held.lookups();
@@ -62,7 +62,7 @@ test("a call that shared a look-up which failed looks once more, with all others
   expect(held.lookups()).toBe(before + 2);
 });
 
-test("a call does not share a look-up that has taken a quarter of a second", async () => {
+test("a call does not share a lookup that has taken a quarter of a second", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   held.hold();

@@ -16,7 +16,7 @@ const scopes = ["data:read", "data:share"];
 const adoption = (platformId: string) => `/v1/service/platforms/${platformId}/adoption`;
 const here = { cluster: "c1", namespace: "default", name: "shop" };
 
-/** A platform that the person registered without a cluster. */
+/** Registers a platform of a new person, without a cluster. */
 async function registered(fields: object = {}) {
   const person = await api.person();
   const platform = await registerPlatform(person, { default_allowed_scopes: scopes, ...fields });
@@ -34,7 +34,7 @@ async function registered(fields: object = {}) {
 const rowOf = (platformId: string) => api.db("platforms").where({ platform_id: platformId }).first();
 
 describe("taking over a platform", () => {
-  test("needs the owner's confirmation, which says which object, and is used once", async () => {
+  test("needs the owner's confirmation, which names the object and can be used once", async () => {
     const { person, platform, confirm, wish } = await registered();
     const id = newUid();
     const refused = await put(id, wish());
@@ -57,7 +57,7 @@ describe("taking over a platform", () => {
     );
   });
 
-  test("keeps id, connection and key, and gives no secret before the key is rotated", async () => {
+  test("keeps id, connection and key, and returns no secret before the key is rotated", async () => {
     const { platform, confirm, wish } = await registered();
     const id = newUid();
     await confirm();
@@ -75,22 +75,22 @@ describe("taking over a platform", () => {
     expect((await listed()).status).toBe(200);
   });
 
-  test("is refused in the same words for another account's platform and for none", async () => {
+  test("fails with the same message for another account's platform and for one that does not exist", async () => {
     const [mine, theirs] = [await registered(), await registered()];
     await theirs.confirm();
     const unknown = randomUUID();
-    const said = async (adopt: string) => {
+    const refusalOf = async (adopt: string) => {
       const answer = await put(newUid(), mine.wish({ adopt }));
       return [answer.status, errorCode(answer), String(answer.body.error_description).replace(adopt, "…")];
     };
-    expect(await said(theirs.platform.platformId)).toEqual(await said(unknown));
+    expect(await refusalOf(theirs.platform.platformId)).toEqual(await refusalOf(unknown));
     expect((await rowOf(theirs.platform.platformId))?.external_id).toBeNull();
     expect(errorCode(await mine.confirm(here, theirs.person))).toBe("not_found");
     const withdrawal = await theirs.person.client.call("DELETE", adoption(mine.platform.platformId));
     expect(errorCode(withdrawal)).toBe("not_found");
   });
 
-  test("is refused for what another account left behind under the same name", async () => {
+  test("fails for a platform that another account's object of the same name left behind", async () => {
     const object = { namespace: "default", name: "shop" };
     const { id, answer } = await declared({ object });
     const mine = await registered();
@@ -99,7 +99,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("is refused for what an object of the same name left behind in another namespace", async () => {
+  test("fails for a platform that an object of the same name left behind in another namespace", async () => {
     const { person, id, answer } = await declared({ object: { namespace: "default", name: "shop" } });
     await person.client.call("PUT", "/v1/service/namespace-bindings/c1/team-a", { body: {} });
     const adopt = String(answer.body.platform_id);
@@ -108,7 +108,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(adopt))?.external_id).toBe(id);
   });
 
-  test("brings its ceiling, also for the next object, under a name that had a narrower one before", async () => {
+  test("uses the platform's ceiling, also for the next object, even if the name had a narrower one before", async () => {
     const person = await api.person({ organization_name: "Analytical Engines" });
     const object = { namespace: "default", name: "shop" };
     const former = newUid();
@@ -126,7 +126,7 @@ describe("taking over a platform", () => {
     );
   });
 
-  test("is over when the owner withdraws the confirmation", async () => {
+  test("fails after the owner has withdrawn the confirmation", async () => {
     const { person, platform, confirm, wish } = await registered();
     await confirm();
     const withdraw = () => person.client.call("DELETE", adoption(platform.platformId));
@@ -136,7 +136,7 @@ describe("taking over a platform", () => {
     expect(errorCode(await put(newUid(), wish()))).toBe("adoption_not_confirmed");
   });
 
-  test("is nothing when anything else is refused: the confirmation stays good", async () => {
+  test("changes nothing if any other part is refused, and the confirmation stays valid", async () => {
     const { platform, confirm, wish } = await registered();
     await confirm();
     for (const [fields, code] of [
@@ -153,7 +153,7 @@ describe("taking over a platform", () => {
     expect((await put(newUid(), wish())).status).toBe(200);
   });
 
-  test("needs a namespace that the owner accepts, and within its ceiling", async () => {
+  test("needs an accepted namespace, and a ceiling within that of the namespace", async () => {
     const { person, confirm, wish } = await registered();
     const place = { namespace: "team-a", name: "shop" };
     await confirm({ cluster: "c1", ...place });
@@ -165,7 +165,7 @@ describe("taking over a platform", () => {
     expect((await put(newUid(), narrow)).body.default_allowed_scopes).toEqual(["data:read"]);
   });
 
-  test("leaves the object that had it with nothing, and it registers no other one", async () => {
+  test("leaves the former object without a platform, and it cannot register another one", async () => {
     const {
       person,
       id: former,
@@ -187,7 +187,7 @@ describe("taking over a platform", () => {
     expect((await put(former, { ...again, adopt: platformId })).body.platform_id).toBe(platformId);
   });
 
-  test("gives nothing to an object that has a platform, nor under a name that is in use", async () => {
+  test("fails for an object that has a platform, and under a name that is in use", async () => {
     const client = await api.person({ organization_name: "Analytical Engines" });
     const one = await registerPlatform(client, { default_allowed_scopes: scopes }, "/v1/service/platforms");
     const wish = (adopt?: string) =>
@@ -211,10 +211,10 @@ describe("taking over a platform", () => {
   });
 });
 
-describe("a platform that was left behind", () => {
+describe("a platform that a deleted object left behind", () => {
   const object = { namespace: "default", name: "shop" };
 
-  test("is the next object's of its name only when everything of it is taken", async () => {
+  test("goes to the next object of the same name only if its whole declaration is accepted", async () => {
     const { person, id, answer } = await declared({ object });
     const next = newUid();
     const wide = declaration(person, { object, default_allowed_scopes: [...scopes, "payments:send"] });
@@ -225,7 +225,7 @@ describe("a platform that was left behind", () => {
     expect((await put(next, declaration(person, { object }))).body.platform_id).toBe(answer.body.platform_id);
   });
 
-  test("needs no confirmation when it is named", async () => {
+  test("needs no confirmation if the declaration names it", async () => {
     const { person, answer } = await declared({ object });
     const adopt = String(answer.body.platform_id);
     expect((await put(newUid(), declaration(person, { object, adopt }))).body.platform_id).toBe(adopt);
@@ -255,7 +255,7 @@ describe("taking over an agent", () => {
     return { person, id, agentId, adoption, confirm, putAgent };
   }
 
-  test("needs the owner's confirmation, and keeps its key", async () => {
+  test("needs the owner's confirmation, and keeps the agent's key", async () => {
     const { agentId, confirm, putAgent } = await withAgent();
     const id = newUid();
     expect(errorCode(await putAgent(id))).toBe("adoption_not_confirmed");
@@ -272,7 +272,7 @@ describe("taking over an agent", () => {
     expect(errorCode(await putAgent(newUid(), other))).toBe("adoption_not_confirmed");
   });
 
-  test("is refused after the owner withdrew, and for an agent that is deleted or of another platform", async () => {
+  test("fails after a withdrawal, for a deleted agent and for an agent of another account's platform", async () => {
     const { person, adoption, confirm, putAgent, agentId } = await withAgent();
     const elsewhere = await withAgent();
     await confirm();
@@ -286,7 +286,7 @@ describe("taking over an agent", () => {
     expect(errorCode(await elsewhere.person.client.call("PUT", adoption, { body: place }))).toBe("not_found");
   });
 
-  test("is refused for an agent of another platform of the account", async () => {
+  test("fails for an agent of another platform of the account", async () => {
     const person = await api.person({ organization_name: "Analytical Engines" });
     const elsewhere = await registerPlatform(person, {}, "/v1/service/platforms");
     const agentId = await createAgent(api.client(), elsewhere);
@@ -300,7 +300,7 @@ describe("taking over an agent", () => {
     expect((await api.db("agents").where({ agent_id: agentId }).first())?.external_id).toBeNull();
   });
 
-  test("leaves the object that had it with nothing, and an object that has one keeps it", async () => {
+  test("leaves the former object without an agent, and does not affect an object that has one", async () => {
     const { confirm, putAgent, id: platform } = await withAgent();
     const [former, next] = [newUid(), newUid()];
     await confirm();

@@ -10,7 +10,7 @@ afterEach(() => {
 
 const { put, declared } = declarations(api);
 
-describe("declaring an agent", () => {
+describe("PUT /internal/v1/agents/{external_id}", () => {
   const wish = (platform: string, fields = {}) => ({
     platform_external_id: platform,
     name: "bot",
@@ -18,7 +18,7 @@ describe("declaring an agent", () => {
     ...fields,
   });
 
-  test("creates it once, renames it, and never brings it back", async () => {
+  test("creates the agent once, renames it, and never restores a deleted one", async () => {
     const { id: platform } = await declared();
     const id = newUid();
     const created = await api.operator("PUT", agentPath(id), wish(platform));
@@ -46,7 +46,7 @@ describe("declaring an agent", () => {
     expect(api.vault.keys.get(String(created.body.agent_id))!.disabled).toBe(true);
   });
 
-  test("of before names were noted gets the name that it is declared under next", async () => {
+  test("stores the object's name for an agent that was registered before names were stored", async () => {
     const { id: platform } = await declared();
     const id = newUid();
     const put = () => {
@@ -59,7 +59,7 @@ describe("declaring an agent", () => {
     expect((await api.db("agents").where({ external_id: id }).first())?.object_name).toBe("bot");
   });
 
-  test("makes one agent when 8 first calls race", async () => {
+  test("creates one agent when 8 first calls race", async () => {
     const { id: platform } = await declared();
     const id = newUid();
     const answers = await Promise.all(
@@ -69,7 +69,7 @@ describe("declaring an agent", () => {
     expect(await api.db("agents").where({ external_id: id })).toHaveLength(1);
   });
 
-  test("refuses another platform or type for an object it knows", async () => {
+  test("refuses another platform or type for a registered object", async () => {
     const [one, two] = [await declared(), await declared()];
     const id = newUid();
     await api.operator("PUT", agentPath(id), wish(one.id));
@@ -86,7 +86,7 @@ describe("declaring an agent", () => {
     expect((await put({ custody_mode: "custodial" })).status).toBe(200);
   });
 
-  test("needs a registered platform and a vault", async () => {
+  test("needs a registered platform and an available vault", async () => {
     expect(errorCode(await api.operator("PUT", agentPath(newUid()), wish(newUid())))).toBe("not_found");
     const { id: platform } = await declared();
     const id = newUid();
@@ -99,8 +99,8 @@ describe("declaring an agent", () => {
   });
 });
 
-describe("the operator of another cluster", () => {
-  test("sees and changes nothing of this one's", async () => {
+describe("the operator routes", () => {
+  test("hide objects of one cluster from the operator of another, and let it change nothing", async () => {
     const { person, id } = await declared();
     const agent = newUid();
     const options = { cluster: "c2" };
@@ -121,7 +121,7 @@ describe("the operator of another cluster", () => {
     expect((await put(id, declaration(person))).body.credentials).not.toBeNull();
   });
 
-  test("a token is needed, and an older leader is refused", async () => {
+  test("require a token, and refuse an older leader", async () => {
     const person = await api.person();
     const wrong = await put(newUid(), declaration(person), { token: "wrong" });
     expect([wrong.status, errorCode(wrong)]).toEqual([401, "operator_unauthorized"]);

@@ -10,8 +10,8 @@ afterEach(() => {
 
 const { put, declared, list } = declarations(api);
 
-describe("declaring a platform", () => {
-  test("registers it and gives its credentials, which work", async () => {
+describe("PUT /internal/v1/platforms/{external_id}", () => {
+  test("registers the platform and returns credentials that work", async () => {
     const { person, answer, credentials } = await declared({ callback_url: "https://hooks.example.com/" });
     expect(answer.body).toEqual({
       platform_id: expect.any(String),
@@ -30,13 +30,13 @@ describe("declaring a platform", () => {
     expect(shown.body.items).toMatchObject([{ platform_id: answer.body.platform_id, name: "Shop" }]);
   });
 
-  test("finds the account whatever the letters' case", async () => {
+  test("finds the account in any letter case", async () => {
     const person = await api.person();
     const answer = await put(newUid(), declaration(person, { account_email: person.email.toUpperCase() }));
     expect(answer.status).toBe(200);
   });
 
-  test("finds it by an address beyond ASCII, however that is written", async () => {
+  test("finds the account by a non-ASCII address in any notation", async () => {
     const email = `jörg.${randomUUID()}@bücher.example`;
     const client = api.client();
     await client.onboard(email.replace("bücher", "xn--bcher-kva"));
@@ -48,7 +48,7 @@ describe("declaring a platform", () => {
     }
   });
 
-  test("gives the same answer, credentials included, until they are acknowledged", async () => {
+  test("returns the same answer, with credentials, until they are acknowledged", async () => {
     const { person, id, answer, credentials } = await declared();
     const again = await put(id, declaration(person));
     expect(again.body).toEqual(answer.body);
@@ -64,7 +64,7 @@ describe("declaring a platform", () => {
     expect(await api.events(String(answer.body.connection_id))).toHaveLength(1);
   });
 
-  test("registers it once when 8 calls race", async () => {
+  test("registers the platform once when 8 calls race", async () => {
     const person = await api.person();
     const id = newUid();
     const answers = await Promise.all(Array.from({ length: 8 }, () => put(id, declaration(person))));
@@ -73,7 +73,7 @@ describe("declaring a platform", () => {
     expect(await api.db("platforms").where({ account_id: person.accountId })).toHaveLength(1);
   });
 
-  test("applies name, description, a smaller ceiling, and a callback when it is given", async () => {
+  test("applies name, description, a smaller ceiling, and a callback if there is one", async () => {
     const { person, id, answer } = await declared({ callback_url: "https://one.example/", description: "d" });
     const renamed = await put(
       id,
@@ -107,7 +107,7 @@ describe("declaring a platform", () => {
     expect(shown.body.name).toBe("Shop");
   });
 
-  test("keeps the rules that people's registrations keep", async () => {
+  test("follows the rules of registrations by people", async () => {
     const person = await api.person();
     const refused = async (fields: Record<string, unknown>) =>
       errorCode(await put(newUid(), declaration(person, fields)));
@@ -128,7 +128,7 @@ describe("declaring a platform", () => {
     expect([answer.status, errorCode(answer)]).toEqual([404, "namespace_not_bound"]);
   });
 
-  test("refuses another account or surface for an object it knows, and an object it removed", async () => {
+  test("refuses another account or surface for a registered object, and an object that it removed", async () => {
     const { person, id } = await declared();
     const other = await api.person();
     expect(errorCode(await put(id, declaration(other)))).toBe("external_conflict");
@@ -139,7 +139,7 @@ describe("declaring a platform", () => {
     expect(errorCode(await put(id, declaration(person)))).toBe("external_conflict");
   });
 
-  test("is one account's only when two accounts race for one object", async () => {
+  test("registers the platform for one account when several accounts race for one object", async () => {
     const people = await Promise.all([api.person(), api.person(), api.person()]);
     const id = newUid();
     const answers = await Promise.all(people.map((person) => put(id, declaration(person))));
@@ -148,8 +148,8 @@ describe("declaring a platform", () => {
   });
 });
 
-describe("rotating declared credentials", () => {
-  test("replaces the key immediately, keeps the secrets, and gives them again until they are acknowledged", async () => {
+describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
+  test("replaces the key immediately, keeps the secrets, and returns them until they are acknowledged", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
       api_key_prefix: credentials.api_key!.slice(0, 12),
@@ -167,7 +167,7 @@ describe("rotating declared credentials", () => {
     await expect.poll(async () => (await list(answer, credentials.api_key)).status).toBe(401);
   });
 
-  test("leaves the key before good for as long as the operator says", async () => {
+  test("keeps the previous key valid for the requested time", async () => {
     const { id, answer, credentials } = await declared();
     const rotate = (grace_seconds: number) =>
       api.operator("POST", `${path(id)}/credentials/rotate`, { grace_seconds });
@@ -176,7 +176,7 @@ describe("rotating declared credentials", () => {
     expect(errorCode(await rotate(86_401))).toBe("invalid_request");
   });
 
-  test("a key that a person rotated is given to the operator as well", async () => {
+  test("returns to the operator also a key that a person rotated", async () => {
     const { person, id, answer, credentials } = await declared();
     await api.operator("POST", `${path(id)}/credentials/acknowledge`, {
       api_key_prefix: credentials.api_key!.slice(0, 12),
@@ -188,7 +188,7 @@ describe("rotating declared credentials", () => {
     expect(again.body.credentials).toEqual({ ...credentials, api_key: rotated.body.api_key });
   });
 
-  test("finds nothing for an object that is unknown or removed", async () => {
+  test("answers not_found for an object that is unknown or removed", async () => {
     const { id } = await declared();
     await api.operator("DELETE", path(id));
     for (const each of [id, newUid()]) {
@@ -201,8 +201,8 @@ describe("rotating declared credentials", () => {
   });
 });
 
-describe("removing a declared platform", () => {
-  test("ends it, and answers the same again and for what never was", async () => {
+describe("DELETE /internal/v1/platforms/{external_id}", () => {
+  test("removes the platform, and answers the same for a repetition and for an unknown object", async () => {
     const { id, answer, credentials } = await declared();
     for (const each of [id, id, newUid()]) {
       const removed = await api.operator("DELETE", path(each));
