@@ -16,7 +16,7 @@ const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;
 
 describe("approving a request", () => {
-  test("answers the certificate of the specification", async () => {
+  test("returns the certificate as specified", async () => {
     const { person, requestId } = await requested(api);
     const { status, body } = await approve(person, requestId, ["data:read"]);
     expect(status).toBe(200);
@@ -29,7 +29,7 @@ describe("approving a request", () => {
     });
   });
 
-  test("makes a certificate that the owner's root key signed, for exactly what was approved", async () => {
+  test("creates a certificate that the owner's root key signed, for exactly what was approved", async () => {
     const constraints = [{ type: "max_amount", max_amount: 5, currency: "EUR" }];
     const { person, agentId, requestId } = await requested(api, { constraints });
     const { body } = await approve(person, requestId, ["payments:send", "data:read"]);
@@ -50,7 +50,7 @@ describe("approving a request", () => {
     ).toBe(true);
   });
 
-  test("emits delegation.approved once, with the certificate and the word on the agent's key", async () => {
+  test("emits delegation.approved once, with the certificate and the attestation of the agent's key", async () => {
     const { person, platform, agentId, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const row = await api
@@ -71,7 +71,7 @@ describe("approving a request", () => {
     ]);
   });
 
-  test("is shown on the request", async () => {
+  test("shows the approval on the request", async () => {
     const { person, requestId } = await requested(api);
     const { body } = await approve(person, requestId, ["data:read"]);
     const shown = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
@@ -85,9 +85,9 @@ describe("approving a request", () => {
   });
 
   test.each([
-    ["all of it", ["data:read", "data:share", "payments:send", "custom:orders:refund"]],
-    ["it in another order", ["payments:send", "data:read"]],
-    ["a wildcard of what was asked by name", ["data:*"]],
+    ["all requested scopes", ["data:read", "data:share", "payments:send", "custom:orders:refund"]],
+    ["some scopes in another order", ["payments:send", "data:read"]],
+    ["a wildcard over scopes that were requested by name", ["data:*"]],
     ["a scope twice", ["data:read", "data:read"]],
   ])("may grant %s", async (_, scope) => {
     const { person, requestId } = await requested(api);
@@ -97,8 +97,8 @@ describe("approving a request", () => {
 
   test.each([
     ["nothing", []],
-    ["more than was asked", ["data:read", "data:write"]],
-    ["a scope that is none", ["nope"]],
+    ["more than was requested", ["data:read", "data:write"]],
+    ["an unknown scope", ["nope"]],
     ["a wildcard over more", ["payments:*"]],
   ])("may not grant %s", async (_, scope) => {
     const { person, requestId } = await requested(api);
@@ -107,12 +107,12 @@ describe("approving a request", () => {
     expect(await statusOf(requestId)).toBe("pending");
   });
 
-  test("may not grant what was not asked although the ceiling has it", async () => {
+  test("may not grant a scope that was not requested, even within the ceiling", async () => {
     const { person, requestId } = await requested(api, { requested_scope: ["data:read"] });
     expect(errorCode(await approve(person, requestId, ["data:share"]))).toBe("scope_not_requested");
   });
 
-  test("is held to the ceiling as it is now", async () => {
+  test("respects the current ceiling", async () => {
     const { person, platform, requestId } = await requested(api);
     await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
       body: { default_allowed_scopes: ["data:read"] },
@@ -123,7 +123,7 @@ describe("approving a request", () => {
     expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
   });
 
-  test("is held to a ceiling that shrinks while the vault signs", async () => {
+  test("respects a ceiling that shrinks while the vault signs", async () => {
     const { person, platform, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     const { promise: reached, resolve: reach } = Promise.withResolvers<void>();
@@ -146,7 +146,7 @@ describe("approving a request", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
   });
 
-  test("leaves the request pending when the vault is away or refuses, and can be repeated", async () => {
+  test("leaves the request pending if the vault is unavailable or refuses, and can be repeated", async () => {
     const { person, platform, requestId } = await requested(api);
     for (const failure of [
       new VaultUnavailable("unreachable", "away"),
@@ -163,7 +163,7 @@ describe("approving a request", () => {
     expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
   });
 
-  test("takes no certificate but the one it asked for", async () => {
+  test("rejects a certificate that differs from the one it asked the vault for", async () => {
     const { person, requestId } = await requested(api);
     const sign = api.vault.signDelegation;
     api.vault.signDelegation = async (key, certificate, approval) =>
@@ -190,25 +190,22 @@ describe("approving a request", () => {
       { min_alt_m: -3.5, max_alt_m: 0 },
       { min_alt_m: -3.5, max_alt_m: 0 },
     ],
-  ])(
-    "signs a box that was asked for with %j in the form that every verifier expects",
-    async (given, signed) => {
-      const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
-      const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
-      const { body } = await approve(person, requestId, ["data:read"]);
-      const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
-      expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
-    },
-  );
+  ])("signs a box requested with %j in the form that every verifier expects", async (given, signed) => {
+    const corners = { type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1 };
+    const { person, requestId } = await requested(api, { constraints: [{ ...corners, ...given }] });
+    const { body } = await approve(person, requestId, ["data:read"]);
+    const { body: shown } = await person.client.get(`/v1/service/delegations/${String(body.cert_id)}`);
+    expect((shown.cert_json as { constraints: unknown }).constraints).toEqual([{ ...corners, ...signed }]);
+  });
 
-  test("refuses a box that only one altitude is given of, which leaves nothing between it and 0", async () => {
+  test("refuses a box with only one altitude, because it would leave no space between that and 0", async () => {
     const constraints = [{ type: "geo_bbox", min_lat: 0, min_lon: 0, max_lat: 1, max_lon: 1, min_alt_m: 5 }];
     const { person, requestId } = await requested(api);
     const answer = await approve(person, requestId, ["data:read"], { constraints });
     expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_constraints"]);
   });
 
-  test("refuses the approver's constraints that are malformed or contradict the requested ones", async () => {
+  test("refuses the approver's constraints if they are malformed or contradict the requested ones", async () => {
     const { person, requestId } = await requested(api, {
       constraints: [{ type: "resource_path", resource_id: "a" }],
     });
@@ -225,7 +222,7 @@ describe("the end of a certificate", () => {
   const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
   const nowSeconds = () => unixSeconds(api.clock.now());
 
-  test("is counted from the approval when it was asked for in seconds", async () => {
+  test("counts from the approval if it was requested in seconds", async () => {
     const { person, requestId } = await requested(api, { expires_in: hour });
     api.clock.advance(60);
     const { body } = await approve(person, requestId, ["data:read"]);
@@ -238,7 +235,7 @@ describe("the end of a certificate", () => {
     expect(row!.expires_at).toEqual(new Date((nowSeconds() + hour) * 1000));
   });
 
-  test("is the moment that was asked for, to the second", async () => {
+  test("equals the requested moment, to the second", async () => {
     const end = nowSeconds() + hour;
     const { person, requestId } = await requested(api, {
       expires_at: new Date(end * 1000 + 999).toISOString(),
@@ -246,14 +243,14 @@ describe("the end of a certificate", () => {
     expect((await approve(person, requestId, ["data:read"])).body.expires_at).toBe(iso(end));
   });
 
-  test("is read in any offset", async () => {
+  test("can be requested with any time offset", async () => {
     const end = nowSeconds() + hour;
     const offset = iso(end + 2 * hour).replace(".000Z", "+02:00");
     const { person, requestId } = await requested(api, { expires_at: offset });
     expect((await approve(person, requestId, ["data:read"])).body.expires_at).toBe(iso(end));
   });
 
-  test("may be set by the approver, equal or earlier, and not later", async () => {
+  test("may be set by the approver to an equal or earlier time, but not later", async () => {
     for (const [asked, granted, expected] of [
       [{ expires_in: hour }, { expires_in: hour }, hour],
       [{ expires_in: hour }, { expires_in: 1 }, 1],
@@ -275,14 +272,14 @@ describe("the end of a certificate", () => {
     }
   });
 
-  test("that has passed before the approval cannot be approved", async () => {
+  test("cannot be approved after it has passed", async () => {
     const { person, requestId } = await requested(api, { expires_at: iso(nowSeconds() + 60) });
     api.clock.advance(60);
     expect(errorCode(await approve(person, requestId, ["data:read"]))).toBe("invalid_expiry");
   });
 });
 
-test("a certificate that was approved a week ago is still the one that was approved", async () => {
+test("a certificate stays unchanged a week after its approval", async () => {
   const { person, certId } = await delegated(api);
   const before = await person.client.get(`/v1/service/delegations/${certId}`);
   api.clock.set(addSeconds(api.clock.now(), 8 * 24 * 3600));

@@ -14,7 +14,7 @@ const api = platformApi();
 const revoke = ({ client }: Person, certId: string, body?: unknown) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, body);
 
-/** Statements in this database that wait for a lock. */
+/** Counts the statements in this database that wait for a lock. */
 async function countWaiting(): Promise<number> {
   const { rows } = await api.db.raw(
     "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
@@ -23,7 +23,7 @@ async function countWaiting(): Promise<number> {
 }
 
 describe("revoking a certificate", () => {
-  test("answers it as revoked, and the same again; the first reason stays and is reported once", async () => {
+  test("answers revoked each time, keeps the first reason and reports it once", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const answers = [
       await revoke(person, certId, { reason: "done" }),
@@ -59,23 +59,23 @@ describe("revoking a certificate", () => {
     );
   });
 
-  test.each([2, 16])("is reported once when %i calls race", async (count) => {
+  test.each([2, 16])("reports the revocation once when %i calls race", async (count) => {
     for (let round = 0; round < 3; round += 1) {
       const { person, platform, certId } = await delegated(api);
       const answers = await Promise.all(
         Array.from({ length: count }, (_, n) => revoke(person, certId, { reason: `r${n}` })),
       );
       for (const { body } of answers) expect(body).toEqual({ cert_id: certId, status: "revoked" });
-      const told = (await api.events(platform.connectionId)).filter(
+      const reported = (await api.events(platform.connectionId)).filter(
         ({ event }) => event === "delegation.revoked",
       );
-      expect(told).toHaveLength(1);
+      expect(reported).toHaveLength(1);
       const shown = await person.client.get(`/v1/service/delegations/${certId}`);
-      expect(shown.body.revoke_reason).toBe(told[0]!.reason);
+      expect(shown.body.revoke_reason).toBe(reported[0]!.reason);
     }
   });
 
-  test("works after the connection is gone and after the certificate's end", async () => {
+  test("succeeds after the connection was removed and after the certificate's end", async () => {
     const { person, platform, requestId, certId } = await delegated(api);
     await person.client.call("DELETE", `/v1/service/connections/${platform.connectionId}`);
     expect((await revoke(person, certId)).body).toEqual({ cert_id: certId, status: "revoked" });
@@ -102,7 +102,7 @@ describe("revoking a certificate", () => {
     expect(order).toEqual(["decided", "revoked"]);
   });
 
-  test("leaves the other certificates of the agent", async () => {
+  test("leaves the agent's other certificates unchanged", async () => {
     const { person, platform, certId } = await delegated(api);
     const request = await selfRequest(person, platform.connectionId);
     const other = String((await approve(person, request, ["data:share"])).body.cert_id);
@@ -112,7 +112,7 @@ describe("revoking a certificate", () => {
 });
 
 describe("another account's certificate", () => {
-  test("is not found and stays approved", async () => {
+  test("stays hidden and approved", async () => {
     const { person, certId } = await delegated(api);
     const stranger = await api.person();
     for (const id of [certId, `cert-${crypto.randomUUID()}`, "nonsense", "cert-%00"]) {
@@ -165,7 +165,7 @@ describe("reading certificates", () => {
     expect(listed.body).toEqual({ items: [body], next_cursor: null });
   });
 
-  test("pages through them newest first, also those of one second, and filters them", async () => {
+  test("pages through certificates newest first, also within one second, and filters them", async () => {
     const { person, platform, agentId, certId } = await delegated(api);
     const ids = [certId];
     for (let n = 0; n < 4; n += 1) {
@@ -193,7 +193,7 @@ describe("reading certificates", () => {
   });
 });
 
-test("changes of many certificates never deadlock with decisions over them", async () => {
+test("changes of many certificates never deadlock with decisions about them", async () => {
   const { person, platform, certId } = await delegated(api);
   const ids = [certId];
   for (let n = 0; n < 9; n += 1) {

@@ -7,8 +7,8 @@ const api = platformApi();
 const statusOf = async (requestId: string) =>
   (await api.db("delegation_requests").where({ request_id: requestId }).first())!.status;
 
-describe("decisions that race", () => {
-  test.each([2, 16])("%i approvals of one request make one certificate", async (count) => {
+describe("racing decisions on one request", () => {
+  test.each([2, 16])("create one certificate from %i approvals", async (count) => {
     for (let round = 0; round < 3; round += 1) {
       const { person, platform, requestId } = await requested(api);
       const answers = await Promise.all(
@@ -26,7 +26,7 @@ describe("decisions that race", () => {
     }
   });
 
-  test("approvals that all got a signature make one certificate", async () => {
+  test("create one certificate even if all approvals got a signature", async () => {
     const { person, requestId } = await requested(api);
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
     let signed = 0;
@@ -46,7 +46,7 @@ describe("decisions that race", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toHaveLength(1);
   });
 
-  test("an approval whose request ends while the vault signs is refused", async () => {
+  test("refuse an approval whose request ends while the vault signs", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const sign = api.vault.signDelegation;
@@ -65,7 +65,7 @@ describe("decisions that race", () => {
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
   });
 
-  test("of approvals and denials one decision comes", async () => {
+  test("accept one of several approvals and denials", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, platform, requestId } = await requested(api);
       const deny = () => person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, {});
@@ -82,7 +82,7 @@ describe("decisions that race", () => {
     }
   });
 
-  test("an approval and a smaller ceiling leave no certificate that does not know of it", async () => {
+  test("apply a smaller ceiling to a certificate that is approved at the same time", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, platform, requestId } = await requested(api);
       await Promise.all([
@@ -99,7 +99,7 @@ describe("decisions that race", () => {
 });
 
 describe("denying a request", () => {
-  test("ends it, with a reason, and reports it once", async () => {
+  test("ends the request with a reason, and reports that once", async () => {
     const { person, platform, agentId, requestId } = await requested(api);
     const path = `/v1/service/delegations/requests/${requestId}/deny`;
     const { status, body } = await person.client.post(path, { reason: "not now" });
@@ -125,7 +125,7 @@ describe("denying a request", () => {
     ]);
   });
 
-  test("needs no body, and takes a reason of 500 characters and no longer one", async () => {
+  test("needs no body, and accepts a reason of at most 500 characters", async () => {
     const { person, platform, requestId } = await requested(api);
     expect((await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`)).status).toBe(200);
     const other = await selfRequest(person, platform.connectionId);
@@ -137,7 +137,7 @@ describe("denying a request", () => {
     expect((await deny("r".repeat(500))).status).toBe(200);
   });
 
-  test("works in the last moment of a request and not at its end", async () => {
+  test("succeeds in the last moment of a request, but not at its end", async () => {
     const { person, requestId } = await requested(api);
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
     const other = await requested(api);
@@ -156,7 +156,7 @@ describe("denying a request", () => {
 });
 
 describe("another account's request", () => {
-  test("is not found and stays pending", async () => {
+  test("stays hidden and pending", async () => {
     const { requestId } = await requested(api);
     const stranger = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { HttpAnswer } from "../support/http.ts";
 import type { PlatformApi } from "../support/platform_world.ts";
 
-/** A declared platform and agent, and how the operator declares a delegation with one constraint. */
+/** Declares a platform and an agent. Returns a function that declares a delegation with one constraint. */
 export async function declaring(api: PlatformApi): Promise<(constraint: unknown) => Promise<HttpAnswer>> {
   const { email } = await api.person();
   const uid = () => `c1.${crypto.randomUUID()}`;

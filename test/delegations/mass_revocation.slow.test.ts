@@ -13,8 +13,8 @@ import { addRevoked } from "../support/mass_revocation.ts";
 import { delegated, errorCode, type PlatformApi, startPlatformApi } from "../support/platform_world.ts";
 
 /*
- * Lists of accounts that had very many certificates revoked: two replicas of the API, one Postgres, the real
- * vault.
+ * Tests revocation lists of accounts with very many revoked certificates, on two replicas of the API, one
+ * Postgres and the real vault.
  */
 
 let vault: TestVault;
@@ -53,7 +53,7 @@ const revokedOf = (accountId: string): Promise<string[]> =>
     .orderBy("cert_id")
     .pluck("cert_id");
 
-test("a list has all revoked certificates, from none to the most, signed once each; beyond that there is an error and no list", {
+test("a revocation list contains all revoked certificates up to the maximum, signed once each, and then fails", {
   timeout: 180_000,
 }, async () => {
   const { person, certId } = await delegated(api);
@@ -91,7 +91,7 @@ test("a list has all revoked certificates, from none to the most, signed once ea
   expect(list.revoked_certs).toEqual((await revokedOf(accountId)).filter((id) => id !== ended));
 });
 
-test("a list that was given before is not given again when it was altered in the database, or a certificate was revoked behind its back", async () => {
+test("a cached revocation list is replaced if the stored one was altered or another certificate was revoked", async () => {
   const { person, certId } = await delegated(api);
   await addRevoked(api.db, certId, 2);
   const first = await read(person.humanId);

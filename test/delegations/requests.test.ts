@@ -27,7 +27,7 @@ async function ready() {
 }
 
 describe("requesting a delegation", () => {
-  test("asks for the whole ceiling and for the only agent when nothing else is said", async () => {
+  test("asks for the whole ceiling and the only agent by default", async () => {
     const { ask, agentId, person, platform } = await ready();
     const { status, body } = await ask();
     expect(status).toBe(201);
@@ -68,7 +68,7 @@ describe("requesting a delegation", () => {
     });
   });
 
-  test("keeps what is asked for", async () => {
+  test("keeps the requested scopes, constraints and end", async () => {
     const { ask, person } = await ready();
     const constraints = [
       { type: "max_amount", max_amount: 10.5, currency: "EUR" },
@@ -87,7 +87,7 @@ describe("requesting a delegation", () => {
     expect([answer.status, errorCode(answer)]).toEqual([409, "no_agent"]);
   });
 
-  test("needs to be told which of several agents, and does not count deleted ones", async () => {
+  test("needs the id of one of several agents, and ignores deleted ones", async () => {
     const { ask, platform, agentId } = await ready();
     const other = await createAgent(api.client(), platform);
     const answer = await ask();
@@ -101,7 +101,7 @@ describe("requesting a delegation", () => {
     expect([disabled.status, errorCode(disabled)]).toEqual([409, "agent_disabled"]);
   });
 
-  test("stays within the ceiling", async () => {
+  test("refuses scopes above the ceiling", async () => {
     const { ask } = await ready();
     const over = await ask({ requested_scope: ["data:read", "payments:receive", "data:delete"] });
     expect([over.status, errorCode(over)]).toEqual([400, "ceiling_exceeded"]);
@@ -116,19 +116,19 @@ describe("requesting a delegation", () => {
     ["an unknown scope", { requested_scope: ["nope"] }, "invalid_scopes"],
     ["no scope", { requested_scope: [] }, "invalid_request"],
     ["65 scopes", { requested_scope: Array(65).fill("data:read") }, "invalid_request"],
-    ["an end given twice", { expires_in: 60, expires_at: "2999-01-01T00:00:00Z" }, "invalid_expiry"],
-    ["no seconds", { expires_in: 0 }, "invalid_request"],
+    ["two forms of the end", { expires_in: 60, expires_at: "2999-01-01T00:00:00Z" }, "invalid_expiry"],
+    ["zero seconds", { expires_in: 0 }, "invalid_request"],
     ["half a second", { expires_in: 0.5 }, "invalid_request"],
-    ["an end that is no time", { expires_at: "tomorrow" }, "invalid_request"],
+    ["a malformed end", { expires_at: "tomorrow" }, "invalid_request"],
     ["a constraint without a type", { constraints: [{}] }, "invalid_constraints"],
-    ["a constraint that is no object", { constraints: ["x"] }, "invalid_request"],
+    ["a constraint of another type", { constraints: ["x"] }, "invalid_request"],
     [
       "an unknown field of a constraint",
       { constraints: [{ type: "max_speed_mps", max_mps: 1, x: 1 }] },
       "invalid_constraints",
     ],
     [
-      "a constraint nobody meets",
+      "a constraint that nothing can meet",
       { constraints: [{ type: "max_amount", max_amount: -1, currency: "EUR" }] },
       "invalid_constraints",
     ],
@@ -173,7 +173,7 @@ describe("requesting a delegation", () => {
     expect(await api.db("delegation_requests").where({ connection_id: platform.connectionId })).toEqual([]);
   });
 
-  test("accepts a constraint nested as deep as a certificate may be", async () => {
+  test("accepts a constraint nested as deep as a certificate allows", async () => {
     const { ask } = await ready();
     const params = Array(11)
       .fill(0)
@@ -187,7 +187,7 @@ describe("requesting a delegation", () => {
     expect((await ask({ requested_scope: Array(64).fill("data:read") })).status).toBe(201);
   });
 
-  test("accepts an end one second from now, and not now", async () => {
+  test("accepts an end one second from now, but not now", async () => {
     const { ask } = await ready();
     const now = api.clock.now();
     const second = Math.floor(now.getTime() / 1000);
@@ -196,7 +196,7 @@ describe("requesting a delegation", () => {
     expect((await ask({ expires_at: at(second + 1) })).status).toBe(201);
   });
 
-  test("accepts the last second before the wire's word for no end, and not that second", async () => {
+  test("accepts the last second before the wire format's value for no end, but not that value", async () => {
     const { ask } = await ready();
     const at = (seconds: number) => new Date(seconds * 1000).toISOString();
     expect(errorCode(await ask({ expires_at: at(NO_EXPIRY_SENTINEL) }))).toBe("invalid_expiry");
@@ -206,7 +206,7 @@ describe("requesting a delegation", () => {
     expect(errorCode(await ask({ expires_in: 2_147_483_648 }))).toBe("invalid_request");
   });
 
-  test("finds no connection or agent of another account, or none at all", async () => {
+  test("answers not_found for another account's connection or agent, and for unknown ones", async () => {
     const { person } = await ready();
     const theirs = await ready();
     const mine = await ready();
@@ -224,7 +224,7 @@ describe("requesting a delegation", () => {
 });
 
 describe("a pending request", () => {
-  test("can be approved in its last moment of 7 days and not after, and is then shown as expired", async () => {
+  test("can be approved in the last moment of its 7 days, and is shown as expired after that", async () => {
     const { person, platform } = await ready();
     const [first, second] = [
       await selfRequest(person, platform.connectionId),
@@ -246,7 +246,7 @@ describe("a pending request", () => {
     );
   });
 
-  test("expires in a list as well, and is found there by its status", async () => {
+  test("expires in lists too, and is found there by that status", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -256,7 +256,7 @@ describe("a pending request", () => {
     expect((await list("expired")).body.items).toMatchObject([{ request_id: id, status: "expired" }]);
   });
 
-  test("that a decision holds is not waited for, and is shown as expired all the same", async () => {
+  test("expires in answers without waiting for a decision that has locked it", async () => {
     const { person, platform } = await ready();
     const id = await selfRequest(person, platform.connectionId);
     api.clock.advance(WEEK);
@@ -270,7 +270,7 @@ describe("a pending request", () => {
 });
 
 describe("listing requests", () => {
-  test("shows the account's own, newest first, page by page, and filters them", async () => {
+  test("returns the account's own requests, newest first, page by page, and filters them", async () => {
     const { person, platform, agentId } = await ready();
     await delegated(api);
     const ids: string[] = [];
@@ -297,7 +297,7 @@ describe("listing requests", () => {
     }
   });
 
-  test("finds none of another account's", async () => {
+  test("returns no request of another account", async () => {
     const { requestId } = await delegated(api);
     const { client } = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {

@@ -37,14 +37,14 @@ const signatures = () => api.vault.calls.filter((call) => call === "revocationLi
 const revoke = ({ client }: Person, certId: string) =>
   client.post(`/v1/service/delegations/${certId}/revoke`, {});
 
-/** Another certificate of the same person and agent. */
+/** Creates another certificate of the same person and agent. */
 async function another({ person, platform }: { person: Person; platform: TestPlatform }, fields = {}) {
   const requestId = await selfRequest(person, platform.connectionId, fields);
   return String((await approve(person, requestId, ["data:read"])).body.cert_id);
 }
 
 describe("a root identity's revocation list", () => {
-  test("is signed by its root key, and empty while nothing was revoked", async () => {
+  test("has a signature of its root key, and is empty until something is revoked", async () => {
     const { person } = await delegated(api);
     const answer = await read(person.humanId);
     expect([answer.status, answer.body]).toMatchObject([
@@ -63,7 +63,7 @@ describe("a root identity's revocation list", () => {
     expect(await verifyRevocationList(other, key)).toMatchObject({ code: "bad_signature" });
   });
 
-  test("has every revoked certificate of the person, whatever revoked it, and no other", async () => {
+  test("contains every revoked certificate of the person, whatever revoked it, and no other", async () => {
     const given = await delegated(api);
     const { person, platform, certId } = given;
     const kept = await another(given);
@@ -75,7 +75,7 @@ describe("a root identity's revocation list", () => {
     expect((await listOf(person.humanId)).revoked_certs).toEqual([certId, kept].sort());
   });
 
-  test("is signed anew only when something was revoked since, and then later, also within one second", async () => {
+  test("gets a new signature and a later time only after a revocation, even within one second", async () => {
     const given = await delegated(api);
     const { humanId } = given.person;
     const before = signatures();
@@ -96,7 +96,7 @@ describe("a root identity's revocation list", () => {
     expect(signatures() - before).toBe(4);
   });
 
-  test("is signed once when many ask concurrently, on two replicas", async () => {
+  test("gets one signature for many concurrent calls on two replicas", async () => {
     const { person, certId } = await delegated(api);
     await revoke(person, certId);
     const before = signatures();
@@ -112,7 +112,7 @@ describe("a root identity's revocation list", () => {
     expect([waiting, signatures() - before]).toEqual([1, 1]);
   });
 
-  test("has what was revoked while the one before was being signed", async () => {
+  test("contains what was revoked while the previous list was being signed", async () => {
     const given = await delegated(api);
     const second = await another(given);
     await revoke(given.person, given.certId);
@@ -134,7 +134,7 @@ describe("a root identity's revocation list", () => {
     }
   });
 
-  test("still has a revoked certificate a day after its end, and then drops it with the next signature", async () => {
+  test("contains a revoked certificate until a day after its end, and drops it with the next signature", async () => {
     const given = await delegated(api);
     const ending = await another(given, { expires_in: 60 });
     await revoke(given.person, ending);
@@ -150,7 +150,7 @@ describe("a root identity's revocation list", () => {
     expect((await listOf(humanId)).revoked_certs).not.toContain(ending);
   });
 
-  test("may be kept for a minute, and is not sent again to who has it", async () => {
+  test("may be cached for a minute, and is not sent again to a client that has it", async () => {
     const { person, certId } = await delegated(api);
     const first = await read(person.humanId);
     expect(first.headers.get("cache-control")).toBe("public, max-age=60");
@@ -168,23 +168,23 @@ describe("a root identity's revocation list", () => {
     randomBytes(16).toString("hex").toUpperCase(),
     "%00",
     "a".repeat(5_000),
-  ])("of %s is not found", async (humanId) => {
+  ])("does not exist for %s", async (humanId) => {
     const answer = await read(humanId);
     expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
   });
 });
 
-describe("while the vault is away", () => {
+describe("while the vault is unavailable", () => {
   const away = new VaultUnavailable("unreachable", "away");
 
-  test("the last list is given as long as nothing was revoked since", async () => {
+  test("the last revocation list is returned if nothing was revoked since", async () => {
     const { person } = await delegated(api);
     const first = await read(person.humanId);
     api.vault.failure = away;
     expect((await read(person.humanId, replica)).text).toBe(first.text);
   });
 
-  test("a list that would lack a certificate is not given, and comes when the vault is back", async () => {
+  test("a revocation list that would lack a certificate is not returned until the vault is back", async () => {
     const { person, certId } = await delegated(api);
     await read(person.humanId);
     await revoke(person, certId);
@@ -197,13 +197,13 @@ describe("while the vault is away", () => {
     expect((await listOf(person.humanId)).revoked_certs).toEqual([certId]);
   });
 
-  test("a first list is not given", async () => {
+  test("a first revocation list is not returned", async () => {
     const { person } = await delegated(api);
     api.vault.failure = away;
     expect(errorCode(await read(person.humanId))).toBe("vault_unavailable");
   });
 
-  test("a process that died while it had a list signed holds others up for 10 seconds at most", async () => {
+  test("a process that died during the signature of a list delays others by at most 10 seconds", async () => {
     const { person, certId } = await delegated(api);
     await revoke(person, certId);
     await api.db("revocation_lists").insert({
@@ -216,7 +216,7 @@ describe("while the vault is away", () => {
   });
 });
 
-test("a list that the vault signed otherwise than asked is not kept", async () => {
+test("a revocation list that the vault signed with other content is rejected", async () => {
   const { person, certId } = await delegated(api);
   await revoke(person, certId);
   const { revocationList } = api.vault.statements;

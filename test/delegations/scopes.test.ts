@@ -11,7 +11,7 @@ import {
 
 const api = platformApi();
 
-test("anybody reads the vocabulary: 54 scopes, 14 wildcards, and what each of them grants", async () => {
+test("the vocabulary is public: 54 scopes, 14 wildcards, and what each of them grants", async () => {
   const { status, body } = await api.client().get("/v1/service/scopes");
   expect(status).toBe(200);
   const { scopes, sensitive, wildcards, words, version } = body as {
@@ -24,10 +24,10 @@ test("anybody reads the vocabulary: 54 scopes, 14 wildcards, and what each of th
   expect([scopes.length, Object.keys(wildcards).length, version]).toEqual([54, 14, 1]);
   expect([...scopes, ...Object.keys(wildcards)].every(isValidScope)).toBe(true);
   expect(Object.keys(words).sort()).toEqual([...scopes, ...Object.keys(wildcards)].sort());
-  expect(Object.values(words).filter((said) => !/^[A-Z][^*_]*[a-z]$/.test(said))).toEqual([]);
+  expect(Object.values(words).filter((text) => !/^[A-Z][^*_]*[a-z]$/.test(text))).toEqual([]);
   expect(scopes).toEqual(expect.arrayContaining(sensitive));
   expect(wildcards["data:*"]).toEqual(["data:read", "data:share"]);
-  // No wildcard grants what is sensitive.
+  // No wildcard grants a sensitive scope.
   expect(
     Object.values(wildcards)
       .flat()
@@ -43,7 +43,7 @@ async function asked(scope: string[]) {
   return { person, requestId };
 }
 
-test("an approval above the account's ceiling is refused by name and asks the vault for nothing", async () => {
+test("an approval above the account's ceiling fails with the scope's name and without a call to the vault", async () => {
   const { person, requestId } = await asked(["data:read", "payments:send"]);
   const narrow = { root_ceiling: ["data:*", "custom:*"] };
   await api.db("accounts").where({ account_id: person.accountId }).update(narrow);
@@ -56,7 +56,7 @@ test("an approval above the account's ceiling is refused by name and asks the va
   expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
 });
 
-test("custom:* in the account's ceiling lets every scope of one's own pass", async () => {
+test("custom:* in the account's ceiling permits every custom scope", async () => {
   const { person, requestId } = await asked(["custom:orders:refund"]);
   await api
     .db("accounts")

@@ -23,8 +23,8 @@ let client: VaultClient;
 let api: PlatformApi;
 
 /**
- * The real vault, over mutual TLS, with the API's certificate; reached at whatever port it has after a
- * restart.
+ * Starts the real vault, over mutual TLS, with the API's certificate. The client finds it at its new port
+ * after a restart.
  */
 beforeAll(async () => {
   home = await createHome();
@@ -44,7 +44,7 @@ function connect(): void {
   if (api !== undefined) vault.clock.at = api.clock.now();
 }
 
-test("a certificate is signed in the vault with the key that was made at onboarding", async () => {
+test("a certificate is signed in the vault with the key that was created at onboarding", async () => {
   const { person, agentId, certId } = await delegated(api);
   const { body } = await person.client.get(`/v1/service/delegations/${certId}`);
   const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
@@ -55,7 +55,7 @@ test("a certificate is signed in the vault with the key that was made at onboard
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
-test("a revocation list is signed in the vault with the root key, anew with every revocation", async () => {
+test("a revocation list is signed in the vault with the root key, again for every revocation", async () => {
   const { person, certId } = await delegated(api);
   const root = await client.getKey({ tenant: person.accountId, keyId: person.humanId });
   const path = `/v1/service/revocations/${person.humanId}`;
@@ -77,7 +77,7 @@ test("a revocation list is signed in the vault with the root key, anew with ever
   expect(signed).toHaveLength(2);
 });
 
-test("a smaller ceiling and the end of an agent reach its key in the vault", async () => {
+test("a smaller ceiling and the deletion of an agent reach its key in the vault", async () => {
   const { person, platform, agentId } = await delegated(api);
   const key = { tenant: person.accountId, keyId: agentId };
   expect(await client.getKey(key)).toMatchObject({
@@ -97,7 +97,7 @@ test("a smaller ceiling and the end of an agent reach its key in the vault", asy
   expect(await api.db("agents").whereNotNull("vault_due_at")).toEqual([]);
 });
 
-test("the vault holds an approval to the agent's own ceiling, should the API forget it", async () => {
+test("the vault compares an approval with the agent's own ceiling, even if the API does not", async () => {
   const { person, platform, agentId } = await delegated(api);
   const requestId = await selfRequest(person, platform.connectionId);
   await client.shrinkCeiling({ tenant: person.accountId, keyId: agentId }, ["data:read"]);
@@ -106,7 +106,7 @@ test("the vault holds an approval to the agent's own ceiling, should the API for
   expect((await approve(person, requestId, ["data:read"])).status).toBe(200);
 });
 
-test("one idempotency key makes one key in the vault, whatever becomes of the first answer", async () => {
+test("one idempotency key creates one key in the vault, whatever happens to the first answer", async () => {
   const platform = await registerPlatform(await api.person());
   const create = () =>
     api
@@ -122,7 +122,7 @@ test("one idempotency key makes one key in the vault, whatever becomes of the fi
   expect(again.body).toEqual(first.body);
 });
 
-test("while the vault is stopped nothing is approved or created, and what ended is sent to it afterwards", async () => {
+test("a stopped vault prevents approvals and new agents, and learns of deleted agents afterwards", async () => {
   const { person, platform, agentId } = await delegated(api);
   const requestId = await selfRequest(person, platform.connectionId);
   const doomed = await createAgent(api.client(), platform);

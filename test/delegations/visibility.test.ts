@@ -12,7 +12,7 @@ const api = platformApi();
 const get = (apiKey: string, path: string) =>
   api.client().get(path, { headers: { "x-service-api-key": apiKey } });
 
-/** One organization with two platforms, each with a delegation. */
+/** Creates an organization with two platforms. The first one has a delegation. */
 async function twoPlatforms() {
   const person = await api.person({ organization_name: "Ada & Co" });
   const register = () => registerPlatform(person, {}, "/v1/service/platforms");
@@ -30,7 +30,7 @@ test("an application reads its connection's requests and certificates", async ()
   expect((await get(platform.apiKey, `/v1/service/delegations/requests/${requestId}`)).status).toBe(200);
 });
 
-test("an application sees nothing of another connection, not even of its own account's", async () => {
+test("an application sees nothing of another connection, even of its own account", async () => {
   const { shop, bank } = await twoPlatforms();
   for (const list of ["/v1/service/delegations", "/v1/service/delegations/requests"]) {
     expect((await get(bank.apiKey, list)).body.items).toEqual([]);
@@ -55,7 +55,7 @@ test("an application cannot decide or revoke", async () => {
   }
 });
 
-test("a person manages the agents of their connections, and of nobody else's", async () => {
+test("a person manages the agents of their own connections only", async () => {
   const { person, shop, bank } = await twoPlatforms();
   const path = `/v1/service/connections/${bank.connectionId}/agents`;
   const agentId = await createAgent(api.client(), bank);
@@ -70,7 +70,7 @@ test("a person manages the agents of their connections, and of nobody else's", a
   expect(deleted.body).toMatchObject({ agent_id: agentId, disabled_at: expect.any(String) });
 });
 
-test("a person's change of an agent needs the CSRF header, an application's does not", async () => {
+test("a change of an agent needs the CSRF header from a person, but not from an application", async () => {
   const { person, platform, agentId } = await delegated(api);
   const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
   expect(errorCode(await person.client.call("DELETE", path, { csrf: false }))).toBe("csrf_failed");

@@ -22,7 +22,7 @@ async function found({ client }: Person, query: string): Promise<string[]> {
   return (answer.body as unknown as Listed).items.map(({ cert_id }) => cert_id);
 }
 
-/** A certificate of an agent of its own, which ends after so many seconds. */
+/** Creates a certificate of a new agent, which ends after `seconds`. */
 async function certificate(
   person: Person,
   platform: TestPlatform,
@@ -40,8 +40,8 @@ async function certificate(
   return { certId: String(answer.body.cert_id), agentId };
 }
 
-describe("the list of certificates", () => {
-  test("is searched by names, scopes and whole ids, and what is searched is no pattern", async () => {
+describe("GET /v1/service/delegations", () => {
+  test("searches names, scopes and whole ids, and does not interpret wildcards in the text", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { name: "Corner Shop" });
     const clerk = await certificate(person, platform, { name: "Clerk 100%", scope: "custom:orders:refund" });
@@ -60,7 +60,7 @@ describe("the list of certificates", () => {
     expect(errorCode(wrong)).toBe("invalid_request");
   });
 
-  test("says what is active, has expired and was revoked, to the last second", async () => {
+  test("filters active, expired and revoked certificates, to the last second", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const forever = await certificate(person, platform, { name: "forever" });
@@ -77,7 +77,7 @@ describe("the list of certificates", () => {
     expect(await found(person, "status=approved")).toEqual([short.certId, forever.certId]);
   });
 
-  test("begins with the next to end, page by page, those without an end last", async () => {
+  test("orders by the next end, page by page, with certificates without an end last", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const ids: string[] = [];
@@ -103,11 +103,11 @@ describe("the list of certificates", () => {
   });
 });
 
-describe("a certificate's chain", () => {
+describe("GET /v1/service/delegations/{cert_id}/chain", () => {
   const chainOf = async ({ client }: Person, certId: string) =>
     (await client.get(`/v1/service/delegations/${certId}/chain`)).body;
 
-  test("joins the account's root key to the agent's, and its signature holds", async () => {
+  test("connects the account's root key to the agent's key with a valid signature", async () => {
     const { person, certId, agentId } = await delegated(api);
     const { client } = person;
     const { body } = await client.get(`/v1/service/delegations/${certId}`);
@@ -135,7 +135,7 @@ describe("a certificate's chain", () => {
     );
   });
 
-  test("says which half fails when a stored certificate was changed, and whose keys are others", async () => {
+  test("names the invalid half of a changed certificate, and keys that differ from the registered ones", async () => {
     const { person, certId, agentId } = await delegated(api);
     const row = await api.db("certificates").where({ cert_id: certId }).first("cert_json");
     const original = row?.cert_json ?? "";
@@ -165,7 +165,7 @@ describe("a certificate's chain", () => {
     });
   });
 
-  test("is on the revocation list, surely until a day after its end", async () => {
+  test("reports a revoked certificate as listed until a day after its end", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     const { certId } = await certificate(person, platform, { name: "short", seconds: 60 });
@@ -186,7 +186,7 @@ describe("a certificate's chain", () => {
     expect(await shown()).toBe(false);
   });
 
-  test("is nobody else's", async () => {
+  test("answers 404 to other accounts", async () => {
     const { certId } = await delegated(api);
     const stranger = await api.person();
     for (const part of ["chain", "use"]) {

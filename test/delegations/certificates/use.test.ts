@@ -7,7 +7,7 @@ const api = platformApi();
 
 type Decided = { agoSeconds: number; scope: string; decision: "allow" | "deny" | null; elsewhere?: boolean };
 
-/** Puts decisions on a certificate into its account's history. */
+/** Inserts decisions about a certificate into its account's history. */
 async function decide(given: Awaited<ReturnType<typeof delegated>>, certId: string, decided: Decided[]) {
   const rows = decided.map(({ agoSeconds, scope, decision, elsewhere }) => ({
     account_id: given.person.accountId,
@@ -25,8 +25,8 @@ async function decide(given: Awaited<ReturnType<typeof delegated>>, certId: stri
   await api.db.batchInsert("audit_events", rows, 1_000);
 }
 
-describe("what a certificate was used for", () => {
-  test("is counted over seven days, by scope, also where others decided, and no other certificate's", async () => {
+describe("GET /v1/service/delegations/{cert_id}/use", () => {
+  test("counts a certificate's decisions of seven days by scope, including those at other accounts", async () => {
     const given = await delegated(api, ["data:read", "payments:send"]);
     const { person, platform, certId, agentId } = given;
     const request = await selfRequest(person, platform.connectionId, { agent_id: agentId });
@@ -60,7 +60,7 @@ describe("what a certificate was used for", () => {
     expect(await use()).toMatchObject({ other_active: 0 });
   });
 
-  test("is nothing at first, and stops being counted at 10,000", async () => {
+  test("returns zeros at first, and stops counting at 10,000", async () => {
     const given = await delegated(api);
     const path = `/v1/service/delegations/${given.certId}/use`;
     const nothing = { allowed: 0, denied: 0, more: false, last_allowed_at: null, by_scope: [] };

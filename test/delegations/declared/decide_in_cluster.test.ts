@@ -9,7 +9,6 @@ const OBJECT = { namespace: "default", name: "help" };
 const CREATED = "2026-01-01T00:00:00Z";
 const api = platformApi();
 
-/** What people write in Kubernetes and what the API makes of it. */
 describe("a decision in a cluster", () => {
   let person: Person;
   let id: string;
@@ -83,7 +82,7 @@ describe("a decision in a cluster", () => {
   const change = (changes: object) => Object.assign(live.status?.approval ?? {}, changes);
   const stored = async () => api.db("delegation_requests").where({ external_id: id }).first();
 
-  test("issues what the person approved, and says who did, where and under which policies", async () => {
+  test("issues what the person approved, and records the person, the cluster and the policies", async () => {
     const answer = await decide();
     expect(answer).toMatchObject({
       status: 200,
@@ -108,13 +107,13 @@ describe("a decision in a cluster", () => {
     });
   });
 
-  test("gives one certificate however often it is asked for", async () => {
+  test("results in one certificate, however many calls there are", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => decide()));
     expect(new Set(answers.map(({ body }) => body.cert_id)).size).toBe(1);
     expect((await decide()).body.cert_id).toBe(answers[0]?.body.cert_id);
   });
 
-  test("denies, with the person's words", async () => {
+  test("denies with the person's message", async () => {
     change({ decision: "Denied", approvedScopes: [], message: "not this month" });
     expect(await decide()).toMatchObject({
       status: 200,
@@ -122,18 +121,18 @@ describe("a decision in a cluster", () => {
     });
   });
 
-  test("that is none yet leaves the request pending", async () => {
+  test("leaves the request pending while there is no decision", async () => {
     delete live.status;
     expect(await decide()).toMatchObject({ status: 200, body: { status: "pending" } });
   });
 
-  test("comes too late for what was decided in the product", async () => {
+  test("changes nothing after a decision in the product", async () => {
     const { request_id } = (await decide({ ...OBJECT })).body;
     change({ decision: "Denied", approvedScopes: [] });
     expect((await decide()).body).toMatchObject({ request_id, status: "approved" });
   });
 
-  test("that was taken is told again while the cluster is away, to its own operator alone", async () => {
+  test("returns a recorded decision while the cluster is unavailable, only to its own operator", async () => {
     await decide();
     api.clusters.isAway = true;
     expect(await decide()).toMatchObject({ status: 200, body: { status: "approved" } });
@@ -141,14 +140,14 @@ describe("a decision in a cluster", () => {
   });
 
   describe("does not count", () => {
-    /** Nothing came of it but this. */
+    /** Returns the error code of a decision that left the request pending. */
     async function refused(): Promise<unknown> {
       const answer = await decide();
       expect((await stored())?.status).toBe("pending");
       return errorCode(answer);
     }
 
-    test("of a user whom the account does not link, or links in another cluster only", async () => {
+    test("from a user whom the account does not link, or links only in another cluster", async () => {
       change({ approver: { username: "bob@example.test" } });
       expect(await refused()).toBe("approver_not_linked");
       const elsewhere = { cluster: "c2", username: "bob@example.test" };
@@ -156,7 +155,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("of a user whom a stranger's account links", async () => {
+    test("from a user whom another account links", async () => {
       const stranger = await api.person();
       const bob = { cluster: "c1", username: "bob@example.test" };
       await stranger.client.post("/v1/service/cluster-approvers", bob);
@@ -164,7 +163,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("of a service account, though somebody had linked it", async () => {
+    test("from a service account, even if it was linked", async () => {
       const username = "system:serviceaccount:shop:bot";
       await api.db("cluster_approvers").insert({
         approver_id: randomUUID(),
@@ -177,7 +176,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("approver_not_linked");
     });
 
-    test("of who asked, and of anybody where four eyes are wanted and nobody is said to have asked", async () => {
+    test("from the person who asked, or from anyone if four eyes are required and no person asked", async () => {
       Object.assign(live.spec, { requestedBy: ANN });
       expect(await refused()).toBe("four_eyes_required");
       delete live.spec.requestedBy;
@@ -188,7 +187,7 @@ describe("a decision in a cluster", () => {
       expect((await decide()).body.status).toBe("approved");
     });
 
-    test("wider than what was asked for, or than what the owner accepts of the namespace now", async () => {
+    test("if it is wider than the request, or than what the owner now accepts of the namespace", async () => {
       change({ approvedScopes: ["data:read", "data:share"] });
       expect(await refused()).toBe("scope_not_requested");
       change({ approvedScopes: ["payments:send"] });
@@ -197,7 +196,7 @@ describe("a decision in a cluster", () => {
       expect(await refused()).toBe("ceiling_exceeded");
     });
 
-    test("once the owner no longer accepts the namespace", async () => {
+    test("after the owner no longer accepts the namespace", async () => {
       await person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default");
       expect(await refused()).toBe("namespace_not_bound");
     });
@@ -214,7 +213,7 @@ describe("a decision in a cluster", () => {
         "approver_not_linked",
       ],
       [
-        "the owner took the namespace back",
+        "the owner withdrew the acceptance of the namespace",
         () => must(person.client.call("DELETE", "/v1/service/namespace-bindings/c1/default")),
         "namespace_not_bound",
       ],
@@ -226,7 +225,7 @@ describe("a decision in a cluster", () => {
         },
         "ceiling_exceeded",
       ],
-    ])("when %s while the vault signed", async (_, meanwhile, code) => {
+    ])("if %s while the vault signed", async (_, meanwhile, code) => {
       let isFirst = true;
       api.vault.pause = async () => {
         if (isFirst) await meanwhile();
@@ -245,7 +244,7 @@ describe("a decision in a cluster", () => {
       },
     );
 
-    test("about a Delegation that is older than the policies: whoever decided did so unguarded", async () => {
+    test("for a Delegation older than the policies, because nothing guarded the decision", async () => {
       api.clusters.policiesSince = "2026-01-01T00:00:00Z";
       expect(await refused()).toBe("approval_policy_missing");
       live.metadata.creationTimestamp = "2026-01-01T00:00:09Z";
@@ -266,38 +265,38 @@ describe("a decision in a cluster", () => {
       ],
       ["a revocation", ({ spec }) => Object.assign(spec, { revoked: true })],
       ["a deletion", ({ metadata }) => Object.assign(metadata, { deletionTimestamp: CREATED })],
-    ])("about an object with %s", async (_, alter) => {
+    ])("for an object with %s", async (_, alter) => {
       alter(live);
       expect(await refused()).toBe("external_conflict");
     });
 
-    test("about a generation that there is not yet", async () => {
+    test("for a generation that does not exist yet", async () => {
       change({ observedGeneration: 2 });
       expect(await refused()).toBe("external_conflict");
     });
 
-    test("about another object: of another uid, another name, or none", async () => {
+    test("for another object: another uid, another name, or none", async () => {
       live.metadata.uid = randomUUID();
       expect(await refused()).toBe("not_found");
       expect(errorCode(await decide({ namespace: "default", name: "none" }))).toBe("not_found");
       expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("not_found");
     });
 
-    test("about the object itself when it is in another namespace than what was filed", async () => {
+    test("for the object itself if it is in another namespace than the filed request", async () => {
       await person.client.call("PUT", "/v1/service/namespace-bindings/c1/other", { body: {} });
       api.clusters.delegations.set("other/help", live);
       expect(errorCode(await decide({ namespace: "other", name: "help" }))).toBe("external_conflict");
       expect((await stored())?.status).toBe("pending");
     });
 
-    test("while the cluster does not say", async () => {
+    test("while the cluster does not answer", async () => {
       api.clusters.isAway = true;
       expect(await refused()).toBe("unavailable");
       api.clusters.isAway = "policies";
       expect(await refused()).toBe("unavailable");
     });
 
-    test("of another cluster's operator", async () => {
+    test("from the operator of another cluster", async () => {
       expect(errorCode(await decide(OBJECT, { cluster: "c2" }))).toBe("not_found");
       expect((await stored())?.status).toBe("pending");
     });

@@ -8,8 +8,8 @@ const api = platformApi();
 
 type Live = { external_id: string; namespace: string; name: string; status: string };
 
-describe("the delegations of a cluster that are in force or wait", () => {
-  /** A cluster of its own with an agent that delegations can be declared for. */
+describe("POST /internal/v1/delegations", () => {
+  /** Creates a new cluster with an agent for which delegations can be declared. */
   async function ready() {
     const cluster = `c-${randomUUID()}`;
     const person: Person = await api.person();
@@ -54,7 +54,7 @@ describe("the delegations of a cluster that are in force or wait", () => {
     };
   }
 
-  test("are listed with their objects' places, and no others", async () => {
+  test("lists pending and active delegations with their objects' places, and no others", async () => {
     const { person, cluster, declare, list } = await ready();
     const waiting = await declare("waiting");
     const active = await declare("active");
@@ -74,13 +74,13 @@ describe("the delegations of a cluster that are in force or wait", () => {
     );
   });
 
-  test("are a cluster's own", async () => {
+  test("lists only delegations of the calling cluster", async () => {
     const [one, other] = [await ready(), await ready()];
     await one.declare("mine");
     expect((await other.list()).delegations).toEqual([]);
   });
 
-  test("end with their time", async () => {
+  test("omits delegations after their end", async () => {
     const { person, declare, list } = await ready();
     const short = await declare("short", { expires_in: 60 });
     await approve(person, short.requestId, ["data:read"]);
@@ -91,7 +91,7 @@ describe("the delegations of a cluster that are in force or wait", () => {
     expect((await list()).delegations).toEqual([]);
   });
 
-  test("come in pages that leave none out", async () => {
+  test("returns pages that omit none", async () => {
     const { person, declare, list } = await ready();
     const { requestId } = await declare("first");
     const row = await api.db("delegation_requests").where({ request_id: requestId }).first();

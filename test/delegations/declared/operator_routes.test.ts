@@ -11,7 +11,7 @@ const path = (id: string) => `/internal/v1/delegations/${encodeURIComponent(id)}
 const readState = (external_ids: unknown, cluster = "c1") =>
   api.operator("POST", "/internal/v1/state", { external_ids }, { cluster });
 
-/** A declared platform with a declared agent, and a way to declare delegations to it. */
+/** Creates a declared platform with a declared agent, and helpers to declare and end delegations. */
 async function ready() {
   const person = await api.person();
   const [platform, agent] = [newUid(), newUid()];
@@ -47,7 +47,7 @@ async function ready() {
 }
 
 describe("declaring a delegation", () => {
-  test("files a request that its owner sees and approves, narrower", async () => {
+  test("files a request that its owner sees and approves in part", async () => {
     const { person, declare, agentId } = await ready();
     const id = newUid();
     const filed = await declare({ expires_in: 3600, requested_by: "ada@cluster" }, id);
@@ -92,7 +92,7 @@ describe("declaring a delegation", () => {
     });
   });
 
-  test("files one request when 8 calls race, and the same for ever", async () => {
+  test("files one request when 8 calls race, and never another one", async () => {
     const { declare, connectionId } = await ready();
     const id = newUid();
     const answers = await Promise.all(Array.from({ length: 8 }, () => declare({}, id)));
@@ -102,7 +102,7 @@ describe("declaring a delegation", () => {
     expect(await api.db("delegation_requests").where({ connection_id: connectionId })).toHaveLength(1);
   });
 
-  test("gives the same answer after the moment it asks to end at", async () => {
+  test("returns the same answer after the requested end has passed", async () => {
     const { declare } = await ready();
     const id = newUid();
     const expires_at = new Date(api.clock.now().getTime() + 60_000).toISOString();
@@ -112,7 +112,7 @@ describe("declaring a delegation", () => {
     expect(errorCode(await declare({ expires_at }))).toBe("invalid_expiry");
   });
 
-  test("refuses anything else for an object it knows", async () => {
+  test("refuses any other content for an object that has a request", async () => {
     const { declare, platform } = await ready();
     const id = newUid();
     const constraints = [{ type: "max_speed_mps", max_mps: 3 }];
@@ -143,7 +143,7 @@ describe("declaring a delegation", () => {
     expect((await declare(reordered, id)).status).toBe(200);
   });
 
-  test("keeps the rules of people's own requests", async () => {
+  test("follows the rules of requests by people", async () => {
     const { declare, agent } = await ready();
     const refused = async (fields: Record<string, unknown>) => errorCode(await declare(fields));
     expect(await refused({ requested_scope: ["data:delete"] })).toBe("ceiling_exceeded");
@@ -161,7 +161,7 @@ describe("declaring a delegation", () => {
 });
 
 describe("ending a declared delegation", () => {
-  test("withdraws what is pending, which nobody can approve then", async () => {
+  test("withdraws a pending request, which then cannot be approved", async () => {
     const { person, declare, end, connectionId } = await ready();
     const id = newUid();
     const { body } = await declare({}, id);
@@ -174,7 +174,7 @@ describe("ending a declared delegation", () => {
     expect(await api.events(connectionId)).toHaveLength(1);
   });
 
-  test("revokes what is approved, once", async () => {
+  test("revokes an approved certificate, once", async () => {
     const { person, declare, end, connectionId } = await ready();
     const id = newUid();
     const { body } = await declare({}, id);
@@ -190,7 +190,7 @@ describe("ending a declared delegation", () => {
     expect(events.filter(({ event }) => event === "delegation.revoked")).toHaveLength(1);
   });
 
-  test("leaves what was denied or has expired as it is", async () => {
+  test("leaves a denied or expired delegation unchanged", async () => {
     const { person, declare, end } = await ready();
     const [denied, late] = [newUid(), newUid()];
     const { body } = await declare({}, denied);
@@ -207,7 +207,7 @@ describe("ending a declared delegation", () => {
     expect((await end(late)).body).toMatchObject({ status: "expired", reason: null });
   });
 
-  test("ends in nothing active when it races with an approval", async () => {
+  test("leaves nothing active when it races with an approval", async () => {
     for (let round = 0; round < 10; round += 1) {
       const { person, declare, end } = await ready();
       const id = newUid();
@@ -219,7 +219,7 @@ describe("ending a declared delegation", () => {
     }
   });
 
-  test("finds nothing where nothing was declared", async () => {
+  test("answers not_found for an unknown object", async () => {
     const { end } = await ready();
     const answer = await end(newUid());
     expect([answer.status, errorCode(answer)]).toEqual([404, "not_found"]);
@@ -227,7 +227,7 @@ describe("ending a declared delegation", () => {
 });
 
 describe("reading the state of declared objects", () => {
-  test("gives what is known of each, and leaves the unknown out", async () => {
+  test("returns the state of each known object, and omits unknown ones", async () => {
     const { declare, platform, agent, agentId, registered } = await ready();
     const id = newUid();
     const filed = await declare({}, id);
@@ -249,14 +249,14 @@ describe("reading the state of declared objects", () => {
     });
   });
 
-  test("takes 500 ids and not 501", async () => {
+  test("accepts 500 ids but not 501", async () => {
     const ids = Array.from({ length: 500 }, newUid);
     expect((await readState(ids)).body).toEqual({ platforms: {}, agents: {}, delegations: {} });
     expect(errorCode(await readState([...ids, newUid()]))).toBe("invalid_request");
     expect((await readState([])).status).toBe(200);
   });
 
-  test("gives another cluster's operator nothing", async () => {
+  test("returns nothing to another cluster's operator", async () => {
     const { declare, platform, agent } = await ready();
     const id = newUid();
     await declare({}, id);

@@ -14,7 +14,11 @@ import { declaring } from "../declaring.ts";
 const api = platformApi();
 
 const hiding: [string, string, Record<string, unknown>][] = [
-  ["a turned resource id", "resource_id", { type: "resource_path", resource_id: "\u202e1174-redro" }],
+  [
+    "a resource id with reversed text",
+    "resource_id",
+    { type: "resource_path", resource_id: "\u202e1174-redro" },
+  ],
   ["a resource id with a line break", "resource_id", { type: "resource_path", resource_id: "a\nb" }],
   ["a resource id that ends in a space", "resource_id", { type: "resource_path", resource_id: "order " }],
   [
@@ -22,21 +26,25 @@ const hiding: [string, string, Record<string, unknown>][] = [
     "path_prefix",
     { type: "resource_path", resource_id: "a", path_prefix: "/or\u200bders" },
   ],
-  ["a currency with a blank", "currency", { type: "max_amount", max_amount: 1, currency: "EUR\u2800" }],
-  ["a turned type", "type", { type: "x_\u202eknab" }],
-  ["a turned text deep in params", "params", { type: "x_bank", params: { to: [{ iban: "\u202e1ED" }] } }],
-  ["a turned name in params", "params", { type: "x_bank", params: { to: [{ "\u2066iban": 1 }] } }],
+  [
+    "a currency with an invisible character",
+    "currency",
+    { type: "max_amount", max_amount: 1, currency: "EUR\u2800" },
+  ],
+  ["a type with reversed text", "type", { type: "x_\u202eknab" }],
+  ["reversed text deep in params", "params", { type: "x_bank", params: { to: [{ iban: "\u202e1ED" }] } }],
+  ["a reversed member name in params", "params", { type: "x_bank", params: { to: [{ "\u2066iban": 1 }] } }],
   ["a line break in params", "params", { type: "x_bank", params: ["a\nb"] }],
 ];
 
 const showing: [string, Record<string, unknown>][] = [
-  ["a resource of any script", { type: "resource_path", resource_id: "订单 4711/é", path_prefix: "/ä b/" }],
+  ["a resource in any script", { type: "resource_path", resource_id: "订单 4711/é", path_prefix: "/ä b/" }],
   ["an extension", { type: "x_bank", params: { to: ["", "DE1 2", { iban: null }], n: 1, "": true } }],
 ];
 
 let known: { person: Person; platform: TestPlatform } | undefined;
 
-/** The one person who asks in this file, with a platform and its agent. */
+/** The only person who asks in this file, with a platform and its agent. */
 async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
   if (known !== undefined) return known;
   const person = await api.person();
@@ -46,7 +54,7 @@ async function ready(): Promise<{ person: Person; platform: TestPlatform }> {
   return known;
 }
 
-/** The ways in which a person gets a constraint into a certificate, as the second one of it. */
+/** The ways in which a person can add a constraint to a certificate, as its second one. */
 const ways: [string, (constraint: unknown) => Promise<HttpAnswer>][] = [
   [
     "asks for",
@@ -69,8 +77,8 @@ const ways: [string, (constraint: unknown) => Promise<HttpAnswer>][] = [
   ],
 ];
 
-describe.each(ways)("what a person %s", (_, send) => {
-  test.each(hiding)("is not %s", async (_, member, constraint) => {
+describe.each(ways)("constraints that a person %s", (_, send) => {
+  test.each(hiding)("must not hide text: %s", async (_, member, constraint) => {
     const { status, body } = await send(constraint);
     expect(status).toBe(400);
     expect(body.error).toMatchObject({
@@ -80,12 +88,12 @@ describe.each(ways)("what a person %s", (_, send) => {
     expect((body.error as { message: string }).message).toMatch(/^[ -~]*$/);
   });
 
-  test.each(showing)("may be %s", async (_, constraint) => {
+  test.each(showing)("may contain %s", async (_, constraint) => {
     expect((await send(constraint)).status).toBeLessThan(300);
   });
 });
 
-test("what a manifest declares hides nothing either", async () => {
+test("constraints that a manifest declares must not hide text either", async () => {
   const declare = await declaring(api);
   for (const [, member, constraint] of hiding) {
     const { status, body } = await declare(constraint);
@@ -98,7 +106,7 @@ test("what a manifest declares hides nothing either", async () => {
   for (const [, constraint] of showing) expect((await declare(constraint)).status).toBe(200);
 });
 
-test("a request that was filed before the rule is not approved with what it hides", async () => {
+test("a request filed before the rule cannot be approved with text that it hides", async () => {
   const { person, platform } = await ready();
   const request = await selfRequest(person, platform.connectionId);
   const constraints = JSON.stringify([{ type: "resource_path", resource_id: "\u202e1174-redro" }]);
@@ -116,7 +124,7 @@ test.each([
   ["a time zone", { type: "time_window", start: "09:00", end: "10:00", tz: "Mars/\u202eOlympus" }],
   ["a member's name", { type: "max_speed_mps", max_mps: 1, "Olympus\u202e": 1 }],
   ["a resource id", { type: "resource_path", resource_id: `\u202eOlympus${"x".repeat(512)}` }],
-])("the refusal of %s does not repeat it", async (_, constraint) => {
+])("the error about a hidden text in %s does not repeat the text", async (_, constraint) => {
   const { person, platform } = await ready();
   const { status, body } = await person.client.post("/v1/service/delegations/self-request", {
     connection_id: platform.connectionId,

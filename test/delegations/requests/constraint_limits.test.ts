@@ -11,7 +11,7 @@ import { declaring } from "../declaring.ts";
 
 const api = platformApi();
 
-/** Constraints that decisions can just meet, and ones that they just cannot. */
+/** Constraints that a decision can just meet, and others that it just cannot. */
 const edges: [string, Record<string, unknown>, Record<string, unknown>][] = [
   [
     "a currency of 16 characters, not of 17",
@@ -42,7 +42,7 @@ async function ready() {
   return { person, platform, agentId };
 }
 
-test.each(edges)("a person's own request takes %s", async (_, met, unmet) => {
+test.each(edges)("a person's request accepts %s", async (_, met, unmet) => {
   const { person, platform } = await ready();
   const ask = (constraint: unknown) =>
     person.client.post("/v1/service/delegations/self-request", {
@@ -54,9 +54,9 @@ test.each(edges)("a person's own request takes %s", async (_, met, unmet) => {
   expect((await ask(met)).status).toBe(201);
 });
 
-/** They read constraints as a person's own request does: the first edge is enough. */
-describe.each(edges.slice(0, 1))("%s", (_, met, unmet) => {
-  test("is taken from an approver", async () => {
+/** Approvals and declarations read constraints like a person's request, so the first edge is enough. */
+describe.each(edges.slice(0, 1))("a constraint with %s", (_, met, unmet) => {
+  test("can be added by an approver", async () => {
     const { person, platform } = await ready();
     const request = await selfRequest(person, platform.connectionId);
     const refused = await approve(person, request, ["data:read"], { constraints: [unmet] });
@@ -64,7 +64,7 @@ describe.each(edges.slice(0, 1))("%s", (_, met, unmet) => {
     expect((await approve(person, request, ["data:read"], { constraints: [met] })).status).toBe(200);
   });
 
-  test("is taken in a declared delegation", async () => {
+  test("can be declared", async () => {
     const declare = await declaring(api);
     const refused = await declare(unmet);
     expect([refused.status, errorCode(refused)]).toEqual([400, "invalid_constraints"]);
@@ -72,7 +72,7 @@ describe.each(edges.slice(0, 1))("%s", (_, met, unmet) => {
   });
 });
 
-test("what an extension carries has no such limit", async () => {
+test("an extension's parameters have no such limits", async () => {
   const { person, platform } = await ready();
   const constraint = { type: "x_bank", params: { currency: "C".repeat(17), window_s: 31_536_001 } };
   await selfRequest(person, platform.connectionId, { constraints: [constraint] });

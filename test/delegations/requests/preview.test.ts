@@ -9,7 +9,7 @@ const pathOf = (requestId: string, asked: Record<string, string> = {}) =>
   `/v1/service/delegations/requests/${requestId}/preview?${new URLSearchParams(asked)}`;
 
 describe("the preview of an approval", () => {
-  test("says what the certificate then says, and stores nothing", async () => {
+  test("returns the content of the later certificate, and stores nothing", async () => {
     const { person, requestId } = await requested(api, {
       requested_scope: ["data:read", "payments:send"],
       constraints: [EURO(100)],
@@ -32,13 +32,13 @@ describe("the preview of an approval", () => {
       expires_in: 600,
     });
     const shown = await person.client.get(`/v1/service/delegations/${approved.body.cert_id}`);
-    const { cert_id, signature, ...said } = shown.body.cert_json as Record<string, unknown>;
-    expect(body.certificate).toEqual(said);
+    const { cert_id, signature, ...signedFields } = shown.body.cert_json as Record<string, unknown>;
+    expect(body.certificate).toEqual(signedFields);
     expect(body.expires_at).toBe(approved.body.expires_at);
     expect((await person.client.get(pathOf(requestId))).status).toBe(409);
   });
 
-  test("is of all that was requested when nothing is named", async () => {
+  test("covers everything that was requested if nothing is named", async () => {
     const { person, requestId } = await requested(api, { requested_scope: ["data:read", "payments:send"] });
     const { body } = await person.client.get(pathOf(requestId));
     expect(body).toMatchObject({
@@ -66,7 +66,7 @@ describe("the preview of an approval", () => {
     expect(errorCode(await person.client.get(pathOf(requestId, asked)))).toBe(code);
   });
 
-  test("is nobody else's, and every role's of an organization", async () => {
+  test("can be read by every role of the organization, but not by other accounts", async () => {
     const { person, requestId } = await requested(api);
     const other = await api.person();
     expect((await other.client.get(pathOf(requestId))).status).toBe(404);

@@ -25,50 +25,50 @@ const triangle = (size: number) => ({
   ],
 });
 
-/** A narrow constraint and a wide one that has all of it. */
+/** Pairs of a narrow constraint and a wide one that contains it. */
 const nested: [string, object, object][] = [
   ["amounts", amount(5), amount(5.01)],
   ["speeds", { type: "max_speed_mps", max_mps: 1 }, { type: "max_speed_mps", max_mps: 2 }],
-  ["counts", rate(5, 60), rate(6, 60)],
-  ["spans of a rate", rate(5, 3600), rate(5, 60)],
+  ["counts of a rate", rate(5, 60), rate(6, 60)],
+  ["windows of a rate", rate(5, 3600), rate(5, 60)],
   ["windows", window("09:00", "17:00"), window("08:00", "17:00")],
-  ["windows over midnight", window("23:00", "01:00"), window("22:00", "06:00")],
-  ["a window in one over midnight", window("01:00", "02:00"), window("22:00", "06:00")],
+  ["windows across midnight", window("23:00", "01:00"), window("22:00", "06:00")],
+  ["a window inside one across midnight", window("01:00", "02:00"), window("22:00", "06:00")],
   ["circles", circle(52, 13, 1_000), circle(52, 13.01, 3_000)],
   ["boxes", box(1, 1, 2, 2), box(0, 0, 3, 3)],
-  ["boxes over the date line", box(0, 175, 1, -175), box(0, 170, 1, -170)],
-  ["a box beside the date line", box(0, -178, 1, -175), box(0, 170, 1, -170)],
-  ["boxes of a height", box(0, 0, 1, 1, [10, 20]), box(0, 0, 1, 1, [0, 20])],
-  ["a box of a height in one of any", box(0, 0, 1, 1, [10, 20]), box(0, 0, 1, 1)],
+  ["boxes across the date line", box(0, 175, 1, -175), box(0, 170, 1, -170)],
+  ["a box beside the date line in one across it", box(0, -178, 1, -175), box(0, 170, 1, -170)],
+  ["boxes with altitudes", box(0, 0, 1, 1, [10, 20]), box(0, 0, 1, 1, [0, 20])],
+  ["a box with altitudes in one without", box(0, 0, 1, 1, [10, 20]), box(0, 0, 1, 1)],
   ["paths", path("a", "/x/y"), path("a", "/x")],
   ["a path in a whole resource", path("a", "/x/"), path("a")],
 ];
 
-/** Two of which neither has the other. */
+/** Pairs of constraints of which neither contains the other. */
 const apart: [string, object, object][] = [
   ["two currencies", amount(5), amount(6, "USD")],
-  ["more uses in more time", rate(5, 60), rate(6, 61)],
-  ["windows that only meet", window("09:00", "17:00"), window("12:00", "18:00")],
-  ["windows of two zones", window("09:00", "17:00"), window("08:00", "18:00", "Europe/Berlin")],
-  ["a window and the rest of the day", window("09:00", "17:00"), window("16:00", "10:00")],
-  ["circles that only meet", circle(52, 13, 1_000), circle(52, 13.1, 7_000)],
-  ["boxes that only meet", box(0, 0, 2, 2), box(1, 1, 3, 3)],
-  ["boxes around the earth, each with the other's gap", box(0, 170, 1, 160), box(0, 10, 1, 0)],
-  ["paths beside each other", path("a", "/x"), path("a", "/xy")],
+  ["more uses in a longer window", rate(5, 60), rate(6, 61)],
+  ["overlapping windows", window("09:00", "17:00"), window("12:00", "18:00")],
+  ["windows in two time zones", window("09:00", "17:00"), window("08:00", "18:00", "Europe/Berlin")],
+  ["a window and most of the rest of the day", window("09:00", "17:00"), window("16:00", "10:00")],
+  ["overlapping circles", circle(52, 13, 1_000), circle(52, 13.1, 7_000)],
+  ["overlapping boxes", box(0, 0, 2, 2), box(1, 1, 3, 3)],
+  ["boxes around the earth, each with a gap that the other covers", box(0, 170, 1, 160), box(0, 10, 1, 0)],
+  ["sibling paths", path("a", "/x"), path("a", "/xy")],
   ["two resources", path("a", "/x"), path("b")],
   ["a circle and a box", circle(0, 0, 1), box(-90, -180, 90, 180)],
   ["polygons", triangle(1), triangle(2)],
-  ["types without a meaning here", { type: "vendor_rule" }, { type: "vendor_rule", params: 1 }],
+  ["unknown types", { type: "vendor_rule" }, { type: "vendor_rule", params: 1 }],
 ];
 
-describe("a constraint widens another one", () => {
-  test.each(nested)("when it has all of it and more: %s", (_, narrow, wide) => {
+describe("widens(known, added)", () => {
+  test.each(nested)("returns true if added contains known and more: %s", (_, narrow, wide) => {
     expect(widens(narrow as Constraint, wide as Constraint)).toBe(true);
     expect(widens(wide as Constraint, narrow as Constraint)).toBe(false);
     expect(widens(narrow as Constraint, structuredClone(narrow) as Constraint)).toBe(false);
   });
 
-  test.each(apart)("and not when it lacks a part of it: %s", (_, one, other) => {
+  test.each(apart)("returns false if neither contains the other: %s", (_, one, other) => {
     expect(widens(one as Constraint, other as Constraint)).toBe(false);
     expect(widens(other as Constraint, one as Constraint)).toBe(false);
   });
