@@ -74,7 +74,6 @@ const NOT_YET = [
   "test/support/",
   "test/vectors/",
   "test/vitest.slow.config.ts",
-  "test/webhooks/",
 ];
 
 test("the English of sources, tests, charts and pages keeps the rules that a program can check", () => {

@@ -14,7 +14,7 @@ import type { TestConnection } from "../events/support/connection.ts";
 import { insertDelivery, insertRecovery } from "../support/deliveries.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 
-/** One more than two batches: a call moves one, the worker the rest. */
+/** One more than two batches. A call moves one batch, and the worker moves the rest. */
 const COUNT = 2 * BACKLOG_BATCH + 1;
 const world = deliveryWorld();
 const now = () => world.harness.clock.now();
@@ -30,7 +30,7 @@ const pause = () =>
 const resume = (backlog: "replay" | "discard" = "replay") =>
   world.home.database.transaction((tx) => resumeEndpoint(tx, connection.connectionId, backlog, now()));
 
-/** Deliveries that wait, with the numbers from 1 on; in a state when given. */
+/** Inserts pending (or held) deliveries with the sequence numbers 1 to `count`. */
 async function waiting(count: number, state: "pending" | "held" = "pending"): Promise<void> {
   const { database } = world.home;
   await insertDelivery(database, connection.connectionId, { state, attempts: 0, at: now() });
@@ -52,7 +52,7 @@ async function counts(): Promise<Record<string, number>> {
   );
 }
 
-test("is not claimed any more from the commit of the pause on, however long it is", async () => {
+test("the worker claims nothing from a backlog of any length after the pause commits", async () => {
   await waiting(COUNT);
   const { database } = world.home;
   const endpoint = database("webhook_endpoints").where({
@@ -77,8 +77,8 @@ test("is not claimed any more from the commit of the pause on, however long it i
   }
 });
 
-describe("a backlog", () => {
-  test("is held in small steps, while nothing of it is sent", async () => {
+describe("the backlog of an endpoint", () => {
+  test("becomes held in small steps, and nothing of it is sent meanwhile", async () => {
     await waiting(COUNT);
     await pause();
     expect(await counts()).toEqual({ held: BACKLOG_BATCH, pending: COUNT - BACKLOG_BATCH });
@@ -87,7 +87,7 @@ describe("a backlog", () => {
     expect(await counts()).toEqual({ held: COUNT });
   });
 
-  test("is sent in its order, the events that come meanwhile last", async () => {
+  test("keeps its order, and new events are sent after it", async () => {
     await waiting(COUNT);
     await pause();
     while (await step());
@@ -111,7 +111,7 @@ describe("a backlog", () => {
     expect(await counts()).toEqual({ pending: COUNT + 1, sending: 1 });
   });
 
-  test("is dropped whole before anything is sent, and nothing that comes after", async () => {
+  test("loses all its deliveries on a discard before anything is sent, but keeps newer events", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");
@@ -132,7 +132,7 @@ describe("a backlog", () => {
     expect(world.requestIds()).toEqual(["later"]);
   });
 
-  test("that is being dropped is dropped, although the callback is paused meanwhile", async () => {
+  test("stays discarded if the callback is paused during the discarding", async () => {
     await waiting(COUNT);
     await pause();
     await resume("discard");
@@ -143,7 +143,7 @@ describe("a backlog", () => {
     expect(await counts()).toEqual({ cancelled: COUNT });
   });
 
-  test("that is being dropped takes nothing that is sent again with it", async () => {
+  test("does not discard deliveries that are resent meanwhile", async () => {
     await waiting(COUNT);
     const { database } = world.home;
     const { connectionId } = connection;
@@ -161,13 +161,13 @@ describe("a backlog", () => {
     expect(await counts()).toEqual({ cancelled: COUNT, pending: 1 });
   });
 
-  test("that was left held at an active endpoint is sent", async () => {
+  test("becomes pending if it was left held at an active endpoint", async () => {
     await waiting(1, "held");
     expect([await step(), await step()]).toEqual([true, false]);
     expect(await counts()).toEqual({ pending: 1 });
   });
 
-  test("of one endpoint moves no other's", async () => {
+  test("does not move deliveries of another endpoint", async () => {
     await waiting(1);
     const other = await world.connect();
     await insertDelivery(world.home.database, other.connectionId, {
@@ -181,7 +181,7 @@ describe("a backlog", () => {
   });
 });
 
-test("is discarded without reading the endpoint's history", async () => {
+test("discarding a backlog does not read the endpoint's whole history", async () => {
   const { database } = world.home;
   await waiting(COUNT, "held");
   await database.raw(

@@ -28,7 +28,7 @@ const forbidden = [
   ["not an address", ["", "localhost", "1.2.3", "256.1.1.1", "8.8.8.8 ", "::g"]],
 ] as const;
 
-describe("without an allow-list", () => {
+describe("the address policy without an allow-list", () => {
   const policy = createAddressPolicy({ development: false, allowedCidrs: [] });
 
   test.each(forbidden)("forbids %s", (_, addresses) => {
@@ -54,7 +54,7 @@ describe("without an allow-list", () => {
     "2a00:1450::1",
   ])("allows the public %s", (address) => expect(policy.allows(address)).toBe(true));
 
-  test("is just as strict in development", () => {
+  test("forbids the same addresses in development", () => {
     const development = createAddressPolicy({ development: true, allowedCidrs: [] });
     for (const [, addresses] of forbidden) {
       for (const address of addresses) {
@@ -64,10 +64,10 @@ describe("without an allow-list", () => {
   });
 });
 
-describe("with an allow-list", () => {
+describe("the address policy with an allow-list", () => {
   const allowedCidrs = ["10.1.0.0/16", "fd00:1::/32", "127.0.0.0/8", "169.254.0.0/16"];
 
-  test("opens the private ranges named, to their last address and no further", () => {
+  test("opens exactly the named private ranges", () => {
     const policy = createAddressPolicy({ development: false, allowedCidrs });
     expect(["10.1.0.0", "10.1.255.255", "fd00:1::1"].map(policy.allows)).toEqual([true, true, true]);
     expect(["10.0.255.255", "10.2.0.0", "fd00:2::1", "192.168.0.1"].map(policy.allows)).toEqual(
@@ -95,56 +95,70 @@ const production = createAddressPolicy({ development: false, allowedCidrs: ["127
 const development = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
 const closed = createAddressPolicy({ development: true, allowedCidrs: [] });
 
-describe("a callback URL", () => {
+describe("the check of a callback URL", () => {
   test.each([
     "https://hooks.example.com/in?x=1",
     "https://example.com:443/",
     "https://example.com:8443/",
     "https://example.com:21000/",
     "https://münchen.example/",
-  ])("may be %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
+  ])("accepts %s", (url) => expect(callbackUrlForm(url, production)).toHaveProperty("url"));
 
-  // biome-ignore format: a URL a line would be a page
+  // One URL a line would fill a page.
   const refusals = {
     "the scheme must be https": [
-      "http://hooks.example.com/", "ftp://hooks.example.com/", "file:///etc/passwd", "javascript:alert(1)",
+      "http://hooks.example.com/",
+      "ftp://hooks.example.com/",
+      "file:///etc/passwd",
+      "javascript:alert(1)",
     ],
     "it must not contain a user name or password": [
-      "https://user@example.com/", "https://:pass@example.com/",
+      "https://user@example.com/",
+      "https://:pass@example.com/",
     ],
     "the host must be between https:// and the next slash": [
-      "https:///x", "https:/x", "https:x", "https:\\\\x/", "https://a\\b.example/",
+      "https:///x",
+      "https:/x",
+      "https:x",
+      "https:\\\\x/",
+      "https://a\\b.example/",
       "https://a.example\\@b.example/",
     ],
-    "it must not contain a backslash": [
-      "https://a.example/x\\y", "https://a.example/?x=\\",
-    ],
+    "it must not contain a backslash": ["https://a.example/x\\y", "https://a.example/?x=\\"],
     "the port belongs to another protocol": [
-      "https://example.com:22/", "https://example.com:0/", "https://example.com:025/",
-      "https://example.com:6000/", "https://example.com:10080/",
+      "https://example.com:22/",
+      "https://example.com:0/",
+      "https://example.com:025/",
+      "https://example.com:6000/",
+      "https://example.com:10080/",
     ],
-    "not a URL of at most 2048 characters": [
-      "", "hooks.example.com", "https://", "https://exa mple.com",
-    ],
+    "not a URL of at most 2048 characters": ["", "hooks.example.com", "https://", "https://exa mple.com"],
     "the host must be a name that is not this machine's own": [
-      "https://127.0.0.1/", "https://2130706433/", "https://0x7f.1/", "https://0177.0.0.1/",
-      "https://[::1]/", "https://[::ffff:7f00:1]/", "https://169.254.169.254/latest/meta-data",
-      "https://localhost/", "https://LOCALHOST./", "https://a.b.localhost/",
+      "https://127.0.0.1/",
+      "https://2130706433/",
+      "https://0x7f.1/",
+      "https://0177.0.0.1/",
+      "https://[::1]/",
+      "https://[::ffff:7f00:1]/",
+      "https://169.254.169.254/latest/meta-data",
+      "https://localhost/",
+      "https://LOCALHOST./",
+      "https://a.b.localhost/",
     ],
   };
 
   test.each(Object.entries(refusals).flatMap(([refused, urls]) => urls.map((url) => [url, refused])))(
-    "may not be %s: %s",
+    "refuses %s: %s",
     (url, refused) => expect(callbackUrlForm(url!, production)).toEqual({ refused }),
   );
 
-  test("has at most 2048 characters", () => {
+  test("accepts at most 2048 characters", () => {
     const url = `https://example.com/${"a".repeat(2028)}`;
     expect(callbackUrlForm(url, production)).toHaveProperty("url");
     expect(callbackUrlForm(`${url}a`, production)).toHaveProperty("refused");
   });
 
-  test("may be plain http and this machine in development, when the allow-list names it", () => {
+  test("accepts plain http and this machine in development if the allow-list contains it", () => {
     for (const url of ["http://127.0.0.1:8080/hook", "http://localhost:8080/", "http://example.com/"]) {
       expect(callbackUrlForm(url, development)).toHaveProperty("url");
     }
@@ -152,16 +166,16 @@ describe("a callback URL", () => {
     expect(callbackUrlForm("http://localhost:8080/hook", closed)).toHaveProperty("refused");
   });
 
-  test("may be a literal address of a private network that the allow-list names", () => {
+  test("accepts a literal address of a private network that the allow-list contains", () => {
     expect(callbackUrlForm("https://10.1.2.3/", production)).toHaveProperty("url");
     expect(callbackUrlForm("https://10.2.2.3/", production)).toHaveProperty("refused");
   });
 });
 
-/** Beyond the highest of them. */
+/** Higher than every port in the list. */
 const LAST = 12_000;
 
-/** Lets no request out. */
+/** A dispatcher that sends no request. */
 class Closed extends Dispatcher {
   override dispatch(): boolean {
     throw new Error("would have been sent");
@@ -174,7 +188,7 @@ const whyNot = (port: number): Promise<string> =>
     ({ cause }: Error) => (cause as Error).message,
   );
 
-test("a port belongs to another protocol exactly where another implementation of the Fetch standard says so", async () => {
+test("isForeignPort agrees with undici, another implementation of the Fetch standard, for every port", async () => {
   const refused: number[] = [];
   const foreign: number[] = [];
   for (let port = 1; port <= LAST; port += 1) {
@@ -194,7 +208,10 @@ describe("the resolver", () => {
   const OK = 0x8180;
   const NO_NAME = 0x8183;
 
-  /** A name server on loopback: a record's bytes to answer a type with, or undefined for "no such name". */
+  /**
+   * Starts a name server on loopback. `answer` returns the bytes of the record for a type, `undefined` for
+   * "no such name", or "silent".
+   */
   async function nameServer(answer: (type: number) => number[] | undefined | "silent"): Promise<string> {
     const socket = createSocket("udp4");
     server = socket;
@@ -218,7 +235,7 @@ describe("the resolver", () => {
 
   const loopback6 = [...Array(15).fill(0), 1];
 
-  test("gives the addresses of both families", async () => {
+  test("returns the addresses of both families", async () => {
     const resolve = createResolve([await nameServer((type) => (type === A ? [192, 0, 2, 1] : loopback6))]);
     expect(await resolve("hooks.example.test")).toEqual(["192.0.2.1", "::1"]);
   });
@@ -226,7 +243,7 @@ describe("the resolver", () => {
   test.each([
     ["IPv4", A, [192, 0, 2, 1], "192.0.2.1"],
     ["IPv6", AAAA, loopback6, "::1"],
-  ] as const)("is content with %s alone", async (_, only, data, address) => {
+  ] as const)("accepts a name with only %s addresses", async (_, only, data, address) => {
     const resolve = createResolve([await nameServer((type) => (type === only ? [...data] : undefined))]);
     expect(await resolve("hooks.example.test")).toEqual([address]);
   });
@@ -236,7 +253,7 @@ describe("the resolver", () => {
     await expect(resolve("hooks.example.test")).rejects.toMatchObject({ code: "ENOTFOUND" });
   });
 
-  test("gives up on a name server that stays silent", async () => {
+  test("rejects if the name server does not answer", async () => {
     const resolve = createResolve([await nameServer(() => "silent")]);
     await expect(resolve("hooks.example.test")).rejects.toMatchObject({
       code: expect.stringMatching(/ETIMEOUT|ECANCELLED/),

@@ -20,7 +20,7 @@ beforeEach(async () => {
   harness = await startHarness(home);
 });
 
-/** A connection with deliveries that wait for their second attempt. */
+/** Creates a connection with deliveries that wait for their second attempt. */
 async function withRetries(count: number): Promise<TestConnection> {
   const connection = await makeConnection(home.database, "http://127.0.0.1:8/");
   await home.database.transaction(async (tx) => {
@@ -37,14 +37,14 @@ const countBy = (ids: string[]) => {
   return counts;
 };
 
-test("takes every endpoint's first delivery before any endpoint's second", async () => {
+test("a claim takes the first delivery of every endpoint before the second of any", async () => {
   for (let n = 0; n < 3; n++) await withRetries(4);
   const claimed = await claimDeliveries(home.database, 6, now());
   const perEndpoint = countBy(claimed.map((each) => each.endpoint_id));
   expect([...perEndpoint.values()]).toEqual([2, 2, 2]);
 });
 
-test("serves the endpoint that has waited longest first", async () => {
+test("a claim serves the endpoint first that has waited longest", async () => {
   const connections = [await withRetries(4), await withRetries(4), await withRetries(4)];
   const served: string[] = [];
   for (let n = 0; n < 6; n++) {
@@ -56,7 +56,7 @@ test("serves the endpoint that has waited longest first", async () => {
   expect(served.slice(3)).toEqual(served.slice(0, 3));
 });
 
-test("takes what was never tried before all that is sent again, unless only one may be under way", async () => {
+test("a claim prefers a new delivery to resent ones, unless the limit is one request", async () => {
   const connection = await withRetries(20);
   harness.clock.advance(1);
   await append(home.database, deniedEvent(connection, "new"), now());
@@ -70,7 +70,7 @@ test("takes what was never tried before all that is sent again, unless only one 
   expect(await claimed(10)).toEqual([2]);
 });
 
-test("takes nothing for an endpoint that has as many under way as its limit", async () => {
+test("a claim takes nothing for an endpoint that has reached its limit of concurrent requests", async () => {
   await withRetries(6);
   expect((await claimDeliveries(home.database, 256, now())).length).toBe(4);
   expect((await claimDeliveries(home.database, 256, now())).length).toBe(0);
@@ -78,7 +78,7 @@ test("takes nothing for an endpoint that has as many under way as its limit", as
   expect((await claimDeliveries(home.database, 256, now())).length).toBe(1);
 });
 
-test("takes nothing before its time", async () => {
+test("a claim takes no delivery before it is due", async () => {
   await withRetries(1);
   await home.database("webhook_deliveries").update({ next_attempt_at: addSeconds(now(), 1) });
   harness.clock.advance(0.999);
@@ -87,7 +87,7 @@ test("takes nothing before its time", async () => {
   expect((await claimDeliveries(home.database, 1, now())).length).toBe(1);
 });
 
-test("takes nothing of a suspended endpoint", async () => {
+test("a claim takes nothing for a suspended endpoint", async () => {
   await withRetries(1);
   await home
     .database("webhook_endpoints")
@@ -95,7 +95,7 @@ test("takes nothing of a suspended endpoint", async () => {
   expect((await claimDeliveries(home.database, 1, now())).length).toBe(0);
 });
 
-test("racing workers never take a delivery again that another one has just tried and put off", async () => {
+test("concurrent workers never claim a delivery that another has just tried and postponed", async () => {
   await withRetries(400);
   const at = now();
   const taken: string[] = [];
@@ -126,7 +126,7 @@ test("racing workers never take a delivery again that another one has just tried
   expect(new Set(taken).size).toBe(400);
 });
 
-describe("a claim whose worker dies", () => {
+describe("if a worker dies or is slow,", () => {
   const lines: string[] = [];
   const log = pino({ level: "warn" }, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   let receiver: Receiver;
@@ -148,7 +148,7 @@ describe("a claim whose worker dies", () => {
   const delivery = async () => (await harness.deliveries(connection.connectionId))[0]!;
   const ok: Sent = { status: 204, retryAfter: undefined, excerpt: Buffer.alloc(0) };
 
-  test("a delivery whose worker died is free again when its claim has ended, not a moment before", async () => {
+  test("a delivery becomes free exactly when its claim ends", async () => {
     await claimAndDie();
     harness.clock.advance(59.999);
     expect(await reapLost(home.database, now())).toBe(0);
@@ -164,7 +164,7 @@ describe("a claim whose worker dies", () => {
     expect(receiver.requests.map(({ faults }) => faults)).toEqual([[]]);
   });
 
-  test("a result that comes after the claim ended changes nothing", async () => {
+  test("a late result changes nothing", async () => {
     const claimed = await claimAndDie();
     harness.clock.advance(60);
     await reapLost(home.database, now());
@@ -173,7 +173,7 @@ describe("a claim whose worker dies", () => {
     expect(await delivery()).toMatchObject({ state: "pending", attempts: [{ outcome: "lost" }] });
   });
 
-  test("a result written twice counts once", async () => {
+  test("a result that is written twice counts once", async () => {
     const claimed = await claimAndDie();
     const attempted = { delivery: claimed, sent: ok, startedAt: now(), endedAt: now(), random: 0.5 };
     expect(await recordAttempt(home.database, attempted)).toEqual({
@@ -186,7 +186,7 @@ describe("a claim whose worker dies", () => {
     expect([(await delivery()).attempts.length, endpoint!.window_attempts]).toEqual([1, 1]);
   });
 
-  test("a slow worker's late result is logged, and the delivery is made by the other one", async () => {
+  test("the late result of a slow worker is logged, and another worker delivers", async () => {
     let answer = () => {};
     receiver.reply = async (_request, _response, nth) => {
       if (nth === 1) {
@@ -212,7 +212,7 @@ describe("a claim whose worker dies", () => {
     });
   });
 
-  test("a delivery that is lost again and again fails after 20 attempts", async () => {
+  test("a delivery that is lost repeatedly fails after 20 attempts", async () => {
     for (let round = 0; round < 20; round++) {
       expect((await delivery()).state).toBe("pending");
       await claimAndDie();
@@ -223,7 +223,7 @@ describe("a claim whose worker dies", () => {
     expect([state, attempts.length, receiver.requests.length]).toEqual(["failed", 20, 0]);
   });
 
-  test("a delivery lost while its endpoint was suspended is held, and sent on resuming", async () => {
+  test("a delivery that was lost during a suspension is held, and sent after the resume", async () => {
     await claimAndDie();
     await home
       .database("webhook_endpoints")
@@ -236,7 +236,7 @@ describe("a claim whose worker dies", () => {
     expect((await delivery()).state).toBe("delivered");
   });
 
-  test("two workers never claim the same delivery, nor more of one endpoint than its limit", async () => {
+  test("two workers never claim the same delivery or exceed an endpoint's limit", async () => {
     await claimAndDie();
     await home.database("webhook_deliveries").delete();
     for (let n = 0; n < 30; n++) await append(home.database, deniedEvent(connection, `req-${n}`), now());

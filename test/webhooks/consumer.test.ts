@@ -13,10 +13,10 @@ const textOfDatabase = async () => {
   return JSON.stringify(rows.map((result) => result.rows));
 };
 
-describe("secrets of connection.created", () => {
+describe("the secrets of connection.created", () => {
   const apiKey = "dpz_a1b2c3d4_topsecret";
 
-  test("are in the body that is sent, and never in plain text in the database", async () => {
+  test("appear in the sent body, but never as plain text in the database", async () => {
     const connection = await connect();
     const texts: string[] = [];
     world.receiver.reply = async (_request, response, nth) => {
@@ -53,7 +53,7 @@ describe("secrets of connection.created", () => {
     }
   });
 
-  test("are gone from the database, even sealed, once delivered", async () => {
+  test("disappear from the database, even boxed, after delivery", async () => {
     const connection = await connect();
     await append(world.home.database, createdEvent(connection, apiKey));
     await world.harness.relay();
@@ -64,7 +64,7 @@ describe("secrets of connection.created", () => {
     expect(await states(connection)).toEqual(["delivered"]);
   });
 
-  test("are not sent when their seal cannot be opened: the attempt fails and is tried again", async () => {
+  test("cause a failed attempt and a retry if their box cannot be opened", async () => {
     const connection = await connect();
     await append(world.home.database, createdEvent(connection, apiKey));
     await world.harness.relay();

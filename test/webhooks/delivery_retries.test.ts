@@ -8,7 +8,7 @@ import { deliveryWorld } from "./delivery_world.ts";
 const world = deliveryWorld();
 const { connect, deny, requestIds, states } = world;
 
-describe("outcomes", () => {
+describe("after an attempt", () => {
   test.each([
     [200, "delivered", "delivered", undefined],
     [299, "delivered", "delivered", undefined],
@@ -22,7 +22,7 @@ describe("outcomes", () => {
     [429, "pending", "failed", 60],
     [500, "pending", "failed", 5],
     [503, "pending", "failed", 60],
-  ])("an answer of %i leaves the delivery %s, the attempt %s", async (status, state, outcome, delay) => {
+  ])("a response of %i makes the delivery %s and the attempt %s", async (status, state, outcome, delay) => {
     const connection = await connect();
     world.receiver.reply = (_request, response) =>
       void response.writeHead(status, { Location: world.receiver.url }).end("why");
@@ -36,7 +36,7 @@ describe("outcomes", () => {
     expect(next && (next.getTime() - world.harness.clock.now().getTime()) / 1000).toBe(delay);
   });
 
-  test("Retry-After is heeded", async () => {
+  test("the dispatcher obeys Retry-After", async () => {
     const connection = await connect();
     world.receiver.reply = (_request, response) =>
       void response.writeHead(503, { "Retry-After": "100" }).end();
@@ -49,8 +49,8 @@ describe("outcomes", () => {
   });
 
   /**
-   * Lets the receiver answer with these statuses in turn, each when it is due, and gives what became of the
-   * delivery.
+   * Lets the receiver answer with these statuses, one for each attempt. Returns the final state of the
+   * delivery and the outcomes of its attempts.
    */
   async function answers(...statuses: number[]) {
     const connection = await connect();
@@ -68,7 +68,7 @@ describe("outcomes", () => {
   }
 
   test.each([408, 425, 429])(
-    "after %i it is sent once more, when Retry-After says, then rejected",
+    "a %i causes one more attempt after Retry-After, and then a rejection",
     async (status) => {
       const start = world.harness.clock.now().getTime();
       expect(await answers(status, status, status)).toEqual(["rejected", "failed", "rejected"]);
@@ -78,14 +78,14 @@ describe("outcomes", () => {
     },
   );
 
-  test("a second 408, 425 or 429 rejects, whichever came first and whatever lies between", async () => {
+  test("a second 408, 425 or 429 rejects the delivery, even after other failures", async () => {
     expect(await answers(429, 408)).toEqual(["rejected", "failed", "rejected"]);
     expect(await answers(425, 500, 500, 429)).toEqual(["rejected", "failed", "failed", "failed", "rejected"]);
     expect(await answers(429, 500, 503)).toEqual(["delivered", "failed", "failed", "failed", "delivered"]);
     expect(await answers(429, 404)).toEqual(["rejected", "failed", "rejected"]);
   });
 
-  test("a receiver that answers 429 to everything is spared: each is a failure of the endpoint", async () => {
+  test("a receiver that always answers 429 opens its breaker", async () => {
     const connection = await connect();
     world.receiver.reply = () => 429;
     for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);
@@ -98,7 +98,7 @@ describe("outcomes", () => {
   });
 
   test.each([
-    ["no receiver", "http://127.0.0.1:8/", "pending", "failed", "ECONNREFUSED"],
+    ["a URL without a receiver", "http://127.0.0.1:8/", "pending", "failed", "ECONNREFUSED"],
     [
       "a forbidden address",
       "http://10.0.0.1/",
@@ -106,7 +106,7 @@ describe("outcomes", () => {
       "blocked",
       "the host must be a name that is not this machine's own",
     ],
-  ])("%s leaves the delivery as it should", async (_, url, state, outcome, detail) => {
+  ])("an attempt at %s is recorded with its reason", async (_, url, state, outcome, detail) => {
     const connection = await makeConnection(world.home.database, url);
     await deny(connection);
     await world.harness.run();
@@ -116,8 +116,8 @@ describe("outcomes", () => {
   });
 });
 
-describe("a receiver that is down for days", () => {
-  test("gets 10 attempts at the moments of the schedule, then the delivery has failed", async () => {
+describe("a receiver that keeps failing", () => {
+  test("receives 10 attempts at the scheduled times, after which the delivery fails", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     await deny(connection);
@@ -144,7 +144,7 @@ describe("a receiver that is down for days", () => {
     expect(world.receiver.requests.every(({ faults }) => faults.length === 0)).toBe(true);
   });
 
-  test("is suspended after 120 h: what waits is held, later events too, and all of it is sent on resuming", async () => {
+  test("becomes suspended after 120 h, and receives all held deliveries after the resume", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     await deny(connection, "first");
@@ -172,7 +172,7 @@ describe("a receiver that is down for days", () => {
     expect(new Set(requestIds())).toEqual(new Set(["first", "second", "third"]));
   });
 
-  test("that said 410 gets nothing more, and what was held can be discarded", async () => {
+  test("receives nothing more after a 410, and held deliveries can be discarded", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
     await deny(connection, "first");
@@ -191,7 +191,7 @@ describe("a receiver that is down for days", () => {
     expect(requestIds()).toEqual(["first", "third"]);
   });
 
-  test("that says 410 whenever it is resumed gets a delivery ten times, then it has failed", async () => {
+  test("receives a delivery at most ten times if it answers 410 after every resume", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
     await deny(connection);
@@ -205,7 +205,7 @@ describe("a receiver that is down for days", () => {
     expect([world.receiver.requests.length, await states(connection)]).toEqual([10, ["failed"]]);
   });
 
-  test("is resumed by a new callback URL, which gets what was held", async () => {
+  test("becomes active again with a new callback URL, which receives the held delivery", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
     await deny(connection, "first");
@@ -220,7 +220,7 @@ describe("a receiver that is down for days", () => {
     expect(await states(connection)).toEqual(["delivered"]);
   });
 
-  test("does not use up attempts while the breaker is open, and gets one probe when it ends", async () => {
+  test("uses up no attempts while the breaker is open, and receives one probe afterwards", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     for (let n = 0; n < 8; n++) await deny(connection, `req-${n}`);

@@ -5,19 +5,19 @@ import { append, deniedEvent } from "../events/support/events.ts";
 import { type Harness, startHarness } from "../events/support/harness.ts";
 import { type Receiver, startReceiver } from "../events/support/receiver.ts";
 
-/** A receiver, and what delivers to it, anew for each test of a file. */
+/** A receiver and a harness that delivers to it, created again for each test of a file. */
 export type DeliveryWorld = {
   home: ReturnType<typeof useDatabase>;
   harness: Harness;
   receiver: Receiver;
-  /** A connection whose callback is the receiver's, with its secret known to the receiver. */
+  /** Creates a connection whose callback is the receiver. The receiver knows its secret. */
   connect(): Promise<TestConnection>;
   deny(connection: TestConnection, id?: string): Promise<unknown>;
   requestIds(): unknown[];
   states(connection: TestConnection): Promise<string[]>;
 };
 
-/** Makes such a world for a test file. */
+/** Creates the world for a test file. */
 export function deliveryWorld(): DeliveryWorld {
   const home = useDatabase();
   const world = {

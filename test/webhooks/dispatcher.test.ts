@@ -5,8 +5,8 @@ import { append, createdEvent } from "../events/support/events.ts";
 import { startHarness } from "../events/support/harness.ts";
 import { deliveryWorld } from "./delivery_world.ts";
 
-describe("order and isolation", () => {
-  test("a receiver that accepts everything gets a connection's events in their order, one at a time", async () => {
+describe("the dispatcher", () => {
+  test("sends events one at a time, in order, to a receiver that accepts everything", async () => {
     const connection = await connect();
     world.receiver.reply = async () => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 10));
@@ -19,7 +19,7 @@ describe("order and isolation", () => {
     expect(world.receiver.mostOpen).toBe(1);
   });
 
-  test("one event that fails does not hold up those after it", async () => {
+  test("delivers later events although an earlier one fails", async () => {
     const connection = await connect();
     world.receiver.reply = ({ event }) => (event.request_id === "bad" ? 500 : 204);
     for (const id of ["bad", "one", "two"]) await deny(connection, id);
@@ -27,7 +27,7 @@ describe("order and isolation", () => {
     expect(await states(connection)).toEqual(["pending", "delivered", "delivered"]);
   });
 
-  test("an endpoint gets as many concurrent requests as its limit says", async () => {
+  test("sends as many concurrent requests to an endpoint as its limit allows", async () => {
     const connection = await connect();
     world.receiver.reply = () => 404;
     for (let n = 0; n < 20; n++) await deny(connection, `req-${n}`);
@@ -51,7 +51,7 @@ describe("order and isolation", () => {
     expect(world.receiver.requests.length).toBe(40);
   });
 
-  test("no more requests are under way at the same time than the process may have", async () => {
+  test("never exceeds the process's limit of concurrent requests", async () => {
     world.harness = await startHarness(world.home, { limit: 3 });
     const connections = await Promise.all(Array.from({ length: 10 }, () => connect()));
     for (const connection of connections) await deny(connection);
@@ -68,7 +68,7 @@ describe("order and isolation", () => {
     expect([world.receiver.mostOpen, world.receiver.requests.length]).toEqual([3, 10]);
   });
 
-  test("endpoints take turns: one with many events does not keep the others waiting", async () => {
+  test("alternates between endpoints, so that a busy one does not delay the others", async () => {
     world.harness = await startHarness(world.home, { limit: 2 });
     const busy = await connect();
     for (let n = 0; n < 20; n++) await deny(busy, "busy");
@@ -89,7 +89,7 @@ const world = deliveryWorld();
 const { connect, deny, requestIds, states } = world;
 
 describe("a delivery", () => {
-  test("is one request with the event's kind and fields, rightly signed, and an id that follows from endpoint and event", async () => {
+  test("sends one signed request with the event's fields, and an id derived from endpoint and event", async () => {
     const connection = await connect();
     await deny(connection);
     const [row] = await world.home.database("outbox");
@@ -119,7 +119,7 @@ describe("a delivery", () => {
     ]);
   });
 
-  test("is not repeated when the bus brings its event again, even when the inbox has forgotten it", async () => {
+  test("does not repeat if the bus delivers its event again, even without the inbox", async () => {
     const connection = await connect();
     await deny(connection);
     const { id: _, ...row } = (await world.home.database("outbox").first())!;
@@ -134,7 +134,7 @@ describe("a delivery", () => {
     expect(await world.home.database("dead_letters")).toEqual([]);
   });
 
-  test("has the same bytes and id at every attempt, and a new timestamp and signature", async () => {
+  test("keeps its bytes and id at every attempt, but gets a new timestamp and signature", async () => {
     const connection = await connect();
     world.receiver.reply = (_request, _response, nth) => (nth < 3 ? 500 : 204);
     await deny(connection);
@@ -153,7 +153,7 @@ describe("a delivery", () => {
     expect(await states(connection)).toEqual(["delivered"]);
   });
 
-  test("goes to the callback URL of the moment it is sent", async () => {
+  test("uses the callback URL that is set at the time of the attempt", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     await deny(connection);
@@ -169,7 +169,7 @@ describe("a delivery", () => {
     expect(new Set(world.receiver.requests.map(({ deliveryId }) => deliveryId)).size).toBe(1);
   });
 
-  test("is still made after the connection was removed", async () => {
+  test("reaches the receiver even after the connection was removed", async () => {
     const connection = await connect();
     const { connectionId, accountId } = connection;
     const now = world.harness.clock.now();
@@ -185,7 +185,7 @@ describe("a delivery", () => {
     ]);
   });
 
-  test("is not made when the connection has no callback URL: the event is consumed, and not sent later", async () => {
+  test("does not exist without a callback URL, and is not created later", async () => {
     const connection = await makeConnection(world.home.database, null);
     await append(world.home.database, createdEvent(connection, "dpz_key"));
     await world.harness.run();
@@ -201,7 +201,7 @@ describe("a delivery", () => {
     expect(requestIds()).toEqual(["later"]);
   });
 
-  test("is cancelled at its next attempt when the callback URL was taken away", async () => {
+  test("becomes cancelled at its next attempt if the callback URL was removed", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     await deny(connection);
@@ -216,7 +216,7 @@ describe("a delivery", () => {
   });
 });
 
-test("a result is written though the database cuts the connection that writes it, and nothing is sent again", async () => {
+test("the dispatcher writes a result although the database closes its connection, and does not resend", async () => {
   const connection = await connect();
   await deny(connection);
   await world.harness.relay();

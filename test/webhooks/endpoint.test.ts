@@ -26,14 +26,14 @@ const endpointOf = async ({ connectionId }: TestConnection) => {
 
 const callbacks = createAddressPolicy({ development: true, allowedCidrs: ["127.0.0.0/8"] });
 
-/** Sets another path of the same receiver. */
+/** Sets another path of the same receiver as the callback URL. */
 async function setUrl({ accountId, connectionId }: TestConnection, path = "/new"): Promise<void> {
   const deps = { db: world.home.database, callbacks, clock: world.harness.clock };
   await setCallback(deps, accountId, connectionId, world.receiver.url.replace("/hook", path));
 }
 
 describe("a paused endpoint", () => {
-  test("gets nothing: what waits and what comes is held, and sent in its order on resuming", async () => {
+  test("holds waiting and new deliveries, and sends them in order after the resume", async () => {
     const connection = await connect();
     await deny(connection, "first");
     await world.harness.relay();
@@ -49,7 +49,7 @@ describe("a paused endpoint", () => {
     ]);
   });
 
-  test("may be paused before its first event, and again", async () => {
+  test("can be paused before its first event, and again while paused", async () => {
     const connection = await connect();
     await pause(connection);
     await pause(connection);
@@ -58,7 +58,7 @@ describe("a paused endpoint", () => {
     expect(await states(connection)).toEqual(["held"]);
   });
 
-  test("has what was held cancelled and erased, when that is asked for", async () => {
+  test("cancels and erases held deliveries if the resume discards them", async () => {
     const connection = await connect();
     await pause(connection);
     await deny(connection);
@@ -71,7 +71,7 @@ describe("a paused endpoint", () => {
     expect([row?.body, row?.body_sealed, row?.settled_at]).toEqual([null, null, now()]);
   });
 
-  test("keeps its breaker, so that pausing makes no requests more frequent", async () => {
+  test("keeps its breaker open, so that pausing does not make requests more frequent", async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     for (let n = 0; n < 5; n++) await deny(connection, `req-${n}`);
@@ -87,7 +87,7 @@ describe("a paused endpoint", () => {
     expect(await claimDeliveries(world.home.database, 10, now())).toEqual([]);
   });
 
-  test("stays paused when its URL is set, a suspended one does not", async () => {
+  test("remains paused when its URL is set, unlike a suspended one", async () => {
     const connection = await connect();
     await pause(connection);
     await setUrl(connection, "/hook");
@@ -101,7 +101,7 @@ describe("a paused endpoint", () => {
     expect((await endpointOf(connection)).state).toBe("active");
   });
 
-  test("may have been suspended, and is then resumed like any", async () => {
+  test("can be resumed as usual if it was suspended before", async () => {
     const connection = await connect();
     world.receiver.reply = () => 410;
     await deny(connection);
@@ -117,13 +117,13 @@ describe("a paused endpoint", () => {
   });
 });
 
-describe("an attempt that is under way when its endpoint is paused", () => {
+describe("an attempt that is running when its endpoint is paused", () => {
   test.each([
     [204, "delivered"],
     [404, "rejected"],
     [500, "held"],
     [410, "held"],
-  ])("and is answered %i leaves the delivery %s, the endpoint paused", async (status, state) => {
+  ])("answered with %i: the delivery becomes %s, and the endpoint remains paused", async (status, state) => {
     const connection = await connect();
     world.receiver.reply = async () => {
       await pause(connection);
@@ -139,7 +139,7 @@ describe("an attempt that is under way when its endpoint is paused", () => {
     expect(await states(connection)).toEqual([state === "held" ? "delivered" : state]);
   });
 
-  test("and is lost leaves it held", async () => {
+  test("without a result: the delivery becomes held", async () => {
     const connection = await connect();
     await deny(connection);
     await world.harness.relay();
@@ -151,7 +151,7 @@ describe("an attempt that is under way when its endpoint is paused", () => {
     expect(await states(connection)).toEqual(["held"]);
   });
 
-  test("and is lost is not held when a resume commits in the same moment", async () => {
+  test("without a result: the delivery is not held if a resume commits at the same time", async () => {
     const connection = await connect();
     await deny(connection);
     await world.harness.relay();
@@ -168,7 +168,7 @@ describe("an attempt that is under way when its endpoint is paused", () => {
   });
 });
 
-test("nothing is claimed for an endpoint whose pause commits during the claim", async () => {
+test("the worker claims nothing for an endpoint whose pause commits during the claim", async () => {
   const connection = await connect();
   const { database } = world.home;
   for (let round = 0; round < 20; round++) {
@@ -188,7 +188,7 @@ test("nothing is claimed for an endpoint whose pause commits during the claim", 
   }
 });
 
-test("a former URL's 410, answered after its change, does not suspend the new one", async () => {
+test("a late 410 from the previous URL does not suspend the endpoint of the new URL", async () => {
   const connection = await connect();
   world.receiver.reply = async ({ path }) => {
     if (path === "/new") return 204;
@@ -202,7 +202,7 @@ test("a former URL's 410, answered after its change, does not suspend the new on
   expect(await states(connection)).toEqual(["delivered"]);
 });
 
-test("a former URL's failures count for the new one, so that no changes keep the breaker closed", async () => {
+test("failures of the previous URL count for the new one, so that changing URLs cannot keep the breaker closed", async () => {
   const connection = await connect();
   world.receiver.reply = async () => {
     await setUrl(connection);
@@ -213,7 +213,7 @@ test("a former URL's failures count for the new one, so that no changes keep the
   expect(await endpointOf(connection)).toMatchObject({ failures_in_row: 1 });
 });
 
-test("a suspension that commits while a new URL is set is ended by it", async () => {
+test("setting a new URL ends a suspension that commits at the same time", async () => {
   const connection = await connect();
   await deny(connection);
   await world.harness.run();
@@ -229,7 +229,7 @@ test("a suspension that commits while a new URL is set is ended by it", async ()
   expect(await endpointOf(connection)).toMatchObject({ state: "active", suspended_at: null });
 });
 
-test("several transactions make one endpoint, and none fails", async () => {
+test("concurrent transactions create one endpoint without an error", async () => {
   for (let round = 0; round < 30; round++) {
     const { connectionId } = await makeConnection(world.home.database, "https://shop.example/hook");
     const makes = Array.from({ length: 6 }, () =>

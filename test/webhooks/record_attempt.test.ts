@@ -16,13 +16,13 @@ const noticesOf = async ({ accountId }: TestConnection) => {
   return rows.map((row) => readAccountEvent("webhook.suspended", row.payload));
 };
 
-/** How many there were, those that are relayed included. */
+/** Returns how many suspension events the account had, including relayed ones. */
 const countOf = async ({ accountId }: TestConnection) => {
   const balance = await world.home.database("balances").where({ account_id: accountId }).first();
   return (balance?.next_event_seq ?? 0) - 1;
 };
 
-/** Has a connection's endpoint suspended by a 410, once more after it was resumed. */
+/** Suspends a connection's endpoint by a 410, after resuming it if necessary. */
 async function suspend(connection: TestConnection): Promise<void> {
   const { database } = world.home;
   await database.transaction((tx) => resumeEndpoint(tx, connection.connectionId, "discard", now()));
@@ -36,7 +36,7 @@ async function suspend(connection: TestConnection): Promise<void> {
   expect(endpoint?.state).toBe("suspended");
 }
 
-/** Further connections of a connection's account. */
+/** Creates more connections of a connection's account. */
 async function siblings({ accountId }: TestConnection, count: number): Promise<TestConnection[]> {
   const connections = await Promise.all(
     Array.from({ length: count }, () => makeConnection(world.home.database, world.receiver.url)),
@@ -47,7 +47,7 @@ async function siblings({ accountId }: TestConnection, count: number): Promise<T
 }
 
 describe("a suspension", () => {
-  test("appends one event of the account, numbered by its balance, in the same commit", async () => {
+  test("appends one event of the account in the same commit, numbered by the balance", async () => {
     const connection = await connect();
     const { accountId, connectionId } = connection;
     for (let n = 0; n < 3; n++) await deny(connection, `req-${n}`);
@@ -69,7 +69,7 @@ describe("a suspension", () => {
     expect(balance?.next_event_seq).toBe(2);
   });
 
-  test("of an endpoint that fails for 120 hours says so", async () => {
+  test('has the reason "failing" after 120 hours of failures', async () => {
     const connection = await connect();
     world.receiver.reply = () => 500;
     await deny(connection);
@@ -79,7 +79,7 @@ describe("a suspension", () => {
     expect(await noticesOf(connection)).toMatchObject([{ reason: "failing" }]);
   });
 
-  test("is mailed once a day for an endpoint", async () => {
+  test("triggers at most one mail a day for an endpoint", async () => {
     const connection = await connect();
     await suspend(connection);
     await suspend(connection);
@@ -91,7 +91,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(2);
   });
 
-  test("is mailed five times a day for an account, and other accounts' do not count", async () => {
+  test("triggers at most five mails a day for an account, not counting other accounts", async () => {
     const connection = await connect();
     await suspend(await connect());
     const others = await siblings(connection, NOTICES_PER_DAY);
@@ -102,7 +102,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(2 * NOTICES_PER_DAY);
   });
 
-  test("counts those that commit concurrently", async () => {
+  test("counts concurrent suspensions for that limit", async () => {
     const connection = await connect();
     const all = [connection, ...(await siblings(connection, 2 * NOTICES_PER_DAY))];
     const { database } = world.home;
@@ -119,7 +119,7 @@ describe("a suspension", () => {
     expect(await countOf(connection)).toBe(NOTICES_PER_DAY);
   });
 
-  test("of a removed connection is not mailed", async () => {
+  test("triggers no mail for a removed connection", async () => {
     const connection = await connect();
     const { database } = world.home;
     await deny(connection);

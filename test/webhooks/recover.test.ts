@@ -23,7 +23,7 @@ const recoveryRow = (recoveryId: string) =>
 const pendingIds = () =>
   world.home.database("webhook_deliveries").where({ state: "pending" }).pluck("delivery_id");
 
-/** A connection with `count` failed deliveries, made one second after the other. */
+/** Creates a connection with `count` failed deliveries, created one second apart. */
 async function failed(count: number) {
   const connection = await world.connect();
   const ids: string[] = [];
@@ -35,13 +35,13 @@ async function failed(count: number) {
   return { ...connection, ids };
 }
 
-/** Steps and sends until there is nothing to do. */
+/** Runs steps and sends until there is nothing left to do. */
 async function workOff(): Promise<void> {
   while (await step()) await world.harness.deliver();
 }
 
 describe("a recovery", () => {
-  test("sends again what is in its range and states, from the oldest to the newest, once", async () => {
+  test("resends once the deliveries in its range and states", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (state: "failed" | "rejected" | "delivered", seconds: number) =>
@@ -67,7 +67,7 @@ describe("a recovery", () => {
     expect(await step()).toBe(false);
   });
 
-  test("leaves out what has no body or had its attempts, and counts it", async () => {
+  test("skips and counts deliveries without a body or with too many attempts", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     const put = (change: object) => insertDelivery(database, connectionId, { at: at(-10), ...change });
@@ -82,7 +82,7 @@ describe("a recovery", () => {
     });
   });
 
-  test("has no more than so many due at its endpoint, and goes on when there are fewer", async () => {
+  test("pauses while 50 resent deliveries are due at its endpoint, and continues afterwards", async () => {
     const { connectionId, ids } = await failed(MOST_DUE + 1);
     const recoveryId = await insertRecovery(world.home.database, connectionId, range());
     expect(await step()).toBe(true);
@@ -95,7 +95,7 @@ describe("a recovery", () => {
     expect(await recoveryRow(recoveryId)).toMatchObject({ state: "done", resent: MOST_DUE + 1 });
   });
 
-  test("does not count what is due later or for the first time", async () => {
+  test("ignores deliveries that are due later or were never tried when it counts due ones", async () => {
     const { connectionId, ids } = await failed(1);
     const { database } = world.home;
     for (let n = 0; n < MOST_DUE; n++) {
@@ -107,7 +107,7 @@ describe("a recovery", () => {
     expect(await pendingIds()).toEqual(expect.arrayContaining(ids));
   });
 
-  test("looks at so many in a step, and forgets none between two steps", async () => {
+  test("examines a limited number in each step, and skips none between two steps", async () => {
     const { connectionId } = await world.connect();
     const { database } = world.home;
     await insertDelivery(database, connectionId, { state: "delivered", at: at(-900) });
@@ -128,7 +128,7 @@ describe("a recovery", () => {
     expect(await recoveryRow(recoveryId)).toMatchObject({ state: "done", examined: STEP_EXAMINES + 1 });
   });
 
-  test("takes turns with others", async () => {
+  test("alternates with other recoveries", async () => {
     const { database } = world.home;
     const [one, other] = [await failed(1), await failed(1)];
     const busy = await insertRecovery(database, one.connectionId, { ...range(), stepped_at: at(-1) });
@@ -137,7 +137,7 @@ describe("a recovery", () => {
     expect([(await recoveryRow(busy))?.examined, (await recoveryRow(waiting))?.examined]).toEqual([0, 1]);
   });
 
-  test("by many workers sends each once", async () => {
+  test("resends each delivery once even with many workers", async () => {
     const { connectionId } = await failed(120);
     const recoveryId = await insertRecovery(world.home.database, connectionId, range());
     for (let round = 0; (await recoveryRow(recoveryId))?.state === "running" && round < 20; round++) {
@@ -151,7 +151,7 @@ describe("a recovery", () => {
   });
 });
 
-describe("a recovery waits", () => {
+describe("a recovery does nothing", () => {
   test.each([
     ["its endpoint is paused", { state: "paused" as const }],
     [
@@ -182,7 +182,7 @@ describe("a recovery waits", () => {
     expect([await step(), await pendingIds()]).toEqual([true, ids]);
   });
 
-  test("when it is paused between its choice and its step", async () => {
+  test("if the endpoint is paused after the recovery was selected", async () => {
     const { connectionId } = await failed(1);
     const { database } = world.home;
     await insertRecovery(database, connectionId, range());
@@ -207,7 +207,7 @@ describe("a recovery ends", () => {
     expect(await pendingIds()).toEqual([]);
   });
 
-  test("when what was held is discarded, and not when it is sent", async () => {
+  test("when held deliveries are discarded, but not when they are sent", async () => {
     const { connectionId } = await failed(1);
     const { database } = world.home;
     const recoveryId = await insertRecovery(database, connectionId, range());

@@ -25,7 +25,7 @@ const rowOf = async (deliveryId: string) => {
   return row;
 };
 
-/** A connection whose one delivery has ended as the receiver's `status` has it. */
+/** Creates a connection whose only delivery has ended with the receiver's `status`. */
 async function ended(status: number) {
   const connection = await connect();
   world.receiver.reply = () => status;
@@ -35,7 +35,7 @@ async function ended(status: number) {
   return { connection, deliveryId: delivery?.deliveryId ?? "" };
 }
 
-describe("whether a delivery is sent again", () => {
+describe("resendRefusal", () => {
   const sound: Resendable = {
     state: "failed",
     attempts: 10,
@@ -58,13 +58,16 @@ describe("whether a delivery is sent again", () => {
     [{ callback_url: null, is_active: false }, "no_callback"],
     [{ attempts: RESEND_ATTEMPTS - 1 }, undefined],
     [{ attempts: RESEND_ATTEMPTS }, "delivery_limit"],
-  ] as [Partial<Resendable>, string | undefined][])("%j: %s", (change, refusal) => {
-    expect(resendRefusal({ ...sound, ...change })).toBe(refusal);
-  });
+  ] as [Partial<Resendable>, string | undefined][])(
+    "for a failed delivery with the changes %j returns %s",
+    (change, refusal) => {
+      expect(resendRefusal({ ...sound, ...change })).toBe(refusal);
+    },
+  );
 });
 
-describe("a delivery that is sent again", () => {
-  test.each([204, 404])("after %i goes out under the same id with the same bytes", async (status) => {
+describe("a resent delivery", () => {
+  test.each([204, 404])("keeps its id and bytes after a response of %i", async (status) => {
     const { connection, deliveryId } = await ended(status);
     world.receiver.reply = () => 204;
     expect(await resend(connection, deliveryId)).toBeUndefined();
@@ -78,7 +81,7 @@ describe("a delivery that is sent again", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("goes out once, however often it is asked for", async () => {
+  test("reaches the receiver once, however often it is requested", async () => {
     const { connection, deliveryId } = await ended(204);
     const answers = await Promise.all(Array.from({ length: 8 }, () => resend(connection, deliveryId)));
     expect(answers.filter((answer) => answer === undefined)).toHaveLength(1);
@@ -87,7 +90,7 @@ describe("a delivery that is sent again", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("is not, while it is being sent", async () => {
+  test("cannot be requested again while it is being sent", async () => {
     const { connection, deliveryId } = await ended(500);
     world.harness.clock.advance(6);
     let meanwhile: unknown;
@@ -101,7 +104,7 @@ describe("a delivery that is sent again", () => {
     expect(world.receiver.requests.length).toBe(2);
   });
 
-  test("gets one fresh schedule of ten attempts", async () => {
+  test("receives one new schedule of ten attempts", async () => {
     const { connection, deliveryId } = await ended(404);
     world.receiver.reply = () => 500;
     await resend(connection, deliveryId);
@@ -121,7 +124,7 @@ describe("a delivery that is sent again", () => {
     expect(await rowOf(deliveryId)).toMatchObject({ state: "failed", attempts: 11 });
   });
 
-  test("is put off once more by 429, whatever was answered before", async () => {
+  test("can be postponed once more by a 429, whatever the earlier responses", async () => {
     const { connection, deliveryId } = await ended(429);
     world.harness.clock.advance(80);
     await world.harness.deliver();
@@ -134,7 +137,7 @@ describe("a delivery that is sent again", () => {
     expect(await states(connection)).toEqual(["rejected"]);
   });
 
-  test("may be lost with its worker 20 times more", async () => {
+  test("can be lost with its worker 20 more times", async () => {
     const connection = await connect();
     const lost = { state: "sending", schedule_start: 30 } as const;
     const at = now();
@@ -150,7 +153,7 @@ describe("a delivery that is sent again", () => {
     expect([(await rowOf(goesOn)).state, (await rowOf(ends)).state]).toEqual(["pending", "failed"]);
   });
 
-  test("waits for no first delivery, and keeps none waiting", async () => {
+  test("neither waits for first deliveries nor delays them", async () => {
     const { connection, deliveryId } = await ended(404);
     world.receiver.reply = () => 204;
     await deny(connection, "first");
@@ -167,7 +170,7 @@ describe("a delivery that is sent again", () => {
     expect(next.map(({ body }) => JSON.parse(body ?? "").request_id)).toEqual(["second"]);
   });
 
-  test("with secrets is the same, until they are delivered: then they are erased", async () => {
+  test("keeps its secrets until they are delivered, and then they are erased", async () => {
     const connection = await connect();
     world.receiver.reply = () => 404;
     await append(world.home.database, createdEvent(connection, "dpz_key"), now());
@@ -181,7 +184,7 @@ describe("a delivery that is sent again", () => {
     expect(await resend(connection, deliveryId)).toBe("delivery_body_erased");
   });
 
-  test("is one of the endpoint's own", async () => {
+  test("must belong to the endpoint", async () => {
     const { deliveryId } = await ended(404);
     const other = await connect();
     expect(await resend(other, deliveryId)).toBe("not_found");
@@ -191,7 +194,7 @@ describe("a delivery that is sent again", () => {
     expect(requestIds().length).toBe(2);
   });
 
-  test("is none of a paused endpoint's, nor of one without a URL", async () => {
+  test("cannot be requested if the endpoint is paused or has no URL", async () => {
     const { connection, deliveryId } = await ended(404);
     const { connectionId } = connection;
     await world.home.database.transaction((tx) => pauseEndpoint(tx, connectionId, now()));

@@ -26,23 +26,23 @@ const answer = (status: number, retryAfter?: string): Sent => ({
 const seconds = (attempt: number, sent: Sent, random = 0.5) => retryDelay(attempt, sent, now, random)! / 1000;
 const lastRandom = 1 - Number.EPSILON;
 
-test("10 attempts come after 0, 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, 75 h 35 m 5 s in all", () => {
+test("the 10 attempts follow after 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h and 24 h, in total 75 h 35 m 5 s", () => {
   const delays = Array.from({ length: MAX_ATTEMPTS - 1 }, (_, n) => seconds(n + 1, answer(500)));
   expect(delays).toEqual([5, 300, 1800, 7200, 18000, 36000, 50400, 72000, 86400]);
   expect(delays.reduce((sum, delay) => sum + delay)).toBe(75 * 3600 + 35 * 60 + 5);
   expect(MAX_ATTEMPTS).toBe(10);
 });
 
-test("the tenth failure is the last", () => {
+test("no attempt follows the tenth failure", () => {
   expect(retryDelay(9, answer(500), now, 0.5)).toBeDefined();
   expect(retryDelay(10, answer(500), now, 0.5)).toBeUndefined();
 });
 
-test("delays are spread from −20 % to +20 %", () => {
+test("delays vary from −20 % to +20 %", () => {
   expect([seconds(3, answer(500), 0), seconds(3, answer(500), lastRandom)]).toEqual([1440, 2160]);
 });
 
-test.each([502, 503, 504])("after %i at least 60 s pass, spread above them", (status) => {
+test.each([502, 503, 504])("after a %i, the delay varies but is at least 60 s", (status) => {
   expect([0, 0.25, 0.5, 0.75, lastRandom].map((random) => seconds(1, answer(status), random))).toEqual([
     72, 66, 60, 66, 72,
   ]);
@@ -50,7 +50,7 @@ test.each([502, 503, 504])("after %i at least 60 s pass, spread above them", (st
 });
 
 test.each([408, 425, 429])(
-  "after %i it comes again when Retry-After says, 60 s to 24 h, else after 60 s",
+  "after a %i, the delay follows Retry-After between 60 s and 24 h, or is 60 s",
   (status) => {
     for (const attempt of [1, 2, 9]) {
       expect([0, 0.5, lastRandom].map((random) => seconds(attempt, answer(status), random))).toEqual([
@@ -66,12 +66,12 @@ test.each([408, 425, 429])(
   },
 );
 
-test("after a timeout at least 60 s pass, after a refused connection the schedule alone counts", () => {
+test("the delay after a timeout is at least 60 s, but after a refused connection it follows the schedule", () => {
   expect(seconds(1, { fault: "timeout", detail: "" })).toBe(60);
   expect(seconds(1, { fault: "connect", detail: "" })).toBe(5);
 });
 
-test("Retry-After lengthens the delay to twice as much and never shortens it", () => {
+test("Retry-After lengthens the delay to at most twice as much and never shortens it", () => {
   expect(seconds(2, answer(503, "0"))).toBe(300);
   expect(seconds(2, answer(503, "299"))).toBe(300);
   expect(seconds(2, answer(503, "450"))).toBe(450);
@@ -99,7 +99,7 @@ test.each(["", "soon", "-1", "1.5", "1e3", "99999999999", "2026-03-01"])(
   },
 );
 
-test("whatever the answer and the chance, the delay stays in its bounds", () => {
+test("the delay stays within its limits for any response and any random value", () => {
   const statuses = fc.constantFrom(500, 503, 301);
   const random = fc.double({ min: 0, max: lastRandom, noNaN: true });
   fc.assert(
@@ -122,13 +122,13 @@ test("whatever the answer and the chance, the delay stays in its bounds", () => 
 const fault = (name: SendErrorCode): Sent => ({ fault: name, detail: "" });
 const statuses = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, n) => from + n);
 
-test("every 2xx is a delivery", () => {
+test("a 2xx response counts as delivered", () => {
   for (const status of statuses(200, 299)) {
     expect([status, resultOf(answer(status))]).toEqual([status, "delivered"]);
   }
 });
 
-test("every redirect is a failed attempt", () => {
+test("a redirect counts as a failed attempt", () => {
   for (const status of statuses(300, 399)) {
     expect([status, resultOf(answer(status))]).toEqual([status, "failed"]);
   }
@@ -136,7 +136,7 @@ test("every redirect is a failed attempt", () => {
 
 test("410 means that the receiver is gone", () => expect(resultOf(answer(410))).toBe("gone"));
 
-test("408, 425, 429 ask to come again, every other 4xx is a rejection", () => {
+test("408, 425 and 429 ask for another try, and every other 4xx is a rejection", () => {
   for (const status of statuses(400, 499).filter((each) => each !== 410)) {
     const expected = [408, 425, 429].includes(status) ? "failed" : "rejected";
     expect([status, resultOf(answer(status))]).toEqual([status, expected]);
@@ -145,20 +145,20 @@ test("408, 425, 429 ask to come again, every other 4xx is a rejection", () => {
   expect(isDeferred(fault("timeout"))).toBe(false);
 });
 
-test("every 5xx and every unknown status is tried again", () => {
+test("5xx and unknown statuses count as failed attempts, which are retried", () => {
   for (const status of statuses(500, 999)) {
     expect([status, resultOf(answer(status))]).toEqual([status, "failed"]);
   }
 });
 
-test("no answer is tried again, a forbidden address is not", () => {
+test("an attempt without a response is retried, but one to a forbidden address is not", () => {
   for (const name of ["timeout", "dns", "connect", "network", "unprepared"] as const) {
     expect([name, resultOf(fault(name))]).toEqual([name, "failed"]);
   }
   expect(resultOf(fault("forbidden_address"))).toBe("blocked");
 });
 
-test("timeouts, 502, 503 and 504 are signs of strain, and nothing else is", () => {
+test("only timeouts, 502, 503 and 504 are signs of overload", () => {
   const strained = statuses(100, 599).filter((status) => isStrained(answer(status)));
   expect(strained).toEqual([502, 503, 504]);
   const faults = ["timeout", "dns", "connect", "network", "forbidden_address", "unprepared"] as const;
@@ -169,7 +169,7 @@ const start = new Date("2026-03-01T00:00:00.000Z");
 const at = (seconds: number) => addSeconds(start, seconds);
 const openSeconds = (health: Health) => health.breaker_open_seconds;
 
-/** One attempt after the other, `gap` seconds apart, each as long as nothing. */
+/** Returns the health after attempts of no duration, `gap` seconds apart. */
 function following(verdicts: AttemptResult[], from: Health = FRESH_HEALTH, gap = 0, first = 0): Health {
   return verdicts.reduce(
     (health, verdict, n) => healthAfter(health, verdict, at(first + n * gap), at(first + n * gap)),
@@ -178,19 +178,19 @@ function following(verdicts: AttemptResult[], from: Health = FRESH_HEALTH, gap =
 }
 const times = (count: number, verdict: AttemptResult): AttemptResult[] => Array(count).fill(verdict);
 
-describe("parallel requests", () => {
-  test("start at 4, grow by one with each delivery, and stop at 16", () => {
+describe("the limit of concurrent requests", () => {
+  test("starts at 4, grows by one with each delivery, and stops at 16", () => {
     expect(FRESH_HEALTH.concurrency).toBe(4);
     expect(following(times(1, "delivered")).concurrency).toBe(5);
     expect(following(times(12, "delivered")).concurrency).toBe(16);
     expect(following(times(13, "delivered")).concurrency).toBe(16);
   });
 
-  test("halve with each failure and stop at 1", () => {
+  test("halves with each failure, and stops at 1", () => {
     expect([1, 2, 3, 4].map((count) => following(times(count, "failed")).concurrency)).toEqual([2, 1, 1, 1]);
   });
 
-  test("do not change with a rejection or a blocked attempt", () => {
+  test("does not change after a rejection or a blocked attempt", () => {
     expect(following(["rejected", "blocked"]).concurrency).toBe(4);
   });
 });
@@ -204,7 +204,7 @@ describe("the breaker", () => {
     });
   });
 
-  test("does not count failures across an answer", () => {
+  test("restarts the count of failures after any other response", () => {
     expect(
       following([...times(4, "failed"), "delivered", ...times(4, "failed")]).breaker_open_until,
     ).toBeNull();
@@ -216,18 +216,18 @@ describe("the breaker", () => {
   const mixed = (count: number) =>
     Array.from({ length: count }, (_, n) => (n % 2 ? "failed" : "delivered") as AttemptResult);
 
-  test("opens when half of 20 attempts in 60 s failed, not of 19", () => {
+  test("opens if half of 20 attempts within 60 s failed, but not with 19 attempts", () => {
     expect(openSeconds(following(mixed(18)))).toBeNull();
     expect(openSeconds(following([...mixed(18), "failed"]))).toBeNull();
     expect(openSeconds(following(mixed(20)))).toBe(60);
   });
 
-  test("does not count attempts of more than 60 s ago", () => {
+  test("ignores attempts older than 60 s", () => {
     expect(openSeconds(following(mixed(20), FRESH_HEALTH, 3.1))).toBe(60);
     expect(openSeconds(following(mixed(20), FRESH_HEALTH, 3.2))).toBeNull();
   });
 
-  test("doubles with each failed probe, to 15 min at most", () => {
+  test("doubles its time with each failed probe, up to 15 min", () => {
     let health = following(times(5, "failed"));
     const seconds: (number | null)[] = [];
     for (let probe = 0; probe < 6; probe++) {
@@ -238,30 +238,30 @@ describe("the breaker", () => {
     expect(seconds).toEqual([120, 240, 480, 900, 900, 900]);
   });
 
-  test("does not take a failure that began before it opened for a probe", () => {
+  test("does not count a failure that began before it opened as a probe", () => {
     const open = following(times(5, "failed"));
     expect(healthAfter(open, "failed", at(59), at(70))).toMatchObject({ breaker_open_until: at(60) });
     expect(healthAfter(open, "failed", at(60), at(70))).toMatchObject({ breaker_open_until: at(190) });
   });
 
-  test.each(["delivered", "rejected"] as const)("closes when a probe is %s", (verdict) => {
+  test.each(["delivered", "rejected"] as const)("closes if a probe is %s", (verdict) => {
     expect(healthAfter(following(times(5, "failed")), verdict, at(60), at(60))).toMatchObject({
       breaker_open_until: null,
       breaker_open_seconds: null,
     });
   });
 
-  test("stays as it is when no request was made", () => {
+  test("does not change after an attempt without a request", () => {
     expect(healthAfter(following(times(5, "failed")), "blocked", at(60), at(60))).toMatchObject({
       breaker_open_until: at(60),
     });
   });
 });
 
-describe("suspension", () => {
+describe("a suspension", () => {
   const hours = (count: number) => count * 3600;
 
-  test("is immediate when the receiver is gone", () => {
+  test("begins immediately if the receiver is gone", () => {
     expect(following(["gone"])).toMatchObject({
       state: "suspended",
       suspend_reason: "gone",
@@ -270,7 +270,7 @@ describe("suspension", () => {
   });
 
   test.each(["failed", "rejected", "blocked"] as const)(
-    "comes with the first %s attempt after 120 h without a delivery, not a second before",
+    "begins with the first %s attempt after 120 h without a delivery, not a second earlier",
     (verdict) => {
       const failing = following([verdict]);
       expect(healthAfter(failing, verdict, at(0), at(hours(120) - 1)).state).toBe("active");
@@ -281,13 +281,13 @@ describe("suspension", () => {
     },
   );
 
-  test("is put off by a delivery", () => {
+  test("starts later if a delivery succeeds meanwhile", () => {
     const delivered = following(["failed", "delivered"], FRESH_HEALTH, hours(100));
     const later = healthAfter(delivered, "failed", at(hours(130)), at(hours(130)));
     expect(later).toMatchObject({ state: "active", failing_since: at(hours(130)) });
   });
 
-  test("keeps its reason and moment", () => {
+  test("keeps its reason and time", () => {
     const gone = following(["gone"]);
     expect(healthAfter(gone, "failed", at(hours(200)), at(hours(200)))).toMatchObject({
       suspend_reason: "gone",

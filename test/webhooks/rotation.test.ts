@@ -37,8 +37,8 @@ const promote = (graceSeconds = SECRET_GRACE_SECONDS) =>
   promoteWebhookSecret(deps(), connection, graceSeconds);
 
 /**
- * Which of the secrets `X-Service-Signature` is made with, and which of them a Standard Webhooks library
- * takes.
+ * Returns which of the secrets signed `X-Service-Signature`, and which ones a Standard Webhooks library
+ * accepts.
  */
 function signedBy({ headers, body }: Received, secrets: Record<string, string>) {
   const timestamp = String(headers["x-service-timestamp"]);
@@ -65,8 +65,8 @@ async function deliver(): Promise<Received[]> {
   return receiver.requests.slice(before);
 }
 
-describe("a webhook secret that is replaced", () => {
-  test("signs alone before, with the next one from its rotation, and for its grace after the promotion", async () => {
+describe("a webhook secret that is being replaced", () => {
+  test("signs alone before its rotation, then together with the next one, and during its grace after the promotion", async () => {
     const old = connection.secret;
     const signatures = async (secrets: Record<string, string>) =>
       (await deliver()).map((request) => signedBy(request, secrets));
@@ -87,7 +87,7 @@ describe("a webhook secret that is replaced", () => {
     ]);
   });
 
-  test("is verified by a Standard Webhooks library with either secret", async () => {
+  test("can be verified by a Standard Webhooks library with either secret", async () => {
     harness.clock.set(new Date());
     const [old, next] = [connection.secret, await rotate()];
     const [request] = await deliver();
@@ -97,7 +97,7 @@ describe("a webhook secret that is replaced", () => {
     }
   });
 
-  test("stops signing immediately when the grace is zero", async () => {
+  test("stops signing immediately if the grace is zero", async () => {
     const old = connection.secret;
     const next = await rotate();
     expect((await promote(0)).formerUntil).toBeNull();
@@ -105,7 +105,7 @@ describe("a webhook secret that is replaced", () => {
     expect(signedBy(request as Received, { old, next })).toMatchObject({ standard: ["next"], signatures: 1 });
   });
 
-  test("may get another next one before the promotion, and then the first of the two signs nothing", async () => {
+  test("may get a second next secret before the promotion, which replaces the first", async () => {
     const [first, second] = [await rotate(), await rotate()];
     const [during] = await deliver();
     expect(signedBy(during as Received, { first, second })).toMatchObject({ standard: ["second"] });
@@ -114,7 +114,7 @@ describe("a webhook secret that is replaced", () => {
     expect(signedBy(after as Received, { first, second })).toMatchObject({ specified: "second" });
   });
 
-  test("and replaced again within its grace signs besides the current and the next one", async () => {
+  test("signs together with the current and the next one if it is replaced again within its grace", async () => {
     const one = connection.secret;
     const two = await rotate();
     await promote();
@@ -127,14 +127,14 @@ describe("a webhook secret that is replaced", () => {
     });
   });
 
-  test("cannot be promoted when none waits, and only once", async () => {
+  test("cannot be promoted without a next secret, and only once", async () => {
     await expect(promote()).rejects.toMatchObject({ code: "no_secret_rotation" });
     await rotate();
     await promote();
     await expect(promote()).rejects.toMatchObject({ code: "no_secret_rotation" });
   });
 
-  test("is erased when its grace is over, and not before", async () => {
+  test("disappears from the database exactly when its grace ends", async () => {
     await rotate();
     const { formerUntil } = await promote(60);
     const kept = async (now: Date) => {
@@ -151,13 +151,13 @@ describe("a webhook secret that is replaced", () => {
 });
 
 describe("a receiver that answers 401", () => {
-  /** Takes `X-Service-Signature` by one secret only. */
+  /** Makes the receiver accept only signatures by this secret. */
   function accepting(secret: () => string): void {
     receiver.reply = (request) => (signedBy(request, { it: secret() }).specified === "it" ? 204 : 401);
   }
   const stateOf = async () => (await harness.deliveries(connection.connectionId)).at(-1);
 
-  test("because it has the next secret already gets one more request, signed with that", async () => {
+  test("and already uses the next secret receives one more request, signed with that secret", async () => {
     const next = await rotate();
     accepting(() => next);
     const requests = await deliver();
@@ -170,7 +170,7 @@ describe("a receiver that answers 401", () => {
     });
   });
 
-  test("because it still has the former secret gets one more request, until the grace is over", async () => {
+  test("and still uses the former secret receives one more request until the grace ends", async () => {
     const old = connection.secret;
     await rotate();
     await promote(60);
@@ -182,27 +182,27 @@ describe("a receiver that answers 401", () => {
     expect(await stateOf()).toMatchObject({ state: "rejected", attempts: [{ status: 401 }] });
   });
 
-  test("to both is asked no third time", async () => {
+  test("to both requests receives no third one", async () => {
     await rotate();
     accepting(() => "whsec_bm9uZQ==");
     expect(await deliver()).toHaveLength(2);
     expect(await stateOf()).toMatchObject({ state: "rejected", attempts: [{ status: 401 }] });
   });
 
-  test("while there is one secret is asked no second time", async () => {
+  test("receives no second request while there is only one secret", async () => {
     accepting(() => "whsec_bm9uZQ==");
     expect(await deliver()).toHaveLength(1);
     expect(await stateOf()).toMatchObject({ state: "rejected" });
   });
 
-  test("and then fails gets the delivery again later", async () => {
+  test("and then 500 receives the delivery again later", async () => {
     await rotate();
     receiver.reply = (_request, _response, nth) => (nth === 1 ? 401 : 500);
     expect(await deliver()).toHaveLength(2);
     expect(await stateOf()).toMatchObject({ state: "pending", attempts: [{ status: 500 }] });
   });
 
-  test("to a request that was signed before the promotion gets it with the secret of now", async () => {
+  test("to a request signed before the promotion receives one signed with the current secret", async () => {
     let promoted = "";
     receiver.reply = async (request) => {
       if (promoted === "") {
@@ -216,7 +216,7 @@ describe("a receiver that answers 401", () => {
   });
 });
 
-test("nothing is lost or refused while secrets are replaced under load, whichever secret the receiver has", {
+test("replacing secrets under load loses and rejects no delivery, whichever secret the receiver has", {
   timeout: 120_000,
 }, async () => {
   await home.database("relay_workers").delete();
@@ -228,8 +228,8 @@ test("nothing is lost or refused while secrets are replaced under load, whicheve
   const stray: string[] = [];
   const seen = new Set<string>();
   receiver.reply = (request) => {
-    // It changes over between deliveries: a receiver that does so between the two tries of one has refused
-    // both.
+    // The receiver switches secrets only between deliveries. Otherwise it could refuse both tries of one
+    // delivery.
     if (!seen.has(request.deliveryId)) known = wanted;
     seen.add(request.deliveryId);
     if (signedBy(request, { known }).specified === "known") return 204;

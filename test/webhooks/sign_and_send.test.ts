@@ -11,7 +11,7 @@ import { selfSigned } from "../events/support/certificate.ts";
 
 const delivery = { deliveryId: "7d0e1f3c-0000-5000-8000-000000000001", body: '{"event":"x","name":"Zoë"}' };
 
-test("has the headers of the specification, signed over timestamp and raw body", () => {
+test("signedHeaders returns the headers of the specification, with a signature of timestamp and raw body", () => {
   const now = new Date("2026-03-01T12:00:00.999Z");
   const headers = signedHeaders(delivery, "whsec_c2VjcmV0", now, "service");
   const expected = createHmac("sha256", Buffer.from("whsec_c2VjcmV0"))
@@ -26,7 +26,7 @@ test("has the headers of the specification, signed over timestamp and raw body",
   expect(expected).toMatch(/^[0-9a-f]{64}$/);
 });
 
-test("the header names follow the service's word", () => {
+test("signedHeaders derives the header names from the configured word", () => {
   const names = Object.keys(signedHeaders(delivery, "whsec_c2VjcmV0", new Date(), "acme"));
   expect(names.filter((name) => name.startsWith("X-"))).toEqual([
     "X-Acme-Signature",
@@ -35,7 +35,7 @@ test("the header names follow the service's word", () => {
   ]);
 });
 
-test("Standard Webhooks libraries verify it, and refuse another body", () => {
+test("Standard Webhooks libraries verify the signature and refuse a changed body", () => {
   const secret = createWebhookSecret();
   const headers = signedHeaders(delivery, secret, new Date(), "service");
   const library = new Webhook(secret);
@@ -49,7 +49,7 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
-/** Listens on loopback, ends with the test, returns its port and how many connections it got. */
+/** Listens on loopback until the test ends. Returns the port and a function that counts connections. */
 async function listen(server: Server | TcpServer): Promise<{ port: number; connections: () => number }> {
   let connections = 0;
   const sockets = new Set<{ destroy(): void }>();
@@ -75,8 +75,8 @@ const request = (port: number, path = "/") => ({
   body: '{"name":"Zoë"}',
 });
 
-describe("a request", () => {
-  test("is a POST with the path, query, headers and body bytes given, to the name's own host", async () => {
+describe("the sender", () => {
+  test("sends a POST with the given path, query, headers and body bytes, and the name as host", async () => {
     const seen: unknown[] = [];
     const { port } = await listen(
       createServer(async (incoming, response) => {
@@ -114,7 +114,7 @@ describe("a request", () => {
     expect(target.connections()).toBe(0);
   });
 
-  test("takes no notice of a proxy in the environment", async () => {
+  test("ignores a proxy in the environment", async () => {
     const proxy = await listen(createServer((_, response) => response.end()));
     const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
     process.env.HTTP_PROXY = process.env.http_proxy = `http://127.0.0.1:${proxy.port}`;
@@ -128,14 +128,14 @@ describe("a request", () => {
   });
 });
 
-describe("an answer", () => {
-  test("is kept to 16 KiB", async () => {
+describe("for a response, the sender", () => {
+  test("keeps at most 16 KiB", async () => {
     const { port } = await listen(createServer((_, response) => response.end("a".repeat(20_000))));
     const sent = await sender()(request(port));
     expect("status" in sent && sent.excerpt.length).toBe(16 * 1024);
   });
 
-  test("is read to 64 KiB, however long it is", async () => {
+  test("reads about 64 KiB, however long the response is", async () => {
     let written = 0;
     const { port } = await listen(
       createServer((_, response) => {
@@ -158,14 +158,14 @@ describe("an answer", () => {
       (write: (text: string) => void) => write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
     ],
     [
-      "drips",
+      "trickles",
       (write: (text: string) => void) => {
         write("HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n");
         const drip = setInterval(() => write("a"), 20);
         closing.push(async () => clearInterval(drip));
       },
     ],
-  ])("that %s is a timeout", async (_, behave) => {
+  ])("reports a timeout if it %s", async (_, behave) => {
     const { port } = await listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
@@ -176,11 +176,11 @@ describe("an answer", () => {
   });
 
   test.each([
-    ["is broken off", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
-    ["is no HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
-    ["is nothing", ""],
-    ["has a head without end", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
-  ])("that %s is a network fault", async (_, text) => {
+    ["breaks off", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc"],
+    ["is not HTTP", "SSH-2.0-OpenSSH\r\n\r\n"],
+    ["is empty", ""],
+    ["has endless headers", `HTTP/1.1 200 OK\r\nX: ${"a".repeat(100_000)}`],
+  ])("reports a network fault if it %s", async (_, text) => {
     const { port } = await listen(
       createTcpServer((socket) => {
         socket.on("error", () => {});
@@ -191,14 +191,14 @@ describe("an answer", () => {
   });
 });
 
-describe("without an answer", () => {
-  test("a refused connection is a connect fault", async () => {
+describe("without a response, the sender", () => {
+  test("reports a connect fault for a refused connection", async () => {
     const { port } = await listen(createTcpServer());
     await closing.pop()?.();
     expect(await sender()(request(port))).toEqual({ fault: "connect", detail: "ECONNREFUSED" });
   });
 
-  test("a name without addresses is a DNS fault", async () => {
+  test("reports a DNS fault for a name without addresses", async () => {
     const missing = Object.assign(new Error("queryA ENOTFOUND"), { code: "ENOTFOUND" });
     expect(await sender(() => Promise.reject(missing))(request(80))).toEqual({
       fault: "dns",
@@ -206,30 +206,27 @@ describe("without an answer", () => {
     });
   });
 
-  test("a resolver that does not answer is a DNS fault", async () => {
+  test("reports a DNS fault if the resolver does not answer", async () => {
     expect(await sender(() => new Promise(() => {}))(request(80))).toMatchObject({ fault: "dns" });
   });
 });
 
-describe("addresses", () => {
+describe("for the addresses of a name, the sender", () => {
   const forbidden = ["10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "fe80::1"];
 
-  test.each(forbidden)(
-    "a name with the address %s is blocked, and nothing is connected to",
-    async (address) => {
-      const { port, connections } = await listen(createServer((_, response) => response.end()));
-      for (const addresses of [[address], ["127.0.0.1", address], [address, "127.0.0.1"]]) {
-        const sent = await sender(async () => addresses)(request(port));
-        expect(sent).toEqual({
-          fault: "forbidden_address",
-          detail: "the host has an address that is not allowed",
-        });
-      }
-      expect(connections()).toBe(0);
-    },
-  );
+  test.each(forbidden)("refuses to connect if one of them is %s", async (address) => {
+    const { port, connections } = await listen(createServer((_, response) => response.end()));
+    for (const addresses of [[address], ["127.0.0.1", address], [address, "127.0.0.1"]]) {
+      const sent = await sender(async () => addresses)(request(port));
+      expect(sent).toEqual({
+        fault: "forbidden_address",
+        detail: "the host has an address that is not allowed",
+      });
+    }
+    expect(connections()).toBe(0);
+  });
 
-  test("are those that were checked: the name is resolved once per request, at every request", async () => {
+  test("resolves the name once for each request, and connects only to the checked addresses", async () => {
     const { port, connections } = await listen(createServer((_, response) => response.writeHead(204).end()));
     const answers = [["127.0.0.1"], ["10.0.0.1"], ["127.0.0.1"]];
     let asked = 0;
@@ -240,7 +237,7 @@ describe("addresses", () => {
     expect([asked, connections()]).toEqual([3, 2]);
   });
 
-  test("are tried one after the other when the first does not answer", async () => {
+  test("tries the next one if the first does not answer", async () => {
     const { port } = await listen(createServer((_, response) => response.writeHead(204).end()));
     expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
       status: 204,
@@ -252,7 +249,7 @@ describe("addresses", () => {
     ["https://127.0.0.1/", "the host must be a name that is not this machine's own"],
     ["https://localhost/", "the host must be a name that is not this machine's own"],
     ["https://user:pw@hooks.example.test/", "it must not contain a user name or password"],
-  ])("%s is blocked without asking a resolver in production", async (url, detail) => {
+  ])("blocks %s without asking a resolver in production", async (url, detail) => {
     let asked = 0;
     const production = createAddressPolicy({ development: false, allowedCidrs: ["127.0.0.0/8"] });
     const resolve: Resolve = async () => {
@@ -265,7 +262,7 @@ describe("addresses", () => {
   });
 });
 
-describe("TLS", () => {
+describe("with TLS, the sender", () => {
   async function listenTls(names: string[]) {
     const { key, cert } = await selfSigned(names);
     const { port } = await listen(
@@ -274,13 +271,13 @@ describe("TLS", () => {
     return { cert, url: `https://hooks.example.test:${port}/` };
   }
 
-  test("is checked against the name, though the address was fixed beforehand", async () => {
+  test("verifies the certificate against the name although it connects to a fixed address", async () => {
     const { cert, url } = await listenTls(["hooks.example.test"]);
     const send = createSender({ policy, resolve: toLoopback, limits, ca: [cert] });
     expect(await send({ ...request(0), url })).toMatchObject({ status: 204 });
   });
 
-  test("is refused for another name", async () => {
+  test("refuses a certificate for another name", async () => {
     const { cert, url } = await listenTls(["other.example.test"]);
     const send = createSender({ policy, resolve: toLoopback, limits, ca: [cert] });
     expect(await send({ ...request(0), url })).toEqual({
@@ -289,7 +286,7 @@ describe("TLS", () => {
     });
   });
 
-  test("is refused from an unknown authority", async () => {
+  test("refuses a certificate from an unknown authority", async () => {
     const { url } = await listenTls(["hooks.example.test"]);
     expect(await sender()({ ...request(0), url })).toMatchObject({ fault: "connect" });
   });
