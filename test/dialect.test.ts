@@ -26,7 +26,6 @@ const NOT_YET = [
   "docs/operator.md",
   "docs/performance.md",
   "docs/production.md",
-  "docs/security.md",
   "docs/settings.md",
   "docs/upgrade.md",
   "docs/words.md",
