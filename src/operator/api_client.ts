@@ -18,31 +18,38 @@ import {
 import { type ApiFailure, type ApiResult, createTokenSource, createTransport } from "./api_transport.ts";
 
 /**
- * The API as one leader of the operator sees it. Everything is named by external ids, so that repeating a
- * call changes nothing. No call rejects: a refusal, an outage, a wrong token are values.
+ * The API as one leader of the operator calls it. Every object is named by its external id, so repeating a
+ * call changes nothing. No call rejects: refusals, outages and a wrong token are returned as `failure`.
  */
 export type ApiClient = {
   putPlatform(externalId: string, wish: PlatformWish): Promise<ApiResult<PlatformAnswer>>;
   /**
-   * Says that the credentials of the key with this prefix are stored, so that they are not delivered again.
+   * Reports that the credentials of the API key with this prefix are stored, so that the API no longer
+   * returns them.
    */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
-  /** Replaces the API key; the one before stays good for `graceSeconds`. */
+  /** Replaces the API key. The former key stays valid for `graceSeconds`. */
   rotateCredentials(externalId: string, graceSeconds: number): Promise<ApiResult<PlatformAnswer>>;
   removePlatform(externalId: string): Promise<ApiResult<unknown>>;
   putAgent(externalId: string, wish: AgentWish): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
   putDelegation(externalId: string, wish: DelegationWish): Promise<ApiResult<DelegationState>>;
-  /** Has the API read in the cluster how a person decided there. */
+  /** Asks the API to read the decision of a person from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
   revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
-  /** The epoch of this leader, and of the one before; claimed with the first call. */
+  /**
+   * Returns the epoch of this leader and of the former one. The first call of any kind claims this leader's
+   * epoch.
+   */
   leadership(): Promise<ApiResult<Leadership>>;
-  /** A page of what is in force or waits, `after` the last one of the page before. */
+  /**
+   * Returns a page of delegations that are in force or await approval. `after` is the `next` of the page
+   * before.
+   */
   listDelegations(
     after: string | null,
   ): Promise<ApiResult<{ delegations: LiveDelegation[]; next: string | null }>>;
-  /** What is there under at most `MAX_STATE_IDS` ids. */
+  /** Returns the state of the objects with these external ids, at most `MAX_STATE_IDS` of them. */
   readState(externalIds: string[]): Promise<ApiResult<StateAnswer>>;
   close(): Promise<void>;
 };
@@ -55,24 +62,24 @@ type Options = {
   token: string;
   tokenFile?: string | undefined;
   clusterId: string;
-  /** Which process leads, for the API's log. */
+  /** Name of the leading process, for the API's log. */
   holder: string;
-  /** Called each time that a call is refused because a newer leader was given its epoch. */
+  /** Called whenever the API refuses a call because a newer leader has claimed an epoch. */
   onSuperseded(): void;
-  /** The trace that a call is a part of, if it is. */
+  /** Returns the W3C `traceparent` header of the trace that the call belongs to, if there is one. */
   traceparent?: () => string | undefined;
-  /** Told of every call's end: its name, `ok` or a kind of failure, and how long it took. */
+  /** Called after every call with its name, `ok` or the kind of failure, and its duration in seconds. */
   onAnswer?: Parameters<typeof createTransport>[0]["onAnswer"];
-  /** Deadline of every call. */
+  /** Deadline of each call in milliseconds; 20 s by default. */
   deadlineMs?: number;
 };
 
 const DEADLINE_MS = 20_000;
 
-/** What each call is called, by path and method. */
+/** The name of each call, by its path and method. */
 const names = new Map(Object.entries(operatorCalls).map(([name, { path, method }]) => [path + method, name]));
 
-/** A client for a new leader of one cluster: its first call has the API give it an epoch. */
+/** Creates a client for a new leader of one cluster. Its first call claims an epoch from the API. */
 export function createApiClient({
   clock,
   token,
@@ -140,23 +147,25 @@ export function createApiClient({
   };
 }
 
-/** That nobody could lead says nothing about the object of the call. */
+/** A refusal to grant an epoch does not concern the object of the call, so it becomes an outage. */
 function outageOf(failure: ApiFailure): ApiFailure {
   return failure.kind === "refused" ? { kind: "unavailable", message: failure.message } : failure;
 }
 
-/** What the API has under one external id; nothing of it when the id is unknown there. */
+/** The API's state of the object with one external id. Empty if the API does not know the id. */
 export type ExternalState = { platform?: PlatformState; agent?: AgentState; delegation?: DelegationState };
 
-/** Reads states, several in one call. */
+/** Reads states and combines reads into batches. */
 export type StateReader = {
-  /** The state as it is after the call was made. */
+  /** Returns the state as it is at some moment after this call. */
   read(externalId: string): Promise<ApiResult<ExternalState>>;
 };
 
 type Waiting = { externalId: string; resolve(result: ApiResult<ExternalState>): void };
 
-/** Calls made in the same turn of the event loop share one call of the API. */
+/**
+ * Creates a reader that combines all reads of one turn of the event loop into as few API calls as possible.
+ */
 export function createStateReader(api: Pick<ApiClient, "readState">): StateReader {
   let waiting: Waiting[] = [];
 
@@ -180,7 +189,7 @@ export function createStateReader(api: Pick<ApiClient, "readState">): StateReade
   };
 }
 
-/** One id's part of an answer. */
+/** Returns the part of an answer that concerns one external id. */
 export function stateOf({ platforms, agents, delegations }: StateAnswer, externalId: string): ExternalState {
   const platform = platforms[externalId];
   const agent = agents[externalId];

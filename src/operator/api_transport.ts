@@ -5,9 +5,12 @@ import type { Clock } from "../clock.ts";
 import { type ErrorCode, errorCodes } from "../errors.ts";
 
 /**
- * Why a call of the API gave no answer: it `refused` what was asked (a code of the service), it or what it
- * needs is `unavailable`, it does not know this operator (`unauthorized`), or a newer operator leads
- * (`superseded`). Messages are for people and hold no secret.
+ * Why a call of the API failed:
+ * - `refused`: the API refused the request, with one of its error codes.
+ * - `unavailable`: the API, or something that it needs, is unavailable.
+ * - `unauthorized`: the API does not accept the operator's token.
+ * - `superseded`: a newer leader has claimed an epoch.
+ * Messages are for people and contain no secret.
  */
 export type ApiFailure =
   | { kind: "refused"; code: ErrorCode; message: string }
@@ -15,24 +18,24 @@ export type ApiFailure =
   | { kind: "unauthorized"; message: string }
   | { kind: "superseded"; message: string };
 
-/** The value of a call, or why there is none. */
+/** The value that a call returned, or why it failed. */
 export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };
 
-/** One call: method, path and body, and the form of its answer. */
+/** One call: name, method, path, body, and the schema of its answer. */
 type Call<T> = {
-  /** What it is called in metrics. */
+  /** Name of the call in metrics. */
   name: string;
   method: "PUT" | "POST" | "DELETE";
   path: string;
   body?: unknown;
   answer: ZodType<T>;
-  /** Which leader calls; without one it is nobody yet. */
+  /** Epoch of the leader that calls. Absent while the leader has not claimed one. */
   epoch?: number | undefined;
 };
 
 /** Sends calls of the operator to the API. */
 type Transport = {
-  /** The answer of a call within its deadline. Never rejects; every way to fail is a value. */
+  /** Sends the call and returns its answer or failure within the deadline. Never rejects. */
   send<T>(call: Call<T>): Promise<ApiResult<T>>;
   close(): Promise<void>;
 };
@@ -42,18 +45,18 @@ type Options = {
   tokens: TokenSource;
   clusterId: string;
   deadlineMs: number;
-  /** The trace that the call is a part of, if it is. */
+  /** Returns the W3C `traceparent` header of the trace that the call belongs to, if there is one. */
   traceparent?: (() => string | undefined) | undefined;
-  /** Told of every call's end: `ok` or a kind of failure, and how long it took. */
+  /** Called after every call with its name, `ok` or the kind of failure, and its duration in seconds. */
   onAnswer?: ((call: string, result: "ok" | ApiFailure["kind"], seconds: number) => void) | undefined;
 };
 
-/** Longest wait that a Retry-After header is believed. */
+/** Upper limit for the wait that a Retry-After header asks for. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
-/** Connects to an API. Connections are kept alive and shared by all calls. */
+/** Creates a transport to the API at `baseUrl`. All calls share its kept-alive connections. */
 export function createTransport(options: Options): Transport {
   const { baseUrl, tokens, clusterId, deadlineMs, traceparent, onAnswer } = options;
   const dispatcher = new Agent({ allowH2: false, connections: 16, keepAliveTimeout: 30_000 });
@@ -114,7 +117,10 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
   return { kind: "refused", code, message };
 }
 
-/** Whether the same call may succeed later. The vault's absence concerns keys only: a refusal. */
+/**
+ * Returns whether the same call may succeed later. An unavailable vault prevents work with keys only, so it
+ * counts as a refusal.
+ */
 function isPassing(status: number, code: ErrorCode): boolean {
   return code !== "vault_unavailable" && (status >= 500 || status === 429);
 }
@@ -141,7 +147,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The kind of a network error, without addresses, headers or bodies. */
+/** Describes a network error by its kind only, because addresses, headers and bodies may be confidential. */
 function causeOf(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
   if (name === "TimeoutError") return "it did not answer in time";
@@ -149,18 +155,19 @@ function causeOf(error: unknown): string {
 }
 
 /**
- * The operator's bearer token. A token in a file is read again at least every minute, as it may be replaced.
+ * The source of the operator's bearer token. It reads a token file again at least every minute, because the
+ * file may be replaced.
  */
 type TokenSource = {
-  /** The current token. Rejects when the file cannot be read. */
+  /** Returns the current token. Rejects if the file cannot be read. */
   current(): Promise<string>;
-  /** Reads the file again next time: the token was refused. */
+  /** Makes the next call read the file again. Called after the API refused the token. */
   forget(): void;
 };
 
 const MAX_AGE_MS = 60_000;
 
-/** A token given as text or, when there is a file, in that. */
+/** Creates a source that reads the token from `file` if there is one, and otherwise returns `token`. */
 export function createTokenSource(
   clock: Clock,
   { token, file }: { token: string; file?: string | undefined },

@@ -6,7 +6,7 @@ import type { OperatorMetrics } from "./operator_metrics.ts";
 import type { Resources } from "./resources.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** What the reconcilers read and act on. */
+/** Everything that the reconcilers read and act on. */
 export type OperatorContext = {
   resources: Resources;
   api: ApiClient;
@@ -15,34 +15,40 @@ export type OperatorContext = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Base URL of the API that applications are given to call. */
+  /** Base URL of the API that the operator gives to applications. */
   apiUrl: string;
-  /** Base URL of the console that people are sent to. */
+  /** Base URL of the console, for links in messages to people. */
   consoleUrl: string;
-  /** Under which id the API knows an object. */
+  /** Returns the id under which the API knows an object. */
   externalIdOf(object: AnyObject): string;
 };
 
-/** External ids are `<cluster>.<uid>`: never used twice, and never read back from a status. */
+/**
+ * Returns a function that computes external ids, `<cluster>.<uid>`. Such an id is never used twice. The
+ * operator never reads one from a status, which others could have changed.
+ */
 export function externalIds(clusterId: string): OperatorContext["externalIdOf"] {
   return ({ metadata }) => `${clusterId}.${metadata.uid}`;
 }
 
-/** An operator that runs. */
+/** A running operator. */
 export type Operator = {
-  /** The id under which the API knows the folder or the cluster; `undefined` until it is known. */
+  /**
+   * Returns the id under which the API knows the folder or the cluster; `undefined` while it is not known
+   * yet.
+   */
   clusterId(): string | undefined;
-  /** The objects as the operator sees them. */
+  /** The operator's copy of the objects. */
   resources: Resources;
   /**
-   * In a cluster, whether every object has been read; over a folder, whether each has been looked at once, so
-   * that no status is from before the start.
+   * In a cluster: returns whether all objects were read. Over a folder: returns whether each object was
+   * reconciled once, so that every status is from after the start.
    */
   isReady(): Promise<boolean>;
-  /** Whether it works, or at least can be expected to: a restart would not help. */
+  /** Returns false only if the process cannot recover unless it is restarted. */
   isAlive(): boolean;
-  /** Whether this process leads. */
+  /** Returns whether this process is the leader. */
   isLeading(): boolean;
-  /** Ends in order: what is under way is finished first. */
+  /** Stops in order: finishes the work under way first. */
   stop(): Promise<void>;
 };

@@ -10,17 +10,17 @@ import { createPlatformReconciler } from "./reconcile/platform.ts";
 import { reportRefusedWrite } from "./reconcile/report_status.ts";
 import { allObjects } from "./resources.ts";
 
-/** Runs the reconcilers over everything there is. */
+/** Runs the reconcilers for all objects. */
 export type Controller = {
-  /** Resolves when everything that was there at the beginning has been looked at once. */
+  /** Resolves when every object that existed at the start was reconciled once. */
   firstPass: Promise<void>;
-  /** Stops new work and resolves when what is under way has ended. */
+  /** Stops starting work and resolves when the work under way has ended. */
   stop(): Promise<void>;
 };
 
 /**
- * Begins to reconcile what is in the copy: everything there is, and from then on whatever changes, together
- * with what refers to it. Nothing is begun any more once the lead is no longer held.
+ * Starts to reconcile: first all objects of the copy, then every object that changes, together with the
+ * objects that refer to it. Starts no reconciliation once `isHeld` returns false.
  */
 export function startController(context: OperatorContext, { isHeld }: { isHeld(): boolean }): Controller {
   const { resources, log, metrics, tracing } = context;
@@ -96,7 +96,10 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
   };
 }
 
-/** Nothing is asked of the API before the object is sure to stay until that is taken back. */
+/**
+ * The finalizer comes first: before the operator calls the API for an object, Kubernetes must be unable to
+ * remove the object without the operator's cleanup.
+ */
 function needsFinalizer({ metadata }: AnyObject): boolean {
   return metadata.deletionTimestamp === undefined && !metadata.finalizers.includes(FINALIZER);
 }

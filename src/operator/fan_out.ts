@@ -7,8 +7,8 @@ import type { Change, Resources } from "./resources.ts";
 type Copy = Pick<Resources, "list" | "get">;
 
 /**
- * The objects that a change may concern: the one that changed, what refers to it, and what waits for it to
- * go.
+ * Returns the objects that a change may concern: the changed object, the objects that refer to it, and the
+ * objects whose deletion waits for it.
  */
 export function concerned(copy: Copy, change: Change): AnyObject[] {
   switch (change.kind) {
@@ -47,7 +47,8 @@ function referringToAgent(copy: Copy, { namespace, name }: Change): AnyObject[] 
 }
 
 /**
- * Objects that are being deleted in the namespace and may have waited for the last object that refers to it.
+ * Returns the namespace's objects under deletion. They may have waited until the last object that refers to
+ * them was removed.
  */
 function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
   const objects: AnyObject[] = [...copy.list("Platform"), ...copy.list("Agent")];
@@ -66,10 +67,13 @@ function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
     );
 }
 
-/** What people wait for: that authority has ended, or that what they decided counts. */
+/**
+ * The kinds of work that people wait for: the end of an authority (`revoke`), or the effect of a decision
+ * (`decide`).
+ */
 export type Urgency = "revoke" | "decide";
 
-/** What of a Delegation people wait for; `undefined`: nothing. */
+/** Returns the work on a Delegation that people wait for, or `undefined` if there is none. */
 export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | undefined {
   if (metadata.deletionTimestamp !== undefined) return "revoke";
   if (spec.revoked === true) return isTrue(status, "Revoked") ? undefined : "revoke";
@@ -77,7 +81,10 @@ export function urgencyOf({ metadata, spec, status }: Delegation): Urgency | und
   return status.approval === undefined || isDecided ? undefined : "decide";
 }
 
-/** What takes authority away goes first, and what was just decided. */
+/**
+ * Returns whether the operator must handle the object before others: deletions, revocations and new
+ * decisions.
+ */
 export function isUrgent(object: AnyObject): boolean {
   if (object.metadata.deletionTimestamp !== undefined) return true;
   return object.kind === "Delegation" && urgencyOf(object) !== undefined;

@@ -12,10 +12,10 @@ export const FINALIZER = "deputize.io/revoke";
 export const kinds = ["Platform", "Agent", "Delegation"] as const;
 export type Kind = (typeof kinds)[number];
 
-/** Names one object. */
+/** The identity of one object: kind, namespace and name. */
 export type Key = { kind: Kind; namespace: string; name: string };
 
-/** A key as one text, for maps and logs. */
+/** Returns a key as one string, for maps and logs. */
 export function keyText({ kind, namespace, name }: Key): string {
   return `${kind}/${namespace}/${name}`;
 }
@@ -24,19 +24,19 @@ export function keyText({ kind, namespace, name }: Key): string {
 export type Metadata = {
   name: string;
   namespace: string;
-  /** Made when the object was created; the same name created again has another one. */
+  /** Created with the object. An object that is created again under the same name has another uid. */
   uid: string;
-  /** Grows with every change of the spec. */
+  /** Increases with every change of the spec. */
   generation: number;
   creationTimestamp: string;
-  /** Set once deletion was asked for; the object stays while it has finalizers. */
+  /** Set once somebody has deleted the object. The object remains while it has finalizers. */
   deletionTimestamp?: string;
   finalizers: string[];
   labels?: Record<string, string>;
   annotations?: Record<string, string>;
 };
 
-/** One fact about an object, in Kubernetes' form. */
+/** One fact about an object, as a Kubernetes condition. */
 export type Condition = {
   type: string;
   status: "True" | "False" | "Unknown";
@@ -46,10 +46,10 @@ export type Condition = {
   lastTransitionTime: string;
 };
 
-/** What every status has. */
+/** The fields that the status of every kind has. */
 export type CommonStatus = {
   observedGeneration?: number;
-  /** The request to look at the object again that was carried out last. */
+  /** Value of the annotation `deputize.io/reconcile-at` that the operator handled last. */
   lastHandledReconcileAt?: string;
   conditions?: Condition[];
 };
@@ -57,10 +57,7 @@ export type CommonStatus = {
 export type DeletionPolicy = "Retain" | "Delete";
 export type Reference = { name: string };
 
-/**
- * A root identity of another account whose authority counts at a Platform, for these scopes, before this
- * moment.
- */
+/** The principal of another account that a Platform accepts, for these scopes and until this moment. */
 export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
 
 export type PlatformSpec = {
@@ -128,7 +125,7 @@ export type DelegationStatus = CommonStatus & {
   approval?: Approval;
 };
 
-/** Decision of a Kubernetes user, written by that user and never by the operator. */
+/** Decision of a Kubernetes user. That user writes it; the operator never does. */
 export type Approval = {
   decision: "Approved" | "Denied";
   approvedScopes?: string[];
@@ -149,21 +146,21 @@ export type Platform = ObjectOf<"Platform", PlatformSpec, PlatformStatus>;
 export type Agent = ObjectOf<"Agent", AgentSpec, AgentStatus>;
 export type Delegation = ObjectOf<"Delegation", DelegationSpec, DelegationStatus>;
 
-/** An object of each kind. */
+/** The object type of each kind. */
 export type ObjectOfKind = { Platform: Platform; Agent: Agent; Delegation: Delegation };
 export type AnyObject = ObjectOfKind[Kind];
 
-/** The key of an object. */
+/** Returns the key of an object. */
 export function keyOf(object: AnyObject): Key {
   return { kind: object.kind, namespace: object.metadata.namespace, name: object.metadata.name };
 }
 
-/** Where an object is, as the API is told. */
+/** Returns the namespace and name of an object, in the form that the API expects. */
 export function placeOf({ metadata: { namespace, name } }: AnyObject): { namespace: string; name: string } {
   return { namespace, name };
 }
 
-/** Whether two are the same object, as declared and as far as its deletion goes. */
+/** Returns whether both versions have the same uid, spec and deletion state. */
 export function isSameVersion(left: ObjectVersion, right: ObjectVersion): boolean {
   return (
     left.uid === right.uid &&
@@ -175,14 +172,17 @@ export function isSameVersion(left: ObjectVersion, right: ObjectVersion): boolea
 const RECONCILE_AT = "deputize.io/reconcile-at";
 const MAX_REQUEST_LENGTH = 256;
 
-/** What people ask a fresh look at an object with: any text, a time by custom, as an annotation. */
+/**
+ * Returns the value of the annotation by which people ask for a reconciliation. It may be any text and is
+ * usually a time. Returns at most 256 characters.
+ */
 export function reconcileRequest({ metadata }: AnyObject): string | undefined {
   return metadata.annotations?.[RECONCILE_AT]?.slice(0, MAX_REQUEST_LENGTH);
 }
 
 type ObjectVersion = Pick<Metadata, "uid" | "generation" | "deletionTimestamp">;
 
-/** The value, from now on unchangeable in all its parts. Plain objects and arrays only. */
+/** Freezes a value and all its parts, and returns it. The value must consist of plain objects and arrays. */
 export function frozen<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);

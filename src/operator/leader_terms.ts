@@ -9,23 +9,26 @@ import { startController } from "./controller.ts";
 import type { OperatorMetrics } from "./operator_metrics.ts";
 import { type EndedOptions, type SweepOptions, startEndedRemoval, startSweeper } from "./sweeper.ts";
 
-/** The lead that a process holds. */
+/** The leadership that a process holds. */
 export type Lead = {
-  /** Ends when the lead is lost. */
+  /** Aborts when the leadership is lost. */
   lost: AbortSignal;
-  /** Whether it is certainly held now. It says no as soon as another process may have taken it. */
+  /**
+   * Returns whether this process certainly still leads. Returns false as soon as another process may have
+   * become leader.
+   */
   isHeld(): boolean;
-  /** Gives it up, so that another process may lead immediately. Never rejects. */
+  /** Gives up the leadership, so that another process can lead immediately. Never rejects. */
   release(): Promise<void>;
 };
 
-/** Has one process lead at a time. */
+/** Lets one process lead at a time. */
 export type Elector = {
-  /** Waits until this process leads. `undefined`: `signal` ended before. Never rejects. */
+  /** Resolves when this process becomes leader, or to `undefined` if `signal` aborts first. Never rejects. */
   acquire(signal: AbortSignal): Promise<Lead | undefined>;
 };
 
-/** Where there is one process only: it leads. */
+/** The elector for an operator that runs as one process only: that process always leads. */
 export const soleElector: Elector = {
   async acquire(signal) {
     if (signal.aborted) return undefined;
@@ -41,17 +44,17 @@ type ApiAccess = Pick<
   Parameters<typeof createApiClient>[0],
   "baseUrl" | "token" | "tokenFile" | "clusterId" | "holder"
 >;
-/** Whom a leader calls and what it reconciles. */
+/** The API that a leader calls and the objects that it reconciles. */
 export type TermOptions = {
   access: ApiAccess;
   world: Omit<OperatorContext, "api" | "states">;
-  /** Where there are objects that can go unseen: how what they left is found. */
+  /** How to find delegations whose object disappeared unnoticed. Absent over a folder. */
   sweeps?: SweepOptions | undefined;
-  /** Where ended Delegations are deleted after a time. */
+  /** When and how the leader deletes Delegations that have ended. Absent: never. */
   ended?: EndedOptions | undefined;
 };
 
-/** What a leader works with, by the settings. */
+/** Returns the options of a leader's term from the operator's settings. */
 export function termOptions(
   config: OperatorConfig,
   {
@@ -81,8 +84,8 @@ export function termOptions(
 }
 
 /**
- * Begins to reconcile as a new leader. Whatever a former term still sends carries that term's epoch, and is
- * refused.
+ * Starts to reconcile as a new leader. Calls that a former leader still sends carry its former epoch, and the
+ * API refuses them.
  */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
@@ -110,46 +113,52 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
 
 /** The work of a process while it leads. */
 type Term = {
-  /** Resolves when everything has been looked at once. */
+  /** Resolves when every object was reconciled once. */
   firstPass: Promise<void>;
-  /** Resolves when the API has given a newer leader its epoch. */
+  /** Resolves when a newer leader has claimed an epoch from the API. */
   superseded: Promise<void>;
-  /** Ends the work and resolves when what is under way has ended. Never rejects. */
+  /** Stops the work and resolves when the work under way has ended. Never rejects. */
   stop(): Promise<void>;
 };
 
-/** Something that happened to the leadership, for people. */
+/** A change of the leadership, for people. */
 export type LeadershipEvent = { type: "Normal" | "Warning"; reason: string; message: string };
 
-/** Whether this process leads, for as long as it runs. */
+/** This process's part in the elections, while it runs. */
 export type Leadership = {
   isLeading(): boolean;
-  /** Whether this process has looked at everything once, in its first term or a later one. */
+  /** Returns whether this process has reconciled every object at least once, in any of its terms. */
   hasLooked(): boolean;
   stop(): Promise<void>;
 };
 
 type Options = {
   elector: Elector;
-  /** Begins the work of a leader. */
+  /** Starts the work of a leader. */
   begin(lead: Lead): Term;
-  /** Told when this process begins or ceases to lead. */
+  /** Called when this process becomes leader or loses the leadership. */
   announce(event: LeadershipEvent): void;
   metrics: Pick<OperatorMetrics, "leadLost">;
   clock: Clock;
   log: Logger;
-  /** For tests: milliseconds before it stands again after it was superseded, at first and at most. */
+  /**
+   * For tests: how long it waits before it runs for leader again after it was superseded (backoff in
+   * milliseconds).
+   */
   standAgainMs?: Backoff;
 };
 
-/** Two operators that supersede each other, as those of a cluster and its clone, do so ever more rarely. */
+/**
+ * Two operators may supersede each other forever, for example those of a cluster and of its clone. The
+ * backoff makes that ever less frequent.
+ */
 const STAND_AGAIN_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
 /** A leader this old is stable, so the back-off starts over. */
 const SETTLED_MS = 10 * 60_000;
 
 /**
- * Stands for election, works while it leads, and stands again whenever it has lost the lead. Work of a former
- * term has ended before the next one begins.
+ * Runs for leader, works while it leads, and runs again after each loss. The work of one term ends before the
+ * next term begins.
  */
 export function startLeadership(options: Options): Leadership {
   const { elector, begin, announce, metrics, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
@@ -192,8 +201,8 @@ export function startLeadership(options: Options): Leadership {
   function tellLoss(cause: "lost" | "superseded"): void {
     const message =
       cause === "lost"
-        ? "This operator no longer holds the lease: it stops its work and stands again"
-        : "The API knows a newer leader of this cluster: this operator stops its work and stands again";
+        ? "This operator no longer holds the lease: it stops its work and runs for leader again"
+        : "The API knows a newer leader of this cluster: this operator stops its work and runs for leader again";
     log.warn(message);
     announce({ type: "Warning", reason: cause === "lost" ? "LeaseLost" : "Superseded", message });
   }

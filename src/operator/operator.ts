@@ -14,19 +14,20 @@ type Deps = {
   clock: Clock;
   log: Logger;
   metrics: OperatorMetrics;
-  /** Of what version spans say they are. */
+  /** Version of the program, for traces. */
   version: string;
-  /** For tests: how patient the folder is, in milliseconds. */
+  /** For tests: how long the folder waits before it acts, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
-  /** For tests: when the operator in a cluster looks for what lost its object. */
+  /** For tests: when the operator in a cluster sweeps for delegations without an object. */
   sweepTimes?: SweepTimes;
 };
 
 /**
- * Makes true what is declared in a folder or a cluster, and keeps it so. Over a folder it resolves once all
- * manifests were read, and throws `StateDamaged` when the operator's own records cannot be understood,
- * `IdentityMissing` when only its identity is gone. In a cluster it resolves before: `isReady` says when all
- * was read. Throws `StartError` when no cluster is set.
+ * Starts the operator over a folder or in a cluster, and keeps what is declared there in effect. Over a
+ * folder, it resolves once all manifests were read. In a cluster, it resolves earlier; `isReady` reports when
+ * all objects were read.
+ * Throws `StateDamaged` if the operator's own records are unreadable, `IdentityMissing` if only its identity
+ * is missing, and `StartError` if no cluster is configured.
  */
 export async function startOperator(options: Deps): Promise<Operator> {
   const { config, folderTimes, sweepTimes, version, ...rest } = options;

@@ -6,7 +6,7 @@ import { conditionOf } from "./reconcile/conditions.ts";
 
 import type { Resources } from "./resources.ts";
 
-/** How a copy of a part of the cluster is kept. `activeAt`: a moment of `performance.now()`. */
+/** State of the copy of one resource of the cluster. `activeAt` is a moment of `performance.now()`. */
 export type WatchState = {
   resource: string;
   isSynced: boolean;
@@ -15,44 +15,47 @@ export type WatchState = {
   failures: number;
 };
 
-/** What the operator counts. Labels are of closed sets, but for the names of Delegations that end. */
+/**
+ * Records what the operator does as metrics. All labels come from closed sets, except the names of
+ * Delegations in the expiry metric.
+ */
 export type OperatorMetrics = {
   queue: QueueObserver;
   urgent: UrgentTimes;
-  /** A look at the API found what no change had told. */
+  /** A comparison with the API found a difference that no change event had announced. */
   driftFound(kind: Kind): void;
-  /** A call of the API ended, with its value or a kind of failure. */
+  /** A call of the API ended, with `ok` or a kind of failure. */
   apiAnswered(call: string, result: string, seconds: number): void;
-  /** The cluster answered a request, or `code` says `<error>`. */
+  /** The cluster answered a request; `code` is `<error>` if it did not answer. */
   clusterAnswered(request: { code: string; method: string; host: string }): void;
-  /** This process begins or ceases to lead, over these objects. */
+  /** This process became leader over these objects, or lost the leadership (`undefined`). */
   leads(resources: Pick<Resources, "list"> | undefined): void;
-  /** It lost the lead. */
+  /** This process lost the leadership. */
   leadLost(cause: "lost" | "superseded"): void;
-  /** What the last sweep found. */
+  /** Result of the last sweep for delegations without an object. */
   swept(found: { state: "ok" | "held"; orphans: number }): void;
-  /** Where to read how the copies of the cluster are kept. */
+  /** Registers the function that returns the states of the copies. */
   watches(read: () => WatchState[]): void;
 };
 
-/** The lease that `leader_election_master_status` is about. */
+/** Name of the Lease that `leader_election_master_status` reports. */
 export const LEASE_NAME = "deputize-operator";
 const CALL_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20];
 const WAIT_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300];
 
-/** Registers the operator's metrics. */
+/** Registers the operator's metrics and returns their recorder. */
 export function createOperatorMetrics(registry: Registry): OperatorMetrics {
   const registers = [registry];
   let led: Pick<Resources, "list"> | undefined;
   const drift = new Counter({
     name: "deputize_operator_drift_total",
-    help: "Objects whose state at the API was another than their status said, as a look there found",
+    help: "Times that a comparison with the API found an object whose state there differs from its status",
     labelNames: ["kind"],
     registers,
   });
   const calls = new Histogram({
     name: "deputize_operator_api_call_seconds",
-    help: "Calls of the service's API by name and result: ok, refused, unavailable, unauthorized, superseded",
+    help: "Duration of calls of the service's API by name and result: ok, refused, unavailable, unauthorized, superseded",
     labelNames: ["call", "result"],
     buckets: CALL_BUCKETS,
     registers,
@@ -74,20 +77,20 @@ export function createOperatorMetrics(registry: Registry): OperatorMetrics {
   });
   const losses = new Counter({
     name: "deputize_operator_lead_losses_total",
-    help: "Times that this process lost the lead: its lease, or to a newer leader that the API knows",
+    help: "Times that this process lost the leadership: it lost its lease, or the API knows a newer leader",
     labelNames: ["cause"],
     registers,
   });
   for (const cause of ["lost", "superseded"]) losses.inc({ cause }, 0);
   const orphans = new Gauge({
     name: "deputize_operator_orphans",
-    help: "Delegations without an object that the last sweep found; held until somebody confirms, or not",
+    help: "Delegations without an object that the last sweep found; state held: none is revoked until somebody confirms",
     labelNames: ["state"],
     registers,
   });
   const waits = new Histogram({
     name: "deputize_operator_urgent_seconds",
-    help: "From when a revocation or a decision was first seen until it was done",
+    help: "Time from when the operator first saw a revocation or a decision until it had carried it out",
     labelNames: ["what"],
     buckets: WAIT_BUCKETS,
     registers,
@@ -116,7 +119,7 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
   const common = { labelNames: ["resource"] as const, registers: [registry] };
   new Gauge({
     name: "deputize_operator_synced",
-    help: "1 once everything of a resource was read",
+    help: "1 once all objects of a resource were read",
     ...common,
     collect() {
       for (const { resource, isSynced } of read()) this.set({ resource }, isSynced ? 1 : 0);
@@ -124,7 +127,7 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
   });
   new Gauge({
     name: "deputize_operator_watch_silence_seconds",
-    help: "How long a watch has said nothing; a cluster that is well sends a bookmark each minute",
+    help: "Time since a watch received anything; a healthy cluster sends a bookmark each minute",
     ...common,
     collect() {
       for (const { resource, activeAt } of read()) {
@@ -134,7 +137,7 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
   });
   new Counter({
     name: "deputize_operator_lists_total",
-    help: "Times that everything of a resource was read",
+    help: "Times that all objects of a resource were read",
     ...common,
     collect() {
       this.reset();
@@ -152,17 +155,20 @@ function registerWatchMetrics(registry: Registry, read: () => WatchState[]): voi
   });
 }
 
-/** Series of single Delegations that one scrape gets at most: those that end first. */
+/**
+ * Upper limit for the series of single Delegations in one scrape. The Delegations that end first are
+ * included.
+ */
 const MAX_EXPIRIES = 10_000;
 
-/** What there is, counted when it is asked for: nothing while `led` gives nothing. */
+/** Registers gauges that count the objects at each scrape. They are empty while `led` returns `undefined`. */
 export function registerObjectMetrics(
   registry: Registry,
   led: () => Pick<Resources, "list"> | undefined,
 ): void {
   new Gauge({
     name: "deputize_operator_objects",
-    help: "Objects by kind and the reason of their condition Ready, at who leads",
+    help: "Objects by kind and the reason of their condition Ready; only the leader reports them",
     labelNames: ["kind", "reason"],
     registers: [registry],
     collect() {

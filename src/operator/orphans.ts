@@ -1,68 +1,74 @@
 import type { LiveDelegation } from "../operator_calls.ts";
 
-/** A delegation that is in force or can still be approved although its object is not in the cluster. */
+/** A delegation without an object in the cluster that is in force or can still be approved. */
 export type Orphan = {
   externalID: string;
   kind: "Delegation";
   namespace: string | null;
   name: string | null;
   status: LiveDelegation["status"];
-  /** When it was first found so. */
+  /** When a sweep first found it without an object. */
   since: string;
-  /** When it is revoked, if an administrator has set a grace. */
+  /** When the operator revokes it, if the settings define a grace period. */
   revokeAt?: string | undefined;
-  /** An administrator has confirmed that it shall end. */
+  /** Set once an administrator has confirmed that it should end. */
   confirmed?: true | undefined;
 };
 
 /**
- * What the operator found out last, for people and for the next leader. `held`: nothing is revoked until an
- * administrator has confirmed, for the reason `why`.
+ * The result of the last sweep, for people and for the next leader. With `held`, the operator revokes nothing
+ * until an administrator confirms; `why` is the reason.
  */
 export type SweepRecord = {
   checkedAt: string;
-  /** The epoch of the leader that wrote it. */
+  /** The epoch of the leader that wrote the record. */
   epoch: number;
   state: "ok" | "held";
   why?: string | undefined;
   items: Orphan[];
-  /** How many more there are. */
+  /** How many orphans there are beyond `items`. */
   more?: number | undefined;
 };
 
 /**
- * A record and the epoch that an administrator has confirmed at it. That is good for what the record lists,
- * and for nothing that loses its object later.
+ * A record and the epoch with which an administrator has confirmed it. The confirmation applies only to the
+ * orphans that the record lists, not to later ones.
  */
 export type HeldRecord = { record: SweepRecord; confirmed: number | undefined };
 
-/** What a sweep looks at. */
+/** Everything that a sweep decides on. */
 export type SweepInput = {
   now: Date;
   epoch: number;
-  /** The epoch of the leader before, as the API knows it; `null` for the first one. */
+  /** The epoch of the former leader, as the API knows it; `null` for the first leader. */
   formerEpoch: number | null;
   former: HeldRecord | undefined;
-  /** All that the API has in force or waiting for this cluster. */
+  /** All delegations of this cluster that are in force or await approval at the API. */
   live: readonly LiveDelegation[];
-  /** The namespaces whose objects are seen; all, when left out. */
+  /** The namespaces that the operator watches. Absent: all. */
   watched?: readonly string[] | undefined;
   /** External ids of all Delegations in the cluster. */
   present: ReadonlySet<string>;
-  /** Whether there is any object of ours in the cluster. */
+  /** Whether the cluster contains no object of any of our kinds. */
   isEmpty: boolean;
   graceMs: number | undefined;
 };
 
-/** So many at once are no accident of one object. */
+/**
+ * More orphans than this in one sweep hint at a lost or restored cluster rather than at single deleted
+ * objects.
+ */
 const MANY = { least: 10, share: 0.2 };
-/** What fits into a ConfigMap. */
+/** Upper limit for the items, so that the record fits into a ConfigMap. */
 const MAX_ITEMS = 1_000;
 
-/** What is recorded now, and what is to be revoked. */
+/** The new record, and the external ids of the delegations to revoke. */
 export type Sweep = { record: SweepRecord; revoke: string[] };
 
-/** Finds delegations without an object. What may be a restored, emptied or new cluster is held. */
+/**
+ * Finds delegations without an object and decides which of them to revoke. Holds them if the cluster may be
+ * restored, emptied or new.
+ */
 export function sweep(given: SweepInput): Sweep {
   const input = { ...given, live: given.live.filter((each) => isSeen(each, given)) };
   const { now, epoch, former, live, present, graceMs } = input;
@@ -106,31 +112,35 @@ export function sweep(given: SweepInput): Sweep {
   return { record, revoke: due.map(({ externalID }) => externalID) };
 }
 
-/** What lies where nobody looks is not missed, nor what does not say where it lies. */
+/**
+ * Returns whether the operator watches the namespace of a delegation. A delegation without a known namespace
+ * is never an orphan while only some namespaces are watched.
+ */
 function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean {
   return watched === undefined || (namespace !== null && watched.includes(namespace));
 }
 
 /**
- * Whether the record is this leader's own or that of the one before: the cluster was not restored between.
+ * Returns whether this leader or the one before wrote the record. If neither did, the cluster may have been
+ * restored in between.
  */
 function isOurs({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
 }
 
-/** Why those that nobody has confirmed are held, if they are. */
+/** Returns why the unconfirmed orphans are held, or `undefined` if they are not. */
 function reasonToHold(input: SweepInput, count: number): string | undefined {
   const { epoch, formerEpoch, former, live, isEmpty } = input;
-  const howTo = `Look at the list; if these shall end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;
-  if (isEmpty) return `The cluster has no object of ours, as one that was emptied. ${howTo}`;
+  const howTo = `Check the list. If these delegations should end, confirm with the annotation deputize.io/confirmed: "${epoch}"`;
+  if (isEmpty) return `The cluster contains no Deputize object, so it may have been emptied. ${howTo}`;
   if (former?.record.state === "held" && former.confirmed !== epoch) {
-    return `It was held before and nobody has confirmed. ${howTo}`;
+    return `The sweep was held before, and nobody has confirmed it. ${howTo}`;
   }
   if (!isOurs(input) && formerEpoch !== null) {
-    return `The cluster does not know the service's last leader, as one that is new or was restored. ${howTo}`;
+    return `The cluster does not know the last leader that the service knows, so it may be new or restored. ${howTo}`;
   }
   if (count > Math.max(MANY.least, live.length * MANY.share)) {
-    return `${count} of ${live.length} delegations have no object, which are many at once. ${howTo}`;
+    return `${count} of ${live.length} delegations have no object, which is unusually many. ${howTo}`;
   }
   return undefined;
 }

@@ -10,18 +10,18 @@ import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 
-/** Looks at the API for what changed there: decisions of people, the end of an outage, drift. */
+/** Polls the API for changes there: decisions of people, the end of an outage, drift. */
 export type Poll = { stop(): void };
 
 type Options = {
-  /** Has an object looked at soon, its failures forgotten. */
+  /** Reconciles an object soon, and forgets its earlier failures. */
   enqueue(key: Key, urgent: boolean): void;
   random?: () => number;
 };
 
 type PollWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
-/** Reasons of what will not change by itself. */
+/** Reasons of states that never change without a person. */
 const FINAL: ReadonlySet<string> = new Set<Reason>(["Denied", "Revoked", "Expired"]);
 
 const PROMPT_MS = 1000;
@@ -29,16 +29,16 @@ const PROMPT_MS = 1000;
 const RETRIES: Backoff = { base: 2 * PROMPT_MS, cap: 15_000 };
 const DRIFT_MS = 10 * 60 * 1000;
 /**
- * What failed for want of the API is tried again when it answers after an outage, and otherwise no oftener
- * than this.
+ * Shortest time between two retries of the objects that failed because the API was unavailable. The first
+ * successful poll after an outage retries them immediately.
  */
 const NUDGE_MS = 15_000;
-/** Calls that one prompt look may make; more objects than they hold take turns. */
+/** Upper limit for the API calls of one prompt poll. If more objects wait than fit, they take turns. */
 const PROMPT_CALLS = 4;
 
 /**
- * Looks every second at what awaits a decision or the API itself, and every 10 min ± 20 % at everything.
- * While the API does not answer, the looks become rarer, down to one in 15 s.
+ * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %. While
+ * the API does not answer, it polls less often, down to every 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;
@@ -76,7 +76,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
-  /** Asks for the states of objects and enqueues those that have drifted or need a look `anyway`. */
+  /** Reads the states of objects, and enqueues those that have drifted or for which `anyway` returns true. */
   async function look(
     objects: AnyObject[],
     anyway: (object: AnyObject) => boolean,
@@ -125,8 +125,8 @@ function waitsForApi(object: AnyObject): boolean {
 }
 
 /**
- * Whether something else than the API may have changed what the object waits for. Platforms are sent again
- * anyway.
+ * Returns whether something other than the API may have changed what the object waits for. Platforms are not
+ * considered: the caller always enqueues them.
  */
 function waitsForOthers(object: AnyObject): boolean {
   const reason = readyReason(object);

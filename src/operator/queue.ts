@@ -1,69 +1,75 @@
 import { type Backoff, backoff } from "../concurrency/backoff.ts";
 import { type Key, keyText } from "./kinds.ts";
 
-/** Objects that are worked on at the same time. */
+/** How many objects the operator reconciles at the same time. */
 export const WORKERS = 10;
 
-/** From half of the wait on, by chance. */
+/** Random factor of each wait. */
 const JITTER = [0.5, 1] as const;
-/** Milliseconds between tries of ordinary work. */
+/** Backoff of ordinary work, in milliseconds. */
 const ORDINARY: Backoff = { base: 1000, cap: 300_000, jitter: JITTER };
-/** For what takes authority away or gives what was just approved. */
+/** Backoff of work that ends an authority or carries out a decision, in milliseconds. */
 const URGENT: Backoff = { base: 250, cap: 30_000, jitter: JITTER };
 
 /**
- * What a run of a key ends with: nothing more to do until it is added, a time after which to run again
- * (milliseconds), or a failure that is tried again with growing delays, no earlier than `notBeforeMs`.
+ * How a run of a key ends:
+ * - `{}`: nothing to do until the key is added again.
+ * - `afterMs`: run again after this many milliseconds.
+ * - `retry`: the run failed. It is retried with growing delays, but not before `notBeforeMs`.
  */
 export type Visit =
   | { afterMs?: number; retry?: never }
   | { retry: true; urgent?: boolean; notBeforeMs?: number };
 
-/** How a visit ended, as controller-runtime calls it. */
+/** Returns how a visit ended, in the words of controller-runtime. */
 export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
   if (visit.retry) return "error";
   return visit.afterMs === undefined ? "success" : "requeue_after";
 }
 
 /**
- * A queue of keys with the semantics of client-go's: a key never runs twice at the same time, adding it while
- * it waits changes nothing, adding it while it runs causes exactly one more run. Namespaces take turns.
+ * A queue of keys with the semantics of client-go's workqueue. A key never runs twice at the same time.
+ * Adding a waiting key changes nothing. Adding a running key causes exactly one more run. Namespaces take
+ * turns.
  */
 export type Queue = {
-  /** Has the key run as soon as a worker is free. */
+  /** Runs the key as soon as a worker is free. */
   add(key: Key, urgent?: boolean): void;
-  /** Forgets the failures of a key, so that its next retry is soon. */
+  /** Forgets the failures of a key, so that its next retry comes soon. */
   forget(key: Key): void;
-  /** Starts no more runs and resolves when those under way have ended. */
+  /** Stops starting runs and resolves when the runs under way have ended. */
   stop(): Promise<void>;
-  /** Keys that wait for a worker now, and keys that run. */
+  /** Returns the number of keys that wait for a worker now, and of keys that run. */
   depth(): { waiting: number; running: number };
 };
 
-/** Hears of what the queue does, and returns immediately. */
+/** Observer of the queue. Its functions must return immediately. */
 export type QueueObserver = {
-  /** A key waits for a worker; told again while it still waits, it is the same time. */
+  /** A key waits for a worker. May be called again while it waits; its wait began with the first call. */
   waits(key: Key): void;
   starts(key: Key): void;
   ends(key: Key, visit: Visit): void;
-  /** What waited is not run any more. */
+  /** The queue stopped: the waiting keys will not run. */
   stops(): void;
 };
 
 type Options = {
   workers: number;
   observer?: QueueObserver | undefined;
-  /** One run. `failures`: how often in a row it failed before. A rejection is a failure. */
+  /**
+   * Runs one key. `failures` counts its consecutive failures before this run. A rejection counts as a
+   * failure.
+   */
   run(key: Key, failures: number): Promise<Visit>;
-  /** Told of a run that rejected; it is tried again. */
+  /** Called for a run that rejected. The queue retries it. */
   onError(key: Key, error: unknown): void;
   random?: () => number;
 };
 
-/** The longest a timer may be set for; what is due later is looked at one time on the way. */
+/** Upper limit for a timer. A key that is due later runs once more on the way. */
 const MAX_TIMER_MS = 24 * 3600 * 1000;
 
-/** Creates a queue that immediately runs what is added. */
+/** Creates a queue. It starts to run keys immediately. */
 export function createQueue({ workers, observer, run, onError, random = Math.random }: Options): Queue {
   const lanes = createLanes();
   const keys = new Map<string, Key>();
@@ -160,17 +166,18 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
 }
 
 /**
- * Keys that wait for a worker: urgent ones first as far as that starves nothing, and every namespace in turn.
+ * Keys that wait for a worker. Urgent keys come first, as far as no ordinary key starves. Namespaces take
+ * turns.
  */
 type Lanes = {
-  /** A key that waits already only becomes urgent, if it was not. */
+  /** Adds a key. A waiting key is not added twice; it only becomes urgent if `urgent` is true. */
   push(id: string, key: Key, urgent: boolean): void;
-  /** The key that is next; `undefined` when none waits. */
+  /** Removes and returns the next key; `undefined` if none waits. */
   shift(): string | undefined;
   size(): number;
 };
 
-/** Of four turns one goes to ordinary keys, when any wait. */
+/** Of four turns, one goes to ordinary keys if any wait. */
 const URGENT_TURNS = 3;
 
 /** Creates empty lanes. */
@@ -197,7 +204,7 @@ export function createLanes(): Lanes {
   };
 }
 
-/** First in, first out within a namespace; the namespaces take turns. */
+/** Creates a lane: first in, first out within a namespace, and the namespaces take turns. */
 function createLane() {
   const namespaces = new Map<string, Set<string>>();
   const namespaceOf = new Map<string, string>();

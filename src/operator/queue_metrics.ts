@@ -3,18 +3,19 @@ import { type Urgency, urgencyOf } from "./fan_out.ts";
 import { type AnyObject, type Key, type Kind, keyText, kinds } from "./kinds.ts";
 import { type QueueObserver, resultOf } from "./queue.ts";
 
-/** As controller-runtime has them, so that dashboards for it show this operator too. */
+/** The buckets of controller-runtime, so that its dashboards work for this operator too. */
 const RECONCILE_BUCKETS = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5,
   1.75, 2, 2.5, 3, 3.5, 4, 4.5, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 40, 50, 60,
 ];
 const QUEUE_BUCKETS = exponentialBuckets(1e-8, 10, 12);
 
-/** A key since a moment of `performance.now()`. */
+/** A key, and since when it waits or runs (`performance.now()`). */
 type Since = { kind: Kind; at: number };
 
 /**
- * What the queue and its workers do, by kind, under the names and labels of controller-runtime and client-go.
+ * Registers metrics about the queue and its workers, under the names and labels of controller-runtime and
+ * client-go, and returns the observer that fills them.
  */
 export function createQueueMetrics(registry: Registry, { workers }: { workers: number }): QueueObserver {
   const registers = [registry];
@@ -79,7 +80,7 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
   });
   new Gauge({
     name: "workqueue_unfinished_work_seconds",
-    help: "Seconds of work under way, together",
+    help: "Total seconds that the running reconciliations have taken so far",
     ...ofQueue,
     collect() {
       for (const kind of kinds) this.set(labelsOf(kind), sum(of(running, kind)));
@@ -87,7 +88,7 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
   });
   new Gauge({
     name: "workqueue_longest_running_processor_seconds",
-    help: "How long the worker has been busy that has been the longest",
+    help: "How long the longest running reconciliation has taken so far",
     ...ofQueue,
     collect() {
       for (const kind of kinds) this.set(labelsOf(kind), Math.max(0, ...of(running, kind)));
@@ -130,7 +131,7 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
   };
 }
 
-/** How controllers are called there: the kind in lower case. */
+/** The name of a kind's controller in controller-runtime: the kind in lower case. */
 function nameOf(kind: Kind): string {
   return kind.toLowerCase();
 }
@@ -139,7 +140,7 @@ function labelsOf(kind: Key["kind"]): { name: string; controller: string } {
   return { name: nameOf(kind), controller: nameOf(kind) };
 }
 
-/** Seconds that each of a kind has lasted. */
+/** Returns how many seconds each key of the kind has waited or run. */
 function of(keys: Map<string, Since>, kind: Kind): number[] {
   return [...keys.values()].filter((since) => since.kind === kind).map(secondsSince);
 }
@@ -152,15 +153,18 @@ function sum(values: number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Measures how long people wait. */
+/** Measures how long urgent work takes. */
 export type UrgentTimes = {
-  /** An object as it is now; `undefined`: it is gone. */
+  /** Called with each new version of an object, or `undefined` when it is gone. */
   sees(key: Key, object: AnyObject | undefined): void;
-  /** Forgets what has begun. */
+  /** Discards the measurements under way. */
   stops(): void;
 };
 
-/** Tells how many seconds passed from when something urgent was first seen until it was done. */
+/**
+ * Creates a measurement that calls `observe` with the seconds from when the operator first saw urgent work
+ * until it was done.
+ */
 export function createUrgentTimes(observe: (urgency: Urgency, seconds: number) => void): UrgentTimes {
   const begun = new Map<string, { urgency: Urgency; at: number }>();
   return {

@@ -8,20 +8,24 @@ import type { Reason } from "./reconcile/ready_reasons.ts";
 
 import { allObjects } from "./resources.ts";
 
-/** Where the last sweep is recorded. */
+/** The place where the result of the last sweep is stored. */
 export type SweepRecords = {
   read(): Promise<HeldRecord | undefined>;
-  /** With `isTaken` the confirmation that was read is taken away: it counts once. */
+  /**
+   * Writes the record. With `isTaken`, also removes the confirmation that was read, because a confirmation
+   * counts once.
+   */
   write(record: SweepRecord, options: { isTaken: boolean }): Promise<void>;
 };
 
 /**
- * When to sweep, in milliseconds, and how long an orphan is left alone; without a grace it is only listed.
+ * When to sweep, in milliseconds, and how long an orphan is left before the operator revokes it. Without
+ * `graceMs`, orphans are only listed.
  */
 export type SweepOptions = {
   records: SweepRecords;
   graceMs: number | undefined;
-  /** The namespaces whose objects are seen; all, when left out. */
+  /** The namespaces that the operator watches. Absent: all. */
   watched?: readonly string[] | undefined;
   firstMs?: number;
   everyMs?: number;
@@ -34,9 +38,9 @@ const REASON = "Its object is gone from the cluster";
 type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externalIdOf" | "log" | "metrics">;
 
 /**
- * While `isHeld` says that this process leads: looks now and then for delegations whose object is gone
- * without their having ended, as by force or a restore; lists them, and revokes them after a grace. Failures
- * are logged and tried again next time.
+ * Looks regularly for delegations whose object disappeared before they ended, for example by a forced
+ * deletion or a restore. Lists them, and revokes them after the grace period. Acts only while `isHeld`
+ * returns true. Logs failures and tries again in the next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -105,13 +109,16 @@ export function startSweeper(
   };
 }
 
-/** Work that is done again and again until it is stopped. */
+/** Work that repeats until it is stopped. */
 type Repetition = {
-  /** Resolves when what is under way has ended. */
+  /** Stops and resolves when the work under way has ended. */
   stop(): Promise<void>;
 };
 
-/** Does the work after `firstMs`, and again `everyMs` after each end of it. A failure is told and no more. */
+/**
+ * Runs `work` after `firstMs`, and again `everyMs` after each end. A failure is passed to `onError` and does
+ * not stop the repetition.
+ */
 function repeat(
   work: () => Promise<void>,
   { firstMs, everyMs, onError }: { firstMs: number; everyMs: number; onError(error: unknown): void },
@@ -137,18 +144,21 @@ function repeat(
   };
 }
 
-/** How long Delegations that have ended are kept, and how one is deleted. Times in milliseconds. */
+/** How long Delegations that have ended are kept, and how one is deleted. Times are in milliseconds. */
 export type EndedOptions = {
   ttlMs: number;
-  /** Deletes an object as people do, if it is still this one. */
+  /** Deletes an object as a person would, if it still has the same uid. */
   remove(object: AnyObject): Promise<void>;
   everyMs?: number | undefined;
 };
 
 const ENDED_EVERY_MS = 60_000;
-/** The one that says when an object for a reason ended, if its certificate does not. */
+/**
+ * For each reason, the condition whose transition time is the time of the end. The certificate's own end, if
+ * it has one, takes precedence.
+ */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
-/** Who gives an object such a mark would create it again, and it would be asked for again. */
+/** Marks of tools that would create a deleted object again, so that approval would be requested again. */
 const OWNERS = [
   "argocd.argoproj.io/tracking-id",
   "kustomize.toolkit.fluxcd.io/name",
@@ -158,7 +168,10 @@ const OWNERS = [
 ];
 const KEEP = "deputize.io/keep";
 
-/** When a Delegation ended for good, as its status says; `undefined`: it has not, or nobody knows. */
+/**
+ * Returns when a Delegation ended permanently, according to its status; `undefined` if it has not ended or
+ * the time is unknown.
+ */
 export function endedAt({ metadata, status }: Delegation): Date | undefined {
   const reason = conditionOf(status, "Ready")?.reason;
   if (status.observedGeneration !== metadata.generation) return undefined;
@@ -173,7 +186,10 @@ function timeOf(text: string | undefined): Date | undefined {
   return Number.isNaN(time.getTime()) ? undefined : time;
 }
 
-/** Whether a Delegation may be deleted when its time is over: not what somebody else declares or keeps. */
+/**
+ * Returns whether the operator may delete a Delegation that has ended. Objects that another tool manages, or
+ * that a person marked to keep, remain.
+ */
 export function isRemovable({ metadata }: Delegation): boolean {
   const { labels, annotations, deletionTimestamp } = metadata;
   const marks = { ...labels, ...annotations };
@@ -181,8 +197,8 @@ export function isRemovable({ metadata }: Delegation): boolean {
 }
 
 /**
- * While `isHeld` says that this process leads: deletes Delegations that ended longer ago than the time given.
- * What cannot be deleted is tried again next time.
+ * Deletes Delegations that ended longer than `ttlMs` ago. Acts only while `isHeld` returns true. Tries failed
+ * deletions again in the next round.
  */
 export function startEndedRemoval(
   { resources, clock, log }: Pick<OperatorContext, "resources" | "clock" | "log">,

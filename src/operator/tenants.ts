@@ -3,42 +3,42 @@ import { z } from "zod";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 
 /**
- * Name of the ConfigMap that binds namespaces to accounts. It lies in the operator's namespace; an
+ * Name of the ConfigMap that binds namespaces to accounts. It is in the operator's namespace, and an
  * administrator writes it.
  */
 export const TENANTS_NAME = "deputize-tenants";
 
 /**
- * What a namespace is bound to: an account, the most its Platforms may allow, and who may approve in
- * Kubernetes.
+ * The account that a namespace is bound to, the scopes that its Platforms may allow at most, and the
+ * Kubernetes users who may approve.
  */
 export type Tenant = {
   accountEmail: string;
   ceiling?: string[];
   approvers?: string[];
-  /** Whether who approves must be another person than who asked, who must be known. */
+  /** Whether the approver must be another person than the requester. The requester must then be known. */
   fourEyes?: boolean;
 };
 
 /**
- * The binding of one namespace, or why its entry cannot be used. A faulty entry binds nothing. `source`: the
- * ConfigMaps that it is in.
+ * The binding of one namespace, or why its entry is invalid. An invalid entry binds nothing. `source` names
+ * the ConfigMaps that contain the entry.
  */
 export type Binding = { source: string } & (
   | { tenant: Tenant; fault?: never }
   | { tenant?: never; fault: string }
 );
 
-/** A ConfigMap that binds namespaces. */
+/** The data of one ConfigMap that binds namespaces. */
 export type TenantsMap = { name: string; data: Readonly<Record<string, string>> };
 
-/** In the form that a Platform's scopes have: another one would be in no Platform, and bound nothing. */
+/** Accepts only scopes that a Platform can have. Any other scope would limit nothing. */
 const scope = z
   .string()
   .refine(isRegistrableScope, `neither in the vocabulary nor ${CUSTOM_FORM} of two to four parts`);
 
 const entry = z.strictObject({
-  /** Letters of any script; the API knows which addresses there can be. */
+  /** May contain letters of any script. The API decides which addresses are valid. */
   accountEmail: z
     .string()
     .max(320)
@@ -49,9 +49,9 @@ const entry = z.strictObject({
 });
 
 /**
- * Reads ConfigMaps: in the data of each a key is a namespace, its value YAML with `accountEmail` and, if
- * wanted, `ceiling`, `approvers` and `fourEyes`. A faulty entry spoils no other. A namespace that is in two
- * ConfigMaps is bound by neither.
+ * Reads the bindings from ConfigMaps. Each key of their data is a namespace. Its value is YAML with
+ * `accountEmail` and optionally `ceiling`, `approvers` and `fourEyes`. An invalid entry does not affect
+ * others. A namespace in two ConfigMaps is bound by neither.
  */
 export function bindingsOf(maps: readonly TenantsMap[]): Map<string, Binding> {
   const sources = new Map<string, string[]>();

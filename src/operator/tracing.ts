@@ -4,17 +4,19 @@ import { pause } from "../kubernetes/pause.ts";
 import type { Key } from "./kinds.ts";
 import { resultOf, type Visit } from "./queue.ts";
 
-/** Records what the operator does as spans of OpenTelemetry. */
+/** Records the operator's work as OpenTelemetry spans. */
 export type Tracing = {
-  /** Makes a span of one visit of an object. */
+  /** Runs the work of one visit of an object inside a span. */
   visit(key: Key, work: () => Promise<Visit>): Promise<Visit>;
-  /** The header that makes what a call causes elsewhere a part of the visit; `undefined` outside of one. */
+  /**
+   * Returns the `traceparent` header that links a call to the current visit; `undefined` outside of a visit.
+   */
   traceparent(): string | undefined;
-  /** Sends what is left, for a few seconds at most. */
+  /** Exports the remaining spans, for at most 3 s. */
   stop(): Promise<void>;
 };
 
-/** Records nothing. */
+/** A tracing that records nothing. */
 export const noTracing: Tracing = {
   visit: (_, work) => work(),
   traceparent: () => undefined,
@@ -26,9 +28,9 @@ const EXPORT_MS = 5_000;
 const STOP_MS = 3_000;
 
 /**
- * Sends spans to the collector at an endpoint (OTLP over HTTP, as `http://localhost:4318`), in batches. A
- * collector that is away or slow disturbs nothing: spans are dropped. Without an endpoint, nothing is
- * recorded, and nothing of OpenTelemetry is loaded.
+ * Creates a tracing that sends spans in batches to an OTLP collector over HTTP, for example
+ * `http://localhost:4318`. If the collector is slow or unavailable, spans are dropped and nothing else is
+ * disturbed. Without an endpoint, it records nothing and loads no OpenTelemetry package.
  */
 export async function createTracing(endpoint: string | undefined, version: string): Promise<Tracing> {
   if (endpoint === undefined) return noTracing;

@@ -4,37 +4,38 @@ import { type Binding, bindingsOf, TENANTS_NAME, type TenantsMap } from "../tena
 import type { EventSubject } from "./events.ts";
 import { type ListedObject, type Reflector, togetherState } from "./reflector.ts";
 
-/** Marks ConfigMaps that bind namespaces besides the one that its name is enough for. */
+/** Label of further ConfigMaps that bind namespaces. The ConfigMap `deputize-tenants` needs no label. */
 export const TENANTS_LABEL = "deputize.io/tenants";
 
-/** What is wrong in a ConfigMap, a sentence each. */
+/** The faults of one ConfigMap, one sentence each. */
 export type BindingFaults = { configMap: EventSubject; faults: string[] };
 
-/** The bindings of namespaces in a cluster. */
+/** The namespace bindings of a cluster. */
 export type ClusterBindings = {
   start(): Promise<void>;
   get(namespace: string): Binding | undefined;
-  /** How the copy of the ConfigMaps is kept. */
+  /** Returns the state of the copy of the ConfigMaps. */
   state(): WatchState;
-  /** Of each ConfigMap in which something is wrong. */
+  /** Returns the faults of each ConfigMap that has any. */
   faults(): BindingFaults[];
   stop(): Promise<void>;
 };
 
-/** A ConfigMap as it is kept. */
+/** A ConfigMap in the copy. */
 export type TenantsObject = TenantsMap & { uid: string; namespace: string };
 
 const data = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
-/** Takes from a ConfigMap what bindings are made of. */
+/** Returns the parts of a ConfigMap that bindings are read from. */
 export function tenantsObjectOf(object: ListedObject): TenantsObject {
   const { name, namespace, uid } = object.metadata;
   return { name, namespace, uid, ...data.parse(object) };
 }
 
 /**
- * Joins the ConfigMaps of the operator's namespace that bind others: the one of the known name, and those
- * with the label. `watch` copies what a selector selects, and calls when that has changed.
+ * Combines the ConfigMaps of the operator's namespace that bind namespaces: the one with the fixed name, and
+ * those with the label. `watch` copies the ConfigMaps that a selector matches, and calls `onChange` after a
+ * change.
  */
 export function createClusterBindings(
   watch: (query: Record<string, string>, onChange: () => void) => Reflector<TenantsObject>,
@@ -85,7 +86,7 @@ function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
   return { apiVersion: "v1", kind: "ConfigMap", metadata: { name, namespace, uid } };
 }
 
-/** Tells the faults of ConfigMaps as Events there, each once as long as it stays as it is. */
+/** Records the faults of ConfigMaps as Events. A fault is recorded once while it remains the same. */
 export function createFaultTeller(record: (object: EventSubject, message: string) => void): {
   tell(found: readonly BindingFaults[]): void;
 } {

@@ -2,12 +2,12 @@ import type { ClusterClient, ClusterWatch } from "../../kubernetes/client.ts";
 import { API_VERSION, type Kind } from "../kinds.ts";
 import { SECRET_TYPE } from "../reconcile/platform_secret.ts";
 
-/** One page of a list: how many objects, and from which one on. */
+/** One page of a list: its maximum length, and the token where it continues. */
 export type Page = { limit?: number; continue?: string };
 
-/** All objects of a kind in a cluster or a namespace, or those that a selector selects. */
+/** All objects of a kind in a cluster or a namespace, or those that match a selector. */
 export type Collection = {
-  /** What errors name. */
+  /** Name of the resource, for error messages. */
   resource: string;
   list(page: Page, signal: AbortSignal): Promise<unknown>;
   /** Resolves when the API server ends the watch. */
@@ -19,17 +19,17 @@ type Client = Pick<ClusterClient, "core" | "custom" | "until" | "watch">;
 const [group = "", version = ""] = API_VERSION.split("/");
 const OURS = { fieldSelector: `type=${SECRET_TYPE}` };
 
-/** What roles call a kind. */
+/** Returns the plural name of a kind, as in paths and roles. */
 export function pluralOf(kind: Kind): string {
   return `${kind.toLowerCase()}s`;
 }
 
-/** Where the objects of a kind are in a namespace, as `CustomObjectsApi` wants it. */
+/** Returns the place of a kind's objects in a namespace, in the form that `CustomObjectsApi` expects. */
 export function placeOf(kind: Kind, namespace: string) {
   return { group, version, plural: pluralOf(kind), namespace };
 }
 
-/** The objects of a kind. */
+/** Returns the collection of all objects of a kind. */
 export function kindCollection(client: Client, kind: Kind, namespace?: string): Collection {
   const resource = pluralOf(kind);
   return {
@@ -49,7 +49,7 @@ export function kindCollection(client: Client, kind: Kind, namespace?: string): 
   };
 }
 
-/** The operator's Secrets. */
+/** Returns the collection of the Secrets that the operator manages. */
 export function secretCollection(client: Client, namespace?: string): Collection {
   return {
     resource: "secrets",
@@ -64,7 +64,7 @@ export function secretCollection(client: Client, namespace?: string): Collection
   };
 }
 
-/** The ConfigMaps of a namespace that a selector selects. */
+/** Returns the collection of a namespace's ConfigMaps that match a selector. */
 export function configMapCollection(
   client: Client,
   namespace: string,

@@ -1,9 +1,9 @@
-/** One object of a cluster, as one kind's copy keeps it. */
+/** One object of a cluster in the copy of its kind. */
 export type Entry<T> = {
   namespace: string;
   name: string;
   uid: string;
-  /** Its resourceVersion: over all objects, the later change has the larger one. */
+  /** The resourceVersion. Of two changes to any objects, the later one has the larger version. */
   version: bigint;
   value: T;
 };
@@ -12,31 +12,32 @@ export type Entry<T> = {
 export type ObjectName = { namespace: string; name: string };
 
 /**
- * A copy of all objects of a kind. It hears of them by lists, by watch events and by what its owner writes,
- * in any order, and never goes back to an earlier state of an object.
+ * A copy of all objects of a kind. Lists, watch events and the owner's own writes update it in any order. It
+ * never returns to an earlier state of an object.
  */
 export type Copy<T> = {
   get(namespace: string, name: string): T | undefined;
   values(): T[];
-  /** Takes a state of an object, unless a later one is known. */
+  /** Stores a state of an object, unless a later state is known. */
   put(entry: Entry<T>): void;
-  /** An object ended. Another one of its name stays. */
+  /** Removes an object that has ended. Keeps another object of the same name. */
   remove(object: ObjectName & { uid: string }): void;
   /**
-   * Takes a complete list as of `version`: what is not in it has ended, unless it is newer than the list. A
-   * list from before what the copy has seen means that the cluster was restored, and counts as it is.
+   * Applies a complete list as of `version`. Objects that the list lacks have ended, unless they are newer
+   * than the list. If the list is older than what the copy has seen, the cluster was restored, so the list
+   * replaces everything.
    */
   replace(entries: readonly Entry<T>[], version: bigint): void;
-  /** The version up to which everything is known. */
+  /** Returns the version up to which the copy is complete. */
   version(): bigint;
-  /** Everything up to this version is known. */
+  /** Records that the copy is complete up to this version. */
   advance(version: bigint): void;
 };
 
-/** An empty copy. `onChange` is called after each change with the name of the object. */
+/** Creates an empty copy. It calls `onChange` after each change, with the name of the object. */
 export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   let entries = new Map<string, Entry<T>>();
-  /** What its owner ended: late news of these objects is ignored. */
+  /** Uids of removed objects. Late news of these objects is ignored. */
   let ended = new Set<string>();
   let seen = 0n;
   const idOf = ({ namespace, name }: ObjectName) => `${namespace}/${name}`;

@@ -2,18 +2,18 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { ClusterClient } from "../../kubernetes/client.ts";
 
-/** What an Event is about. */
+/** The object that an Event is about. */
 export type EventSubject = {
   apiVersion: string;
   kind: string;
   metadata: { name: string; namespace: string; uid?: string };
 };
 
-/** Tells people in the cluster what happened to an object. */
+/** Writer of Kubernetes Events for people. */
 export type ClusterEvents = {
-  /** Never fails. An event is lost when the cluster does not take it, or when too many wait. */
+  /** Records an Event and never fails. The Event is lost if the cluster refuses it or if too many wait. */
   record(object: EventSubject, event: { type: "Normal" | "Warning"; reason: string; message: string }): void;
-  /** Resolves when what was recorded so far was sent. */
+  /** Resolves when all Events recorded so far were sent. */
   flush(): Promise<void>;
 };
 
@@ -21,7 +21,7 @@ const MOST_WAITING = 200;
 const MAX_MESSAGE_LENGTH = 1024;
 const COMPONENT = "deputize-operator";
 
-/** Writes Events, one after the other, so that they do not hold up what is urgent. */
+/** Creates a writer that sends Events one after the other, so that they do not delay urgent calls. */
 export function createClusterEvents(client: Pick<ClusterClient, "core">, clock: Clock): ClusterEvents {
   let sending = Promise.resolve();
   let waiting = 0;

@@ -11,28 +11,31 @@ type LeaseCalls = Pick<
   "readNamespacedLease" | "createNamespacedLease" | "patchNamespacedLease"
 >;
 
-/** Where the lease is and who wants it. */
+/** The place of the lease, and the process that wants it. */
 type LeaseOptions = {
   client: { coordination: LeaseCalls };
   namespace: string;
   name: string;
-  /** Who this process is: no other has ever had this name. */
+  /** Name of this process, which no other process has ever had. */
   holder: string;
   clock: Clock;
 };
 
-/** How a try to hold the lease ended: it is held, another holds it, or another wrote to it meanwhile. */
+/**
+ * Result of a try to hold the lease: this process holds it, another process holds it, or another process
+ * wrote to it meanwhile.
+ */
 type LeaseTry = "held" | "taken" | "contended";
 
-/** A lease of the cluster as one process sees it. */
+/** A lease of the cluster from the view of one process. */
 type ClusterLease = {
-  /** Takes the lease when it is free, or renews it. Rejects when the cluster could not be asked. */
+  /** Takes the lease if it is free, or renews it. Rejects if the cluster does not answer. */
   hold(): Promise<LeaseTry>;
-  /** Lets the next one have it immediately, when this process has it. */
+  /** If this process holds the lease, frees it so that the next process can take it immediately. */
   release(): Promise<void>;
 };
 
-/** So long nobody else takes a lease that is not renewed. */
+/** How long other processes wait before they take a lease that is not renewed. */
 const LEASE_MS = 15_000;
 
 const leaseObject = z.object({
@@ -42,8 +45,8 @@ const leaseObject = z.object({
 type Live = z.infer<typeof leaseObject>;
 
 /**
- * A lease. Times in it are for people: whether its holder is still there is judged by whether it changes,
- * measured here.
+ * Creates a client of a lease. The times in the lease are for people only. Whether its holder is alive is
+ * judged by whether the lease changes, measured with the local clock.
  */
 export function createClusterLease({ client, namespace, name, holder, clock }: LeaseOptions): ClusterLease {
   const place = { namespace, name };
@@ -58,7 +61,7 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /** `false`: another one wrote first. */
+  /** Returns `false` if another process wrote first. */
   async function write(spec: object, live: Live | undefined): Promise<boolean> {
     try {
       if (live === undefined) {
@@ -74,7 +77,7 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
     }
   }
 
-  /** Whether the lease has not changed for as long as it is good. */
+  /** Returns whether the lease has not changed for its whole duration. */
   function isLapsed({ metadata }: Live): boolean {
     const now = performance.now();
     if (seen?.version !== metadata.resourceVersion) seen = { version: metadata.resourceVersion, at: now };
@@ -107,22 +110,22 @@ export function createClusterLease({ client, namespace, name, holder, clock }: L
   };
 }
 
-/** A time as Kubernetes' `MicroTime` wants it. */
+/** Formats a time as Kubernetes' `MicroTime`. */
 function microTime(time: Date): string {
   return time.toISOString().replace("Z", "000Z");
 }
 
-/** In milliseconds: how long a lead is good that was not renewed, and how often that is tried. */
+/** How long leadership lasts without a renewal, and the pause between renewals, both in milliseconds. */
 type ElectorTimes = { renewMs: number; retryMs: number };
 
-/** Others take the lease after 15 s: five seconds are left for work under way to end. */
+/** Other processes take the lease after 15 s, so work under way has 5 s to end. */
 const TIMES: ElectorTimes = { renewMs: 10_000, retryMs: 2_000 };
 
 type Options = { lease: ClusterLease; log: Logger; times?: ElectorTimes };
 
 /**
- * Leads while it holds a lease. Who cannot renew it in time has lost the lead, whatever the cluster says
- * later.
+ * Creates an elector that leads while it holds a lease. If it cannot renew the lease in time, the leadership
+ * is lost, whatever the cluster answers later.
  */
 export function createLeaseElector({ lease, log, times = TIMES }: Options): Elector {
   const { renewMs, retryMs } = times;

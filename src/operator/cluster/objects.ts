@@ -14,12 +14,13 @@ import { placeOf, pluralOf } from "./collections.ts";
 import { type ListedObject, listedObject } from "./reflector.ts";
 
 const KUBECTL_NOTE = "kubectl.kubernetes.io/last-applied-configuration";
-/** Types and reasons of conditions. */
+/** Types and reasons of conditions, so that equal texts share memory. */
 const words = new Map<string, string>();
 const MOST_WORDS = 500;
 
 /**
- * An object as the reconcilers know it. Who wrote which field is left out, and kubectl's note of the whole.
+ * Returns an object in the form that the reconcilers use. Omits `managedFields` and kubectl's copy of the
+ * last applied manifest.
  */
 export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): AnyObject {
   const { name, namespace, uid, generation, creationTimestamp, deletionTimestamp, finalizers } = metadata;
@@ -44,7 +45,7 @@ export function objectOf(kind: Kind, { metadata, spec, status }: ListedObject): 
   } as AnyObject);
 }
 
-/** Conditions that hold each text once. 10,000 Delegations take 7 MiB less memory so. */
+/** Returns conditions whose equal texts share memory. For 10,000 Delegations this saves 7 MiB. */
 function compact(conditions: readonly Condition[]): Condition[] {
   const times = new Map<string, string>();
   return conditions.map((condition) => ({
@@ -55,43 +56,44 @@ function compact(conditions: readonly Condition[]): Condition[] {
   }));
 }
 
-/** The equal text that a pool holds, or else this one, which it holds from now on if it has room. */
+/** Returns the pool's copy of a text. If the pool has none and has room, adds the text. */
 function held(pool: Map<string, string>, text: string): string {
   const known = pool.get(text);
   if (known === undefined && pool.size < MOST_WORDS) pool.set(text, text);
   return known ?? text;
 }
 
-/**
- * Reads and changes single objects in the cluster, each only as long as it is the one that is meant.
- */
+/** Reads and changes single objects in the cluster, but only while the object has the expected uid. */
 export type ClusterObjects = {
   isCurrent(object: AnyObject): Promise<boolean>;
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
-  /** Asks for its deletion. One that is gone, or was created again, is left. */
+  /** Requests the deletion of an object. Does nothing if it is gone or was created again. */
   remove(object: AnyObject): Promise<void>;
 };
 
 type Options = {
   client: Pick<ClusterClient, "custom">;
-  /** Hears of each object as it is after a write, or was read. */
+  /** Called with each object as it is after a write or a read. */
   note(kind: Kind, answer: unknown): void;
-  /** Hears of an object that is no longer there. */
+  /** Called with an object that no longer exists. */
   noteEnd(object: AnyObject): void;
 };
 
-/** A change of an object: what to patch of its live state, if anything. */
+/**
+ * A change of an object. `patchOf` returns the patch of its live state, or `undefined` if there is nothing to
+ * do.
+ */
 type ObjectChange = {
   object: AnyObject;
   subresource: "" | "/status";
   patchOf(live: ListedObject): { metadata?: object; status?: object } | undefined;
 };
 
-/** So often a write is made that others' writes come before. */
+/** How often a write is tried again after conflicts with other writers. */
 const TRIES = 5;
 
-/** Single objects over a client. */
+/** Creates access to single objects through a client. */
 export function createClusterObjects({ client, note, noteEnd }: Options): ClusterObjects {
   const place = ({ kind, metadata: { namespace, name } }: AnyObject) => ({
     ...placeOf(kind, namespace),
@@ -108,8 +110,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
   }
 
   /**
-   * Patches the live object when it is the one meant. The patch carries the version that was compared: a
-   * write to `/status` does not compare the uid itself. `false`: somebody else's write came before.
+   * Patches the live object if it has the expected uid. The patch carries the version that was compared,
+   * because a write to `/status` does not compare the uid. Returns `false` if another writer came first.
    */
   async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
     const live = await read(object);
@@ -154,7 +156,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
         subresource: "",
         patchOf: ({ metadata: { finalizers, deletionTimestamp } }) => {
           if (finalizers.includes(FINALIZER) === present) return undefined;
-          // The cluster takes no new finalizer of an object that is being deleted.
+          // The cluster refuses new finalizers on an object under deletion.
           if (present && deletionTimestamp !== undefined) return undefined;
           const others = finalizers.filter((name) => name !== FINALIZER);
           return { metadata: { finalizers: present ? [...others, FINALIZER] : others } };
@@ -177,8 +179,8 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
 }
 
 /**
- * A merge patch that makes of the one status the other, whose members are texts and lists. The approval is
- * people's and stays.
+ * Returns a merge patch that turns one status into the other. The members of a status are texts and lists.
+ * Keeps `approval`, which people write.
  */
 function replacing(live: object, wanted: CommonStatus): object {
   const { approval: _, ...own } = { approval: undefined, ...live };

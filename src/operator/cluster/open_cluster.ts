@@ -15,33 +15,33 @@ import { createClusterSecrets } from "./secrets.ts";
 
 type Options = {
   access: ClusterAccess;
-  /** The operator's namespace: where the bindings are. */
+  /** The operator's namespace, which contains the namespace bindings. */
   namespace: string;
-  /** Whose objects and Secrets are seen; those of all namespaces when left out. */
+  /** The namespaces whose objects and Secrets are copied. Absent: all. */
   watched?: readonly string[] | undefined;
   clock: Clock;
   log: Logger;
   onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
-  /** For tests: how patient calls, watches and the stop are, in milliseconds. */
+  /** For tests: deadlines of calls, watches and the stop, in milliseconds. */
   times?: { deadlineMs?: number; idleMs?: number; relistMs?: number; stopMs?: number };
 };
 
-/** So long a stop waits for writes under way and for events. */
+/** How long a stop waits for writes under way and for Events. */
 const STOP_MS = 10_000;
 
-/** Objects of a cluster, and what is only there. */
+/** The objects of a cluster, with functions that only a cluster has. */
 type Cluster = Resources & {
-  /** How the copies are kept, of each resource. */
+  /** Returns the state of the copy of each resource. */
   watches(): WatchState[];
-  /** What is wrong in ConfigMaps that bind namespaces. */
+  /** Returns the faults in ConfigMaps that bind namespaces. */
   bindingFaults(): BindingFaults[];
-  /** Deletes an object as people do, if it is still this one. */
+  /** Deletes an object as a person would, if it still has the same uid. */
   remove(object: AnyObject): Promise<void>;
 };
 
 /**
- * Objects and Secrets of a Kubernetes cluster. Writes that the cluster refuses throw `ClusterRefused`, other
- * failures `ClusterError`.
+ * Opens the objects and Secrets of a Kubernetes cluster. A write that the cluster refuses throws
+ * `ClusterRefused`, any other failure `ClusterError`.
  */
 export async function openCluster(options: Options): Promise<Cluster> {
   const { access, namespace, watched, clock, log, onAnswer, times = {} } = options;
@@ -71,7 +71,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
       }),
     );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
-  // That one of ours changed is enough to know: what is in it is read when it is needed.
+  // The copy of Secrets stores names only. Reconcilers read a Secret's content when they need it.
   const secretWatch = namespacedCopy(watched, (within) =>
     createReflector<null>({
       ...common,
@@ -136,7 +136,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
         .then(events.flush)
         .then(() => finished.abort());
       await pause(stopMs, finished.signal);
-      // What still goes on fails now.
+      // Calls that still run fail from here on.
       await client.close();
       await rest;
     },
@@ -144,8 +144,8 @@ export async function openCluster(options: Options): Promise<Cluster> {
 }
 
 /**
- * The copy of all objects of one kind: of the whole cluster, or together those of some namespaces, each read
- * by itself, for which a role in each of them is enough.
+ * Creates the copy of all objects of one kind: of the whole cluster, or of some namespaces. Each namespace is
+ * read separately, so a role in each of them suffices.
  */
 function namespacedCopy<T>(
   namespaces: readonly string[] | undefined,

@@ -8,17 +8,17 @@ import type { WatchState } from "../operator_metrics.ts";
 import type { Collection } from "./collections.ts";
 import { createCopy, type Entry, type ObjectName } from "./copy.ts";
 
-/** Keeps a copy of all objects of one kind. */
+/** Maintains a copy of all objects of one kind. */
 export type Reflector<T> = {
-  /** Begins, and resolves when the copy is complete. Rejects only when it is stopped before. */
+  /** Starts, and resolves when the copy is complete. Rejects only if it is stopped before. */
   start(): Promise<void>;
   get(namespace: string, name: string): T | undefined;
   values(): T[];
-  /** Takes the cluster's answer to a write of one of the objects into the copy. */
+  /** Adds the cluster's answer to a write of one object to the copy. */
   note(answer: unknown): void;
-  /** How it is kept. */
+  /** Returns the state of the copy. */
   state(): WatchState;
-  /** Takes note that an object has ended. */
+  /** Removes an object that has ended from the copy. */
   noteEnd(object: ObjectName & { uid: string }): void;
   stop(): Promise<void>;
 };
@@ -38,14 +38,17 @@ export type ListedObject = z.infer<typeof listedObject>;
 
 type Options<T> = {
   collection: Collection;
-  /** What is kept of an object. It is not changed later. */
+  /** Converts an object to its form in the copy. The result must not change later. */
   read(object: ListedObject): T;
-  /** Called after each change of the copy. Returns immediately and does not throw. */
+  /** Called after each change of the copy. Must return immediately and not throw. */
   onChange(object: ObjectName): void;
   clock: Clock;
   log: Logger;
   random?: () => number;
-  /** For tests: after how much silence a watch is opened again, and how often everything is listed. */
+  /**
+   * For tests: the silence after which a watch is opened again, and the time between two lists, in
+   * milliseconds.
+   */
   idleMs?: number;
   relistMs?: number;
 };
@@ -53,18 +56,18 @@ type Options<T> = {
 const PAGE = 500;
 const WATCH_SECONDS = { least: 300, most: 600 };
 const IDLE_MS = 90_000;
-/** A watch that ends sooner and said nothing has failed. */
+/** A watch that ends earlier without any event counts as failed. */
 const SHORT_MS = 1000;
-/** So often everything is listed again, in case a watch left something out. */
+/** The time between two lists, in case a watch missed something. */
 const RELIST_MS = 30 * 60_000;
-/** Milliseconds between tries. */
+/** Backoff between tries, in milliseconds. */
 const RETRIES: Backoff = { base: 400, cap: 30_000, jitter: [0.5, 1] };
 
 const listPage = z.object({
   metadata: z.object({
     resourceVersion: z.string().regex(/^\d+$/),
     continue: z.string().optional(),
-    /** What the typed clients call it. */
+    /** Name of `continue` in the typed clients. */
     _continue: z.string().optional(),
   }),
   items: z.array(listedObject).nullish(),
@@ -76,8 +79,9 @@ const watchEvent = z.object({
 const bookmark = z.object({ metadata: z.object({ resourceVersion: z.string().regex(/^\d+$/) }) });
 
 /**
- * Lists a kind in pages and watches it from there on. Whatever fails is tried again, with growing delays: the
- * watch goes on where it was, and everything is listed again only when the cluster no longer knows where.
+ * Creates a reflector that lists a kind in pages and then watches it. Retries failures with growing delays.
+ * The watch continues from its last version. A new list is made only if the cluster no longer knows that
+ * version, and every 30 minutes.
  */
 export function createReflector<T>(options: Options<T>): Reflector<T> {
   const { collection, read, onChange, clock, log, random = Math.random } = options;
@@ -86,12 +90,12 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   const copy = createCopy<T>(onChange);
   const stopping = new AbortController();
   const started = Promise.withResolvers<void>();
-  // It is not a fault when nobody waits for the start of what is stopped.
+  // Nobody may be waiting for the start when it is stopped, so the rejection must not count as unhandled.
   started.promise.catch(() => undefined);
   let running = Promise.resolve();
   let failures = 0;
   let isListDue = true;
-  /** A list in pages can be too slow for the cluster to remember where it was. */
+  /** False after a list in pages took so long that the cluster had discarded its version. */
   let inPages = true;
   let listedAt = 0;
   const state: WatchState = { resource, isSynced: false, activeAt: performance.now(), lists: 0, failures: 0 };
@@ -231,7 +235,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
   };
 }
 
-/** Of several copies the worst, and all that happened. */
+/** Combines the states of several copies: the worst state, and the sums of the counts. */
 export function togetherState(states: readonly WatchState[]): WatchState {
   return {
     resource: states[0]?.resource ?? "",

@@ -28,23 +28,23 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Which process this is. */
+  /** Name of this process. */
   holder: string;
   sweepTimes?: SweepTimes | undefined;
 };
 
-/** For tests: when to look for what lost its object, in milliseconds. */
+/** For tests: when to sweep for delegations without an object, in milliseconds. */
 export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: number };
 
-/** A lease that is not answered soon is as good as lost. */
+/** Deadline of calls for the lease. A later answer would not save the leadership. */
 const LEASE_DEADLINE_MS = 5_000;
 const RETRY_MS = 2_000;
-/** So long a stop lets work under way go on; then its calls end. */
+/** How long a stop waits for work under way. Then it aborts the calls. */
 const DRAIN_MS = 15_000;
 
 /**
- * Runs the operator in a cluster. It reads everything first, then stands for election, and works while it
- * leads. Throws `StartError` when no cluster is set; one that does not answer is waited for.
+ * Runs the operator in a cluster. It reads all objects first, then runs for leader, and works while it leads.
+ * Throws `StartError` if no cluster is configured. If the cluster does not answer, it waits.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
@@ -146,7 +146,8 @@ function msOf(duration: string | undefined): number | undefined {
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
 
 /**
- * The uid of the namespace `kube-system`, which lives as long as the cluster. `undefined`: it was stopped.
+ * Returns the uid of the namespace `kube-system`, which exists as long as the cluster; `undefined` if
+ * `signal` aborts first.
  */
 async function readClusterId(
   client: Pick<ClusterClient, "core" | "until">,
@@ -166,27 +167,30 @@ async function readClusterId(
   return undefined;
 }
 
-/** Whether a process in a cluster works. */
+/** Judges whether a process in a cluster works. */
 export type Liveness = {
-  /** Takes note that the cluster has answered a request. */
+  /** Records that the cluster has answered a request. */
   answered(): void;
-  /** Whether a restart would not help. */
+  /** Returns false if only a restart can help. */
   isAlive(): boolean;
   stop(): void;
 };
 
-/** In milliseconds: silence of a watch, freshness of the cluster's last answer, lag of the event loop. */
+/** Limits in milliseconds: silence of a watch, age of the cluster's last answer, lag of the event loop. */
 type Limits = { silentMs: number; answeredMs: number; lagMs: number };
 
-/** How long the event loop lagged since the last reset, on average, in nanoseconds; not a number before. */
+/**
+ * Mean lag of the event loop since the last reset, in nanoseconds. It is `NaN` before the first measurement.
+ */
 type LoopDelay = Pick<ReturnType<typeof monitorEventLoopDelay>, "mean" | "enable" | "disable" | "reset">;
 
 const LIMITS: Limits = { silentMs: 10 * 60_000, answeredMs: 60_000, lagMs: 5_000 };
 
 /**
- * A process is not alive when a watch has long said nothing although the cluster answers other requests, or
- * when its event loop lags so much that its lease and its deadlines cannot be kept. Where the cluster is
- * away, a restart would not help.
+ * Creates a check of the process. It is not alive if a watch has been silent for long although the cluster
+ * answers other requests. It is also not alive if its event loop lags so much that it cannot keep its lease
+ * and its deadlines. If the cluster is unavailable, the process counts as alive, because a restart would not
+ * help.
  */
 export function createLiveness(
   watches: () => readonly WatchState[],

@@ -6,9 +6,12 @@ import type { Secret } from "../resources.ts";
 /** Reads and writes Secrets of a cluster. */
 export type ClusterSecrets = {
   read(namespace: string, name: string): Promise<Secret | undefined>;
-  /** Creates, or replaces exactly `previous`. `false`: another one is there and was left. */
+  /**
+   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if another Secret
+   * exists.
+   */
   write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /** Removes exactly this version. `false`: it was changed and was left. */
+  /** Removes exactly this version. Returns `false`, and removes nothing, if the Secret has changed. */
   remove(secret: Secret): Promise<boolean>;
 };
 
@@ -25,7 +28,10 @@ const secretAnswer = z.object({
 
 const MANAGER = { fieldManager: "deputize-operator" };
 
-/** Secrets over a client. Their version is the cluster's, which no other object ever has. */
+/**
+ * Creates access to Secrets through a client. A Secret's version is its resourceVersion, which no other
+ * object ever has.
+ */
 export function createClusterSecrets(client: Pick<ClusterClient, "core">): ClusterSecrets {
   async function create({ namespace, name, type, labels, annotations, data }: Omit<Secret, "version">) {
     const metadata = { name, namespace, labels, annotations };
@@ -95,7 +101,7 @@ export function createClusterSecrets(client: Pick<ClusterClient, "core">): Clust
   };
 }
 
-/** A merge patch that removes every member. */
+/** Returns a merge patch that removes every member of the record. */
 function nothingOf(record: Record<string, string>): Record<string, null> {
   return Object.fromEntries(Object.keys(record).map((name) => [name, null]));
 }

@@ -2,15 +2,15 @@ import { randomBytes } from "node:crypto";
 import { link, mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** How a file is written: its permissions, and whether one that is there may be replaced. */
+/** Permissions of the file and of new folders, and whether an existing file may be replaced. */
 type Options = { mode: number; folderMode: number; replace: boolean };
 
 /** Name pattern of files that a crash may have left half-written. Nothing reads them. */
 export const UNFINISHED = /^\..*\.unfinished$/;
 
 /**
- * Writes a whole file or none of it, durably. Missing folders are made. `false`: a file was there that may
- * not be replaced; it was left as it is.
+ * Writes a whole file or nothing, durably, and creates missing folders. Returns `false`, and changes nothing,
+ * if a file exists that must not be replaced.
  */
 export async function writeAtomically(path: string, text: string, options: Options): Promise<boolean> {
   const folder = dirname(path);
@@ -28,7 +28,7 @@ export async function writeAtomically(path: string, text: string, options: Optio
   }
 }
 
-/** Removes a file durably; a missing file is not an error. */
+/** Removes a file durably. A missing file is not an error. */
 export async function removeDurably(path: string): Promise<void> {
   await rm(path, { force: true });
   await syncFolder(dirname(path)).catch((error: unknown) => {
@@ -36,7 +36,7 @@ export async function removeDurably(path: string): Promise<void> {
   });
 }
 
-/** Whether an error says that a file or folder is not there. */
+/** Returns whether an error means that a file or folder does not exist. */
 export function isMissing(error: unknown): boolean {
   return (error as { code?: unknown }).code === "ENOENT";
 }
@@ -51,7 +51,7 @@ async function writeDurably(path: string, text: string, mode: number): Promise<v
   }
 }
 
-/** Gives a file its name only when nothing else has it. */
+/** Gives a file its final name, unless that name is in use. */
 async function linked(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to);

@@ -8,7 +8,7 @@ import type { Known, Manifest, Plan } from "./plan.ts";
 import { reportText } from "./state_file.ts";
 import type { Store } from "./store.ts";
 
-/** Does what a plan says, object by object. Steps that are done are not repeated. */
+/** Applies a plan object by object. Steps that are already done have no effect. */
 export async function applyPlan(plan: Plan, { store, clock }: { store: Store; clock: Clock }): Promise<void> {
   await applyTenants(plan, store);
   for (const { key, manifest, file } of plan.accepted) {
@@ -40,16 +40,14 @@ async function applyRefusals(
 }
 
 /**
- * Condition that only a folder states: that the manifest as it is now was refused and the last accepted one
- * holds.
+ * Type of the condition that only a folder sets. It is False while the current manifest is refused, so that
+ * the last accepted version stays in effect.
  */
 const ACCEPTED = "Accepted";
 
 type Change = (known: Known | undefined) => Known | undefined;
 
-/**
- * Creates an object, or gives it a new spec and a new generation. One that is being deleted is left alone.
- */
+/** Creates an object, or gives it a new spec and a new generation. Leaves an object under deletion alone. */
 function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return { manifest: file, object: created(manifest, clock.now()) };
@@ -64,7 +62,10 @@ function accept(manifest: Manifest, file: string, { clock }: { clock: Clock }): 
   };
 }
 
-/** Notes that nothing is wrong with an unchanged manifest, and where it lies now. */
+/**
+ * Removes an earlier refusal from an object whose manifest is unchanged, and records where the manifest is
+ * now.
+ */
 function confirm(file: string): Change {
   return (known) => {
     if (known === undefined) return undefined;
@@ -73,26 +74,26 @@ function confirm(file: string): Change {
   };
 }
 
-/** Notes why the manifest of an object is refused; the object stays as it was. */
+/** Records why the manifest of an object is refused. The rest of the object stays as it was. */
 function refuse(message: string, { clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined) return undefined;
     const { object } = known;
     const at = { generation: object.metadata.generation, now: clock.now() };
-    const note = { ...refusal(message), message: `${message}; the last accepted version holds` };
+    const note = { ...refusal(message), message: `${message}; the last accepted version stays in effect` };
     const conditions = withFacts(object.status.conditions ?? [], [note], at);
     if (conditions[0]?.message === conditionOfType(object.status)?.message) return known;
     return { ...known, object: { ...object, status: { ...object.status, conditions } } as AnyObject };
   };
 }
 
-/** The status of a manifest that was never accepted. */
+/** Returns the status file of a manifest that was never accepted. */
 function refusalReport(key: Key, file: string, message: string, { clock }: { clock: Clock }): string {
   const facts = [...readiness({ reason: "InvalidSpec", message }), refusal(message)];
   return reportText(key, file, withFacts([], facts, { generation: 0, now: clock.now() }));
 }
 
-/** Marks an object as deleted; one without finalizers is gone immediately. */
+/** Marks an object as deleted. An object without finalizers is removed immediately. */
 function remove({ clock }: { clock: Clock }): Change {
   return (known) => {
     if (known === undefined || known.object.metadata.deletionTimestamp !== undefined) return known;
@@ -103,7 +104,10 @@ function remove({ clock }: { clock: Clock }): Change {
   };
 }
 
-/** Adds or removes the operator's finalizer. A deleted object goes with its last one. */
+/**
+ * Returns a change that adds or removes the operator's finalizer. Removing the last finalizer of a deleted
+ * object removes the object.
+ */
 export function setFinalizer(uid: string, present: boolean): Change {
   return ofUid(uid, (known) => {
     const { metadata } = known.object;
@@ -115,7 +119,10 @@ export function setFinalizer(uid: string, present: boolean): Change {
   });
 }
 
-/** Replaces what the operator says; what the folder and people say stays. */
+/**
+ * Returns a change that replaces the operator's part of the status. Keeps the approval and the folder's own
+ * condition.
+ */
 export function writeStatus(uid: string, status: CommonStatus): Change {
   return ofUid(uid, (known) => {
     const { object } = known;

@@ -11,8 +11,9 @@ import { API_VERSION, type Key, type Kind, kinds } from "../kinds.ts";
 import { TENANTS_NAME } from "../tenants.ts";
 
 /**
- * What one YAML document is: an object of ours, the tenants, nothing, or something that cannot be read. That
- * may have been meant to be an object of ours: any of the file, or the one of its name when it has one.
+ * The content of one YAML document: one of our objects, the namespace bindings, nothing, or something
+ * unreadable. Unreadable content may be a broken version of any object of the file. If it has a name, it can
+ * only be the object of that name.
  */
 type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
@@ -20,24 +21,24 @@ type Identified =
   | { type: "empty" }
   | { type: "unknown"; fault: string; name?: string };
 
-/** A document and its number in the file, from 1. */
+/** A document and its number in the file, counted from 1. */
 type ManifestDocument = { number: number; identified: Identified };
 
 /**
- * The documents of a file, or why it has none that could be trusted. `beingWritten`: it is being written at
- * this moment, which is nobody's mistake.
+ * The documents of a file, or why none of them can be trusted. `beingWritten` means that the file is being
+ * written right now, which is not an error.
  */
 export type ManifestFile =
   | { path: string; documents: ManifestDocument[]; fault?: never; beingWritten?: never }
   | { path: string; documents?: never; fault: string; beingWritten?: true };
 
-/** Bytes that a file may have. */
+/** Upper limit for the size of a file, in bytes. */
 export const MAX_FILE_BYTES = 1024 * 1024;
 
 const MAX_NAME_LENGTH = 63;
 
 /**
- * Splits a file into its documents. A syntax fault anywhere makes the whole file faulty: it may be
+ * Splits a file into its documents. A syntax error anywhere makes the whole file faulty, because it may be
  * half-written.
  */
 export function readDocuments(path: string, text: string): ManifestFile {
@@ -98,13 +99,13 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The values of a file's documents, or why it has none that kubectl would read in the same way. */
+/** The values of a file's documents, or why kubectl would reject the file or read it differently. */
 type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
 
 const MAX_ALIASES = 100;
 const TEXT_TAG = "tag:yaml.org,2002:str";
 
-/** What a document may have that kubectl refuses, splits elsewhere or breaks into lines elsewhere. */
+/** Constructs that kubectl refuses, or where it splits documents or lines elsewhere. */
 const FOREIGN: readonly [pattern: RegExp, fault: string][] = [
   [/[\u0085\u2028\u2029]/, "has a character that ends a line only in YAML 1.1: write it as an escape"],
   [/^---(?![ \t\r]*(?:#.*)?$)/m, "has text after ---: begin it on a line of its own"],
@@ -134,8 +135,8 @@ class YamlFault extends Error {
 }
 
 /**
- * Reads a file as kubectl does: YAML 1.1 with merge keys, where `yes` is true and `0100` is 64, but a time of
- * day or a date is text. What kubectl refuses or reads otherwise is a fault.
+ * Reads a file as kubectl does: YAML 1.1 with merge keys. `yes` is true and `0100` is 64, but dates and times
+ * of day are text. Anything that kubectl refuses or would read differently is a fault.
  */
 export function readYaml(text: string): YamlFile {
   const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
@@ -178,7 +179,7 @@ function checkTag(node: Node & { tag?: string }): void {
   }
 }
 
-/** A key is text; kubectl makes text of others, but not always the text that was written. */
+/** A key must be text. kubectl converts other keys to text, but not always to the text that was written. */
 function checkKey({ key }: Pair): void {
   const node = key as Node;
   if (!isScalar(node)) throw new YamlFault(offsetOf(node), "has a key that is not text");
@@ -190,14 +191,14 @@ function checkKey({ key }: Pair): void {
   }
 }
 
-/** To kubectl a merged member wins over one that was written before it. */
+/** In kubectl, a merged member overrides a member that was written before the merge key. */
 function checkNoMerge({ key }: Pair): void {
   if (isScalar(key) && key.type === Scalar.PLAIN && key.source === "<<") {
     throw new YamlFault(offsetOf(key), "has the merge key << after other keys: begin the object with it");
   }
 }
 
-/** What a scalar is: what is in quotes, in a block or tagged as text is text. */
+/** Returns the value of a scalar. Quoted scalars, block scalars and those tagged as text are text. */
 function plainValue(node: Scalar): unknown {
   const text = node.value === null ? "" : String(node.value);
   if (node.type === Scalar.QUOTE_DOUBLE && hasForeignEscape(node)) {

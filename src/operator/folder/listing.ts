@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
 
-/** The manifests of a folder, or why they are not known. */
+/** The manifests of a folder, or why they cannot be read. */
 type Reading =
   | { files: ManifestFile[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
 
 /**
- * Stamps of files by their path inside the folder; a stamp differs whenever the file was written or replaced.
+ * Stamps of files by their path inside the folder. A stamp changes whenever the file is written or replaced.
  */
 type Listing = Map<string, string>;
 
@@ -18,10 +18,10 @@ const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
 
 /**
- * Reads every `*.yaml` and `*.yml` below a folder. What begins with a dot is left out; links are followed. A
- * file that appeared, changed or vanished within `quietMs` or while it was read is being written: it may be
- * half-written, or about to be replaced. A folder that cannot be read whole is a fault: an incomplete list
- * never passes for a complete one.
+ * Reads every `*.yaml` and `*.yml` below a folder. Skips names that begin with a dot, and follows links.
+ * A file that appeared, changed or vanished during the read or the `quietMs` before counts as being written:
+ * it may be half-written or about to be replaced. If any part of the folder cannot be read, the whole reading
+ * is a fault, so that an incomplete list never passes for a complete one.
  */
 export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
   try {
@@ -46,16 +46,16 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
 }
 
 /**
- * A text that differs whenever a manifest was added, removed or written; `undefined` when the folder cannot
- * be read.
+ * Returns a text that changes whenever a manifest is added, removed or written; `undefined` if the folder
+ * cannot be read.
  */
 export async function fingerprintOf(folder: string): Promise<string | undefined> {
   return list(folder).then(fingerprint, () => undefined);
 }
 
 /**
- * A folder and those below it that may hold manifests, by an id that another folder under the same path does
- * not share. Folders that cannot be read are left out.
+ * Lists a folder and its subfolders that may contain manifests. Another folder under the same path gets
+ * another id. Skips folders that cannot be read.
  */
 export async function listFolders(root: string): Promise<Map<string, string>> {
   const folders = new Map<string, string>();
@@ -72,8 +72,8 @@ export async function listFolders(root: string): Promise<Map<string, string>> {
 }
 
 /**
- * Stamps of the files below a folder by their path in it; those of a folder that cannot be read whole are
- * unknown.
+ * Returns the stamps of the files below a folder by their path in it; `undefined` if any part of the folder
+ * cannot be read.
  */
 export async function listStamps(folder: string): Promise<Map<string, string> | undefined> {
   return list(folder).catch(() => undefined);
@@ -124,7 +124,7 @@ function stampOf(stats: Stats | undefined): string {
   return `${stats.size} ${stats.mtimeMs} ${stats.ino}`;
 }
 
-/** A file that vanished since it was listed, or a link to nothing, has no stats. */
+/** Returns `undefined` for a file that vanished since it was listed, and for a broken link. */
 function statOf(path: string): Promise<Stats | undefined> {
   return stat(path).catch((error: unknown) => {
     if ((error as { code?: unknown }).code === "ENOENT") return undefined;
@@ -132,21 +132,22 @@ function statOf(path: string): Promise<Stats | undefined> {
   });
 }
 
-/** A file's text, or why it has none that may be taken. */
+/** The text of a file, or why it must not be used. */
 type FileText = { text: string; fault?: never } | { text?: never; fault: string };
 
-/** The message for a pipe, a device, a socket or a folder, and for a link to one. */
+/** The message for a pipe, device, socket or folder, and for a link to one. */
 const NOT_REGULAR = "is not a regular file";
 
 /**
- * A special file put in place after the check: opening it neither waits for somebody nor takes a terminal.
+ * Flags for the case that a special file replaces the regular file after the check. With them, opening it
+ * neither blocks nor makes a terminal the controlling terminal.
  */
 const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
 
 /**
- * Reads a regular file, or one that a link leads to, as UTF-8. Anything else is not opened: a pipe would
- * wait, a device may never end. At most `maxBytes` + 1 bytes are read, whatever size the system reports.
- * Throws when the file cannot be read.
+ * Reads a regular file, or the target of a link to one, as UTF-8. Opens no other kind of file: a pipe would
+ * block, and a device may never end. Reads at most `maxBytes` + 1 bytes, whatever size the system reports.
+ * Throws if the file cannot be read.
  */
 export async function readRegularFile(path: string, maxBytes: number): Promise<FileText> {
   if (!(await stat(path)).isFile()) return { fault: NOT_REGULAR };

@@ -4,7 +4,7 @@ import type { Fault, Schemas } from "../schema/schemas.ts";
 import { TENANTS_NAME } from "../tenants.ts";
 import type { ManifestFile } from "./documents.ts";
 
-/** An object as a manifest declares it: everything but what the folder adds. */
+/** An object as a manifest declares it, without the fields that the folder adds. */
 export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
   metadata: {
     name: string;
@@ -14,26 +14,28 @@ export type Manifest = Pick<AnyObject, "apiVersion" | "kind" | "spec"> & {
   };
 };
 
-/** An object that is there, and the file that it was read from last. */
+/** A stored object, and the file from which it was last read. */
 export type Known = { object: AnyObject; manifest: string };
 
-/** What was found wrong: where, about which object when that is known, and what. */
+/** An error in a manifest: the file, the document and object if they are known, and what is wrong. */
 export type ManifestError = { file: string; document?: number; object?: Key; faults: string[] };
 
-/** The binding of namespaces as the folder has it now. */
+/** The namespace bindings that the folder declares now, and their file. */
 export type TenantsFound = { data: Record<string, string>; manifest: string };
 
-/** The result of a look at the folder. Objects that are not named here stay as they are. */
+/**
+ * The result of comparing a folder with the stored objects. Objects that it does not name stay as they are.
+ */
 export type Plan = {
   /** New objects and new specs. */
   accepted: { key: Key; manifest: Manifest; file: string }[];
   /** Objects whose manifest is refused. */
   refused: { key: Key; message: string; file: string }[];
-  /** Objects that are there unchanged, so that nothing is wrong with them any more. */
+  /** Objects whose manifest is valid and unchanged. */
   unchanged: { key: Key; file: string }[];
-  /** Objects that no manifest declares any more. */
+  /** Objects that no manifest declares any longer. */
   removed: Key[];
-  /** The tenants; `undefined` when they cannot be read and the known ones stay. */
+  /** The namespace bindings. `undefined` means that they cannot be read, and the stored ones remain. */
   tenants?: TenantsFound | "none";
   errors: ManifestError[];
 };
@@ -47,9 +49,8 @@ type Input = {
 type Declaration = { file: string; number: number; key: Key; value: object };
 
 /**
- * Compares a complete reading of the folder with what is there. A manifest that is refused
- * changes nothing. An object counts as removed only when the file it came from can be read whole and declares
- * it no longer.
+ * Compares a complete reading of the folder with the stored objects. A refused manifest changes nothing. An
+ * object counts as removed only if its file is readable as a whole and no longer declares it.
  */
 export function planChanges({ files, known, tenants, schemas }: Input): Plan {
   const plan: Plan = { accepted: [], refused: [], unchanged: [], removed: [], errors: [] };
@@ -69,8 +70,8 @@ export function planChanges({ files, known, tenants, schemas }: Input): Plan {
 }
 
 /**
- * Something that cannot be read, and the object of the file that it may have been meant to be: any, without a
- * name.
+ * An unreadable document or file. It may declare the object `name` of the file, or any object of the file if
+ * it has no name.
  */
 type Doubt = { error: ManifestError; name?: string | undefined };
 
@@ -88,8 +89,8 @@ function concerns({ error, name }: Doubt, file: string, objectName: string): boo
 }
 
 /**
- * Whether the file that an object is from cannot be read now, so that another file may be its second
- * declaration.
+ * Returns whether the object's former file is unreadable now. In that case, a declaration in another file may
+ * be the second one.
  */
 function mayBeDeclaredTwice(
   group: Declaration[],
@@ -171,7 +172,7 @@ function findTenants(
   } else if (first === undefined && !isDoubtful) plan.tenants = "none";
 }
 
-/** What of an object a manifest declares. */
+/** Returns the part of an object that a manifest declares. */
 export function manifestOf({ apiVersion, kind, metadata, spec }: AnyObject): Manifest {
   return withoutServerFields({ apiVersion, kind, metadata, spec });
 }

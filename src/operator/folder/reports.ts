@@ -8,12 +8,12 @@ import { removeDurably, writeAtomically } from "./atomic_file.ts";
 import type { ManifestError } from "./plan.ts";
 
 /**
- * Keeps `errors.yaml`: everything that is wrong in the manifests now. While nothing is, there is no such
- * file.
+ * Writer of `errors.yaml`, which lists everything that is wrong in the manifests now. The file exists only
+ * while there are errors.
  */
 export type ErrorFile = { show(errors: readonly ManifestError[]): Promise<void> };
 
-/** Begins without errors: a file from before is replaced or removed by the first call. */
+/** Opens the file. The first call of `show` replaces or removes a file from an earlier run. */
 export function openErrorFile(path: string): ErrorFile {
   let shown: string | undefined;
   return {
@@ -34,18 +34,18 @@ export function openErrorFile(path: string): ErrorFile {
   };
 }
 
-/** Writes events as lines of JSON. */
+/** Writer of events, one line of JSON each. */
 export type EventFile = {
   record(object: AnyObject, event: ObjectEvent): void;
-  /** Resolves when what was recorded so far is written. */
+  /** Resolves when all events recorded so far are written. */
   flush(): Promise<void>;
 };
 
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * Appends to a file; at 1 MiB it becomes `<path>.1` and a new one begins. A line that cannot be written is
- * lost.
+ * Opens a file for appending. At 1 MiB it is renamed to `<path>.1`, and a new file begins. A line that cannot
+ * be written is lost.
  */
 export function openEventFile(path: string, { clock }: { clock: Clock }): EventFile {
   let writing = Promise.resolve();

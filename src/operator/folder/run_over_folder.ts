@@ -25,13 +25,13 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
-  /** Which process this is. */
+  /** Name of this process. */
   holder: string;
   times?: { quietMs?: number; missingMs?: number; rescanMs?: number } | undefined;
 };
 
 /**
- * Runs the operator over a folder of manifests. Resolves once all of them were read. Throws `StateDamaged`
+ * Runs the operator over a folder of manifests. Resolves once all manifests were read. Throws `StateDamaged`
  * and `IdentityMissing`.
  */
 export async function runOverFolder(options: Options): Promise<Operator> {
@@ -87,9 +87,9 @@ const MISSING_MS = 1000;
 const RESCAN_MS = 15_000;
 
 /**
- * Objects declared as YAML files in a folder. It takes the place of the API server: it validates, gives uids
- * and generations, keeps status and finalizers (one file per object in `statusDir`) and Secrets (in
- * `secretsDir`). Throws `StateDamaged`.
+ * Opens the objects that YAML files in a folder declare. The folder replaces the API server: it validates
+ * objects and assigns uids and generations. It keeps status and finalizers in `statusDir`, one file per
+ * object, and Secrets in `secretsDir`. Throws `StateDamaged`.
  */
 export async function openFolder(options: SourceOptions): Promise<Resources> {
   const { manifestsDir, statusDir, secretsDir, schemas, clock, log } = options;

@@ -7,12 +7,15 @@ import { createPerKeyQueue } from "../../concurrency/per_key_queue.ts";
 import type { Secret } from "../resources.ts";
 import { isMissing, removeDurably, writeAtomically } from "./atomic_file.ts";
 
-/** Secrets as files, in the form of Kubernetes, readable by their owner only. */
+/** Secrets as files in Kubernetes' format. Only their owner can read them. */
 export type SecretFiles = {
   read(namespace: string, name: string): Promise<Secret | undefined>;
-  /** Creates, or replaces exactly `previous`. `false`: another one is there and was left. */
+  /**
+   * Creates a Secret, or replaces exactly `previous`. Returns `false`, and changes nothing, if another Secret
+   * exists.
+   */
   write(secret: Omit<Secret, "version">, previous?: Secret): Promise<boolean>;
-  /** Removes exactly this version. `false`: it was changed and was left. */
+  /** Removes exactly this version. Returns `false`, and removes nothing, if the Secret has changed. */
   remove(secret: Secret): Promise<boolean>;
 };
 
@@ -65,7 +68,10 @@ export function openSecretFiles(folder: string): SecretFiles {
   };
 }
 
-/** A file that is not a Secret still belongs to somebody: it has no type that anyone owns. */
+/**
+ * Parses the file of a Secret. A file that is not a Secret becomes one with an empty type, so that the
+ * operator never takes it for its own.
+ */
 function parseSecret(namespace: string, name: string, source: string): Secret {
   const version = hash("sha256", source, "hex");
   const result = secretFile.safeParse(parsed(source));

@@ -12,16 +12,16 @@ const RECORD_ADVICE =
 const TENANTS_ADVICE =
   "It is the operator's record of which account each namespace acts for: restore it, or remove it to have the manifests read again.";
 
-/** A start that was refused because a file of the operator's own state cannot be understood. */
+/** Thrown at the start if a file of the operator's own state cannot be read. */
 export class StateDamaged extends StartError {
-  /** `file` is the path a person would look at, `advice` what the file is and what to do about it. */
+  /** `file` is the path to name, `advice` explains what the file is and what to do. */
   constructor(file: string, advice: string = RECORD_ADVICE) {
     super(`${file} cannot be understood. ${advice}`);
     this.name = "StateDamaged";
   }
 }
 
-/** Annotation of a state file that says which manifest the object was read from. */
+/** Annotation of a state file that names the manifest from which the object was read. */
 const MANIFEST = "deputize.io/manifest";
 
 const metadata = z.object({
@@ -49,7 +49,9 @@ const tenantsFile = z.object({
   data: z.record(z.string(), z.string()),
 });
 
-/** A state file's text: the object as `kubectl get -o yaml` would show it, so that it can be a manifest. */
+/**
+ * Returns the text of a state file. It has the form of `kubectl get -o yaml`, so it can serve as a manifest.
+ */
 export function stateText({ object, manifest }: Known): string {
   const annotations = { ...object.metadata.annotations, [MANIFEST]: manifest };
   const text = { lineWidth: 0, compat: "yaml-1.1" } as const;
@@ -57,8 +59,8 @@ export function stateText({ object, manifest }: Known): string {
 }
 
 /**
- * Reads a state file back; `undefined` when it only reports a manifest that was never accepted. Throws
- * `StateDamaged`.
+ * Parses a state file. Returns `undefined` if the file only reports a manifest that was never accepted.
+ * Throws `StateDamaged`.
  */
 export function parseState(file: string, text: string): Known | undefined {
   const document = parsed(file, text);
@@ -72,7 +74,7 @@ export function parseState(file: string, text: string): Known | undefined {
   return { object: { ...result.data, metadata: { ...rest, ...own } } as AnyObject, manifest };
 }
 
-/** The text in place of a state file for a manifest that was never accepted. */
+/** Returns the text that takes the place of a state file while a manifest was never accepted. */
 export function reportText({ kind, namespace, name }: Key, manifest: string, conditions: unknown[]): string {
   return stringify(
     {
@@ -85,7 +87,7 @@ export function reportText({ kind, namespace, name }: Key, manifest: string, con
   );
 }
 
-/** The record of the tenants that were accepted last. */
+/** Returns the text of the record with the last accepted namespace bindings. */
 export function tenantsText({ data, manifest }: TenantsFound): string {
   return stringify({
     apiVersion: "v1",
@@ -95,7 +97,7 @@ export function tenantsText({ data, manifest }: TenantsFound): string {
   });
 }
 
-/** Reads that record. Throws `StateDamaged`. */
+/** Parses the record of the namespace bindings. Throws `StateDamaged`. */
 export function parseTenantsState(file: string, text: string): TenantsFound {
   const result = tenantsFile.safeParse(parsed(file, text, TENANTS_ADVICE));
   const manifest = result.data?.metadata.annotations[MANIFEST];
@@ -118,9 +120,9 @@ function isReport(document: unknown): boolean {
 
 const WHY = "without it every object is registered again, which a personal account refuses";
 
-/** A start that was refused because objects are known, but not the id under which the API knows them. */
+/** Thrown at the start if there are objects, but the id under which the API knows them is missing. */
 class IdentityMissing extends StartError {
-  /** `file` is the path where the identity belongs. */
+  /** `file` is the path of the missing identity. */
   constructor(file: string) {
     super(
       `${file} is missing, the operator's identity to which the objects beside it belong: restore it; ${WHY}.`,
@@ -130,8 +132,8 @@ class IdentityMissing extends StartError {
 }
 
 /**
- * The id under which the API knows this folder, made on first use, which is when no object is known. Throws
- * `StateDamaged` and `IdentityMissing`.
+ * Returns the id under which the API knows this folder. Creates it on first use, when there are no objects.
+ * Throws `StateDamaged` and `IdentityMissing`.
  */
 export async function clusterIdOf(path: string, { hasObjects }: { hasObjects: boolean }): Promise<string> {
   const known = await readId(path);

@@ -7,26 +7,27 @@ import { isMissing, removeDurably, UNFINISHED, writeAtomically } from "./atomic_
 import type { Known, TenantsFound } from "./plan.ts";
 import { parseState, parseTenantsState, StateDamaged, stateText, tenantsText } from "./state_file.ts";
 
-/** Why a manifest was never accepted, and the text of the file that says so. */
+/** Why a manifest was never accepted, and the text of the file that reports it. */
 export type Report = { message: string; text: string };
 
-/** The objects of a folder and what is known of them, kept in one file per object. */
+/** The objects of a folder with their state, in one file per object. */
 export type Store = {
   known(): ReadonlyMap<string, Known>;
   get(key: Key): Known | undefined;
   tenants(): TenantsFound | undefined;
   /**
-   * Replaces what is kept of one object; `undefined` from `change` forgets it, the same value writes nothing.
-   * Changes of one object happen one after the other. When it resolves, the file is written and listeners
-   * have been called.
+   * Replaces the record of one object. If `change` returns `undefined`, the record is removed. If it returns
+   * the same value, nothing is written. Changes of one object run one after the other. Resolves when the file
+   * is written and the listeners were called.
    */
   change(key: Key, change: (known: Known | undefined) => Known | undefined): Promise<void>;
   setTenants(tenants: TenantsFound | undefined): Promise<void>;
   /**
-   * Shows a report in place of the state of an object that does not exist, or with `undefined` removes it.
+   * Writes a report in place of the state of an object that does not exist, or removes it if `report` is
+   * `undefined`.
    */
   setReport(key: Key, report: Report | undefined): Promise<void>;
-  /** What is shown so. */
+  /** Returns the reports that are shown now. */
   reports(): { key: Key; report: Report }[];
   subscribe(listener: (change: Change) => void): void;
 };
@@ -35,7 +36,7 @@ const WRITTEN = { mode: 0o644, folderMode: 0o755, replace: true };
 const TENANTS_FILE = "tenants.yaml";
 const STATE_FILE = /^(platform|agent|delegation)\..+\.yaml$/;
 
-/** Opens the state of a folder. Throws `StateDamaged` naming the first file that cannot be understood. */
+/** Opens the state of a folder. Throws `StateDamaged` with the path of the first unreadable file. */
 export async function openStore(folder: string): Promise<Store> {
   const oneAtATime = createPerKeyQueue();
   const listeners: ((change: Change) => void)[] = [];
@@ -112,7 +113,10 @@ export async function openStore(folder: string): Promise<Store> {
   };
 }
 
-/** Files of objects, each in the folder of its namespace. What a crash left unfinished is cleared away. */
+/**
+ * Lists the files of objects, each in the folder of its namespace. Removes files that a crash left
+ * unfinished.
+ */
 async function stateFiles(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch((error: unknown) => {
     if (isMissing(error)) return [];

@@ -9,11 +9,11 @@ import type { ErrorFile } from "./reports.ts";
 import type { Store } from "./store.ts";
 import { watchFolders } from "./watch.ts";
 
-/** Brings the store in line with the manifests, again and again. */
+/** Updates the store repeatedly from the manifests. */
 export type ManifestSync = {
-  /** Syncs, and syncs again until nothing is being written or missing without certainty. */
+  /** Syncs, and repeats until no file is being written and no missing object is uncertain. */
   first(): Promise<void>;
-  /** Syncs as soon as the sync under way has ended. */
+  /** Syncs again as soon as the sync under way has ended. */
   soon(): void;
   stop(): Promise<void>;
 };
@@ -25,18 +25,21 @@ type Options = {
   errors: ErrorFile;
   clock: Clock;
   log: Logger;
-  /** How long a file must be unchanged before it is read. */
+  /** How long a file must be unchanged before it is read, in milliseconds. */
   quietMs: number;
-  /** How long an object must be missing before it counts as deleted: an editor may be replacing its file. */
+  /**
+   * How long an object must be missing before it counts as deleted, in milliseconds. An editor may be
+   * replacing its file.
+   */
   missingMs: number;
-  /** How often to check without a notice of a change. */
+  /** How often to check without a notice of a change, in milliseconds. */
   rescanMs: number;
 };
 
-/** What the next sync waits for: nothing, or a time in milliseconds after which it is due. */
+/** When the next sync is due: after `againMs` milliseconds, or after the next change. */
 type NextSync = { againMs?: number };
 
-/** Syncs a folder; the first sync is made by `first`. */
+/** Creates the sync of a folder. The caller starts it with `first`. */
 export function createManifestSync(options: Options): ManifestSync {
   const { folder, store, schemas, errors, clock, log, quietMs, missingMs, rescanMs } = options;
   const missingSince = new Map<string, number>();

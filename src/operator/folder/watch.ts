@@ -3,18 +3,18 @@ import type { Logger } from "../../log.ts";
 import { listFolders, listStamps } from "./listing.ts";
 
 /**
- * Hints that something below a folder may have changed. A hint may be lost; who must be sure looks by itself
- * too.
+ * Sends hints that something below a folder may have changed. A hint may be lost, so the receiver must also
+ * check regularly.
  */
 type Watch = {
-  /** Watches folders that have appeared since, and no longer those that are gone. */
+  /** Starts to watch folders that have appeared, and stops to watch folders that are gone. */
   refresh(): Promise<void>;
   close(): void;
 };
 
 /**
- * Watches a folder and those below it, each as a whole, so that a file replaced under its name is noticed as
- * well. A folder that does not exist yet is watched from the `refresh` that finds it.
+ * Watches a folder and its subfolders. It watches folders rather than files, so it also notices a file that
+ * was replaced under its name. A folder that does not exist yet is watched from the `refresh` that finds it.
  */
 export function watchFolders(root: string, { log, onHint }: { log: Logger; onHint(): void }): Watch {
   const watchers = new Map<string, FSWatcher>();
@@ -50,10 +50,10 @@ export function watchFolders(root: string, { log, onHint }: { log: Logger; onHin
   };
 }
 
-/** Tells of Secrets that were made, changed or removed, by whomever. */
+/** Reports Secrets that were created, changed or removed by anyone. */
 type SecretWatch = {
   start(): Promise<void>;
-  /** Takes note of a Secret that was just written, so that its removal right after is noticed. */
+  /** Records a Secret that was just written, so that its removal right afterwards is noticed. */
   note(namespace: string, name: string): void;
   stop(): Promise<void>;
 };
@@ -62,13 +62,16 @@ type Options = {
   folder: string;
   log: Logger;
   tell(namespace: string, name: string): void;
-  /** How often to compare without a hint. */
+  /** How often to compare without a hint, in milliseconds. */
   rescanMs: number;
 };
 
 const FILE = /^([^/]+)\/([^/]+)\.yaml$/;
 
-/** Compares `<namespace>/<name>.yaml` with what was there before, at every hint and from time to time. */
+/**
+ * Creates a watch that compares the files `<namespace>/<name>.yaml` with their earlier state, at every hint
+ * and regularly.
+ */
 export function createSecretWatch({ folder, log, tell, rescanMs }: Options): SecretWatch {
   let stamps = new Map<string, string>();
   let running: Promise<void> | undefined;

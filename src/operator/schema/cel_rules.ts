@@ -16,12 +16,12 @@ type CompiledNode = {
 };
 
 /**
- * Checks a well-structured object against the CEL rules of its schema as the API server does. Rules over
- * `oldSelf` are asked only where there was a value before; members of lists have none.
+ * Checks a structurally valid object against the CEL rules of its schema, as the API server does. Rules about
+ * `oldSelf` apply only to values that had a previous value. Members of lists never do.
  */
 export type RulesCheck = (object: unknown, previous: unknown) => SchemaViolation[];
 
-/** Compiles the rules of a schema. Throws when one is not CEL. */
+/** Compiles the CEL rules of a schema. Throws `Error` if a rule is not valid CEL. */
 export function rulesCheck(schema: StructuralSchema): RulesCheck {
   const environment = new Environment().registerVariable("self", "dyn").registerVariable("oldSelf", "dyn");
   environment.registerFunction(`string.${MATCHES}(string): bool`, matches);
@@ -42,7 +42,10 @@ function compile(environment: Environment, schema: StructuralSchema): CompiledNo
   };
 }
 
-/** The library's own `matches` takes no `\p{…}` and nothing beyond U+FFFF, which RE2 does. */
+/**
+ * Replacement for the library's own `matches`. Unlike RE2, the library's version supports neither `\p{…}` nor
+ * characters beyond U+FFFF.
+ */
 const MATCHES = "matchesUnicode";
 const patterns = new Map<string, RegExp>();
 
@@ -66,7 +69,7 @@ function compileRule(environment: Environment, { rule, message, fieldPath = "" }
   };
 }
 
-/** A rule that cannot be evaluated does not hold, as on the API server. */
+/** A rule whose evaluation fails counts as violated, as on the API server. */
 function evaluates(program: () => unknown): boolean {
   try {
     return program() === true;
@@ -120,7 +123,10 @@ function member(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/** A value as CEL sees it: times are times, and the order of a set means nothing. */
+/**
+ * Converts a value to its CEL form: times become dates, and sets are sorted, because their order is
+ * irrelevant.
+ */
 function toCel(schema: StructuralSchema, value: unknown): unknown {
   if (schema.format === "date-time" && typeof value === "string") return new Date(value);
   if (Array.isArray(value)) {

@@ -3,7 +3,10 @@ import { join } from "node:path";
 import { parseAllDocuments } from "yaml";
 import { z } from "zod";
 
-/** A CEL rule of a schema node. `fieldPath`: the field below the node that a refusal names, as in `.ttl`. */
+/**
+ * A CEL rule of a schema node. `fieldPath` is the field below the node that an error names, for example
+ * `.ttl`.
+ */
 export type CelRule = { rule: string; message?: string; fieldPath?: string };
 
 /** The part of a structural OpenAPI schema that the definitions of `crds/` use. */
@@ -20,7 +23,7 @@ export type StructuralSchema = {
   [keyword: string]: unknown;
 };
 
-/** One version of one kind, as its CustomResourceDefinition declares it. */
+/** One version of one kind, as a CustomResourceDefinition declares it. */
 export type Definition = { apiVersion: string; kind: string; schema: StructuralSchema };
 
 const file = z.object({
@@ -37,12 +40,12 @@ const file = z.object({
   }),
 });
 
-/** The folder of the repository that holds the definitions. */
+/** The repository's folder with the CustomResourceDefinitions. */
 export const definitionsFolder = join(import.meta.dirname, "../../../crds");
 
 /**
- * Every kind and version that a folder's CustomResourceDefinitions declare. Throws when the folder cannot be
- * read.
+ * Reads every version of every kind that a folder's CustomResourceDefinitions declare. Throws if the folder
+ * cannot be read.
  */
 export async function readDefinitions(folder: string = definitionsFolder): Promise<Definition[]> {
   const names = (await readdir(folder)).filter((name) => name.endsWith(".yaml")).sort();
@@ -62,8 +65,8 @@ export async function readDefinitions(folder: string = definitionsFolder): Promi
 }
 
 /**
- * Object metadata as the API server takes it, unknown fields refused. Fields that only the server sets may be
- * in a manifest (an exported object has them) and mean nothing there.
+ * Schema of object metadata as the API server accepts it, with unknown fields rejected. Fields that only the
+ * server sets are allowed, because an exported object contains them, but they have no effect in a manifest.
  */
 export const metadataSchema = {
   type: "object",
@@ -107,7 +110,8 @@ const name = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const prefix = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
 /**
- * Whether a text can be the key of a label or an annotation: `[prefix/]name`, at most 253 and 63 characters.
+ * Returns whether a text may be the key of a label or an annotation: `[prefix/]name`, with at most 253 and 63
+ * characters.
  */
 export function isQualifiedName(text: string): boolean {
   const parts = text.split("/");

@@ -4,19 +4,19 @@ import { type SchemaViolation, structureCheck } from "./structure.ts";
 
 export type { SchemaViolation as Fault };
 
-/** An object as it would be stored, or what is wrong with it. */
+/** The object as the API server would store it, or its violations. */
 type Validation = { object: object; violations?: never } | { object?: never; violations: SchemaViolation[] };
 
-/** The kinds of `crds/`, each with everything the API server would check. */
+/** The kinds of `crds/`, with all checks of the API server. */
 export type Schemas = {
   /**
-   * Takes or refuses an object as the API server would. `previous` is the object that is there, for rules
-   * about change; without it the object is new.
+   * Validates an object as the API server would. `previous` is the stored object, for rules about changes.
+   * Without it, the object counts as new.
    */
   validate(object: unknown, previous?: object): Validation;
 };
 
-/** Compiles the definitions of a folder; those of the repository's `crds/` when none is given. */
+/** Compiles the CustomResourceDefinitions of a folder, by default the repository's `crds/`. */
 export async function loadSchemas(folder?: string): Promise<Schemas> {
   const definitions = await readDefinitions(folder);
   const validators = new Map(definitions.map((definition) => [idOf(definition), validatorOf(definition)]));
@@ -48,8 +48,8 @@ function idOf({ apiVersion, kind }: { apiVersion: unknown; kind: unknown }): str
 }
 
 /**
- * The value without the members that are null, as the API server stores it. Members of lists and unknown
- * fields stay.
+ * Returns the value without members that are null, as the API server stores it. Keeps the members of lists
+ * and unknown fields.
  */
 function withoutNulls(schema: StructuralSchema, value: unknown): unknown {
   const { items, properties } = schema;

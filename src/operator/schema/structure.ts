@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 import formats from "ajv-formats";
 import { isQualifiedName, metadataSchema, type StructuralSchema } from "./read_crds.ts";
 
-/** What is wrong with an object: where (`spec.scopes[0]`) and what, for people. */
+/** One violation of a schema: its place (`spec.scopes[0]`) and a message for people. */
 export type SchemaViolation = { path: string; message: string };
 
 type JsonSchema = { [keyword: string]: unknown };
@@ -21,19 +21,16 @@ const keptKeywords = [
   "maxProperties",
 ];
 
-/**
- * What a pattern of the definitions means, by a part of it, where a message gives that rather than the
- * pattern.
- */
+/** Readable messages for some patterns of the definitions. `part` identifies the pattern that contains it. */
 const meanings: readonly [part: string, meaning: string][] = [
   [":[A-Za-z0-9_.:/*-]+", "a scope is domain:action or custom:…"],
   ["T([01][0-9]|2[0-3])", "must be a moment as in 2030-01-31T12:00:00Z"],
 ];
 
-/** Checks an object against a structural schema as the API server does with strict field validation. */
+/** Checks an object against a structural schema, as the API server does with strict field validation. */
 export type StructureCheck = (object: unknown) => SchemaViolation[];
 
-/** The check of a kind's whole object. Unknown fields, also in metadata, are faults. */
+/** Compiles the check of a kind's whole object. Unknown fields are violations, also in the metadata. */
 export function structureCheck(schema: StructuralSchema): StructureCheck {
   const ajv = new Ajv({ allErrors: true, strict: true, strictRequired: false, unicodeRegExp: true });
   formats.default(ajv, ["date-time"]);
