@@ -268,7 +268,7 @@ describe.concurrent("delegations in a folder", () => {
     });
     const state = await world.state("Delegation", "bot");
     expect(condition(state, "Ready")).toMatchObject({ status: "True", reason: "Active" });
-    expect(condition(state, "Ready")?.message).toContain("no longer holds: payments:send");
+    expect(condition(state, "Ready")?.message).toContain("no longer contains: payments:send");
   });
 
   test("report what the API refuses about their constraints", async ({ world }) => {

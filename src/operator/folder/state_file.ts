@@ -8,9 +8,9 @@ import { isMissing, writeAtomically } from "./atomic_file.ts";
 import type { Known, TenantsFound } from "./plan.ts";
 
 const RECORD_ADVICE =
-  "It is the operator's own record: restore it, or remove it to have the object registered again.";
+  "It is the operator's own record: restore it, or remove it so that the object is registered again.";
 const TENANTS_ADVICE =
-  "It is the operator's record of which account each namespace acts for: restore it, or remove it to have the manifests read again.";
+  "It is the operator's record of which account each namespace acts for: restore it, or remove it so that the manifests are read again.";
 
 /** Thrown at the start if a file of the operator's own state cannot be read. */
 export class StateDamaged extends StartError {
@@ -125,7 +125,7 @@ class IdentityMissing extends StartError {
   /** `file` is the path of the missing identity. */
   constructor(file: string) {
     super(
-      `${file} is missing, the operator's identity to which the objects beside it belong: restore it; ${WHY}.`,
+      `${file} is missing. It is the operator's identity, to which the objects beside it belong: restore it; ${WHY}.`,
     );
     this.name = "IdentityMissing";
   }

@@ -19,7 +19,9 @@ import { dependentsOfAgent, platformObstacle } from "./references.ts";
 import { report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
-/** Everything that a decision about an Agent depends on. `state`: what the API has, if it knows the Agent. */
+/**
+ * Everything that a decision about an Agent depends on. `state` is absent if the API does not know the Agent.
+ */
 export type AgentInput = {
   object: Agent;
   platform?: Platform | undefined;
@@ -42,14 +44,14 @@ const platformReady: Rule = (input) =>
 const rules: readonly Rule[] = [suspended, disabled, platformReady];
 
 /**
- * Why an Agent is not there yet and the API is not to be asked for it; of the rules the first that has
- * something to say.
+ * Returns why the operator must not register an Agent at the API yet, from the first rule that applies;
+ * `undefined` if it may.
  */
 export function agentObstacle(input: AgentInput): StatusReason | undefined {
   return firstOf(rules, (rule) => rule(input));
 }
 
-/** Whether the status already says what the API would answer. */
+/** Returns whether the status already contains what the API would answer. */
 export function isKnownAgent({ object: { metadata, status }, state }: AgentInput): boolean {
   return (
     state !== undefined &&
@@ -60,7 +62,8 @@ export function isKnownAgent({ object: { metadata, status }, state }: AgentInput
 }
 
 /**
- * Makes an Agent true: has its key made once, and disabled when the Agent is deleted and its policy says so.
+ * Reconciles an Agent: registers it once, which creates its key. Disables it when it is deleted, if its
+ * deletion policy is `Delete`.
  */
 export async function reconcileAgent(
   context: OperatorContext,

@@ -4,7 +4,7 @@ import type { AnyObject, CommonStatus, Condition } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import { progressOf, type Reason, recheckOf, type StatusReason } from "./ready_reasons.ts";
 
-/** A condition as a reconciler states it. Without a reason: the type's own name, as for what is simply so. */
+/** A condition as a reconciler states it. Without a reason, the reason is the name of the type. */
 export type Fact = { type: string; status: Condition["status"]; reason?: string; message?: string };
 
 /** A status with its conditions, as a reconciler writes it. */
@@ -12,7 +12,7 @@ export type Stated<T> = T & { conditions: Condition[] };
 
 const MAX_MESSAGE_LENGTH = 2048;
 
-/** The facts Ready, Reconciling and Stalled (kstatus) that a verdict means. */
+/** Returns the kstatus conditions Ready, Reconciling and Stalled that follow from a verdict. */
 export function readiness(verdict: StatusReason): Fact[] {
   const { reason, message } = verdict;
   const progress = progressOf(verdict);
@@ -23,14 +23,14 @@ export function readiness(verdict: StatusReason): Fact[] {
   ];
 }
 
-/** States facts beside a verdict: what is not so has the verdict's reason. */
+/** Returns a function that states further facts. A fact that is not so has the verdict's reason. */
 export function factsBeside({ reason }: StatusReason): (type: string, isSo: boolean) => Fact {
   return (type, isSo) => (isSo ? { type, status: "True" } : { type, status: "False", reason });
 }
 
 /**
- * Conditions of an object at `generation`: the facts in their order, then what `previous` holds of other
- * types. A transition time changes only together with the status it belongs to.
+ * Returns the conditions of an object at `generation`: the facts in their order, then the previous conditions
+ * of other types. A transition time changes only together with its status.
  */
 export function withFacts(
   previous: readonly Condition[],
@@ -52,22 +52,22 @@ export function withFacts(
   return [...stated, ...previous.filter(({ type }) => !types.has(type))];
 }
 
-/** The condition of a type; `undefined` when it was never stated. */
+/** Returns the condition of a type; `undefined` if it was never stated. */
 export function conditionOf(status: CommonStatus, type: string): Condition | undefined {
   return status.conditions?.find((condition) => condition.type === type);
 }
 
-/** Whether a condition was stated and is True. */
+/** Returns whether the condition of a type exists and is True. */
 export function isTrue(status: CommonStatus, type: string): boolean {
   return conditionOf(status, type)?.status === "True";
 }
 
-/** The status without members that are undefined, which do not exist in YAML. */
+/** Returns the status without members that are `undefined`, which YAML does not have. */
 export function definedOnly<T extends object>(status: { [K in keyof T]: T[K] | undefined }): T {
   return Object.fromEntries(Object.entries(status).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** The reason that a refusal of the API means. Any other code is a fault of the spec. */
+/** The reason for each error code of a refusal. Any other code means a fault in the spec. */
 const refusals: Partial<Record<ErrorCode, Reason>> = {
   namespace_not_bound: "NamespaceNotBound",
   onboarding_incomplete: "NamespaceNotBound",
@@ -88,7 +88,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   not_available: "ApprovalPolicyMissing",
 };
 
-/** What to report of a call that failed. */
+/** Returns the reason and message for a call that failed. */
 export function reasonOf(failure: ApiFailure): StatusReason {
   switch (failure.kind) {
     case "refused":
@@ -100,7 +100,7 @@ export function reasonOf(failure: ApiFailure): StatusReason {
   }
 }
 
-/** Reasons of what is as it should be until people or the API say otherwise. */
+/** Reasons of states that remain until a person or the API changes something. */
 const AT_REST: ReadonlySet<string> = new Set<Reason>([
   "Active",
   "AwaitingApproval",
@@ -110,21 +110,22 @@ const AT_REST: ReadonlySet<string> = new Set<Reason>([
 ]);
 
 /**
- * Whether an object has nothing left to do for its current spec, so that its status can stay through an
- * outage.
+ * Returns whether nothing is left to do for the current spec of an object, so that its status may remain
+ * during an outage.
  */
 export function isAtRest({ metadata, status }: AnyObject): boolean {
   const reason = conditionOf(status, "Ready")?.reason;
   return reason !== undefined && AT_REST.has(reason) && status.observedGeneration === metadata.generation;
 }
 
-/** Whether the cause is that the API could not be asked, rather than its answer. */
+/** Returns whether the call got no decision from the API, as opposed to a refusal. */
 export function isOutage(failure: ApiFailure): boolean {
   return failure.kind !== "refused";
 }
 
 /**
- * When to look again after a verdict: what waits for something that is not watched is tried again by itself.
+ * Returns when to reconcile again after a verdict. A state that waits for something unwatched is rechecked
+ * regularly.
  */
 export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   if (failure !== undefined && (isOutage(failure) || progressOf(verdict) === "waiting")) {
@@ -134,7 +135,7 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
   return comeBack(recheckOf(verdict.reason));
 }
 
-/** The visit after which an object is looked at again in so many milliseconds, or only after a change. */
+/** Returns the visit that repeats after so many milliseconds, or only after a change if `undefined`. */
 export function comeBack(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

@@ -15,12 +15,12 @@ import { keptStatus, report, reportFailure } from "./report_status.ts";
 import { terminate } from "./termination.ts";
 
 const DELETED = "The Delegation was deleted";
-/** Calls that one visit may make: the request, its decision, its revocation, and never the same again. */
+/** Upper limit for the calls of one visit: the request, its decision and its revocation. */
 const MAX_CALLS = 3;
 
 /**
- * Makes a Delegation true: files it once, follows the owner's decision, revokes when the spec says so or when
- * deleted.
+ * Reconciles a Delegation: files its request once, follows the decision, and revokes it when the spec says so
+ * or the object is deleted.
  */
 export async function reconcileDelegation(
   context: OperatorContext,
@@ -43,7 +43,7 @@ export async function reconcileDelegation(
       tellExpiresSoon(context.resources, object, status);
       return comeBack(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
-    // What was decided here is for the object as it is now, or for its own next visit.
+    // A change since the start of the visit may make this step wrong. The change causes a visit of its own.
     if (!(await context.resources.isCurrent(object))) return {};
     if (calls === MAX_CALLS) throw new Error(`The API answered, but ${next.step} had no effect`);
     const { value, failure } = await call(context, input, next.step);
@@ -98,7 +98,7 @@ function wishOf(object: Delegation, platformId: string, agentId: string): Delega
   };
 }
 
-/** What people wait for is tried again urgently. */
+/** Reports a failure. Work that people wait for is retried urgently. */
 async function failed(
   context: OperatorContext,
   input: DelegationInput,
@@ -115,14 +115,20 @@ async function failed(
   return visit.retry ? { ...visit, urgent: isUrgent } : visit;
 }
 
-/** What was approved in the cluster is issued as soon as everything is there for it. */
+/**
+ * A passing failure after an approval in the cluster is reported as `Issuing`, because the operator retries
+ * until the certificate is issued.
+ */
 function issuing(failure: ApiFailure): StatusReason {
   const verdict = reasonOf(failure);
   const isPassing = verdict.reason === "ApiUnavailable" || verdict.reason === "VaultUnavailable";
   return isPassing ? { reason: "Issuing", message: `Decided in the cluster. ${verdict.message}` } : verdict;
 }
 
-/** Milliseconds until time alone changes what is to be said. */
+/**
+ * Returns the milliseconds until the status changes through the passage of time alone; `undefined` if it
+ * never does.
+ */
 function msUntilNext(input: DelegationInput): number | undefined {
   const now = input.now.getTime();
   const soon = input.state && soonFrom(input.state);
@@ -133,7 +139,7 @@ function msUntilNext(input: DelegationInput): number | undefined {
   return end > now ? end - now : undefined;
 }
 
-/** When the certificate ends by itself, or before it is issued the chance of one. */
+/** Returns when the certificate ends or, while the request is pending, when it can no longer be issued. */
 function comingEnd({ object, state }: DelegationInput): string | undefined {
   if (state?.status === "pending") return object.spec.expiresAt;
   return state?.status === "approved" ? (state.expires_at ?? undefined) : undefined;

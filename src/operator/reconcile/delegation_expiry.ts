@@ -4,19 +4,24 @@ import type { Condition, Delegation } from "../kinds.ts";
 import type { Resources } from "../resources.ts";
 import { conditionOf, type Fact, isTrue } from "./conditions.ts";
 
-/** Type of the condition that a certificate in force has while its end is near. */
+/** Type of the condition that reports whether the end of a certificate in force is near. */
 export const EXPIRES_SOON = "ExpiresSoon";
 
-/** The part of a certificate's life that is its end, and the most of it. */
+/**
+ * The end is near in this last part of a certificate's life, but not earlier than `MOST_SECONDS` before it.
+ */
 const LAST_PART = 0.1;
 const MOST_SECONDS = 7 * 24 * 3600;
 
-/** Whether a certificate with this end is no longer good: it is good through its last second. */
+/** Returns whether a certificate with this end is no longer valid. It is valid through its last second. */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
 }
 
-/** When the end of a certificate in force comes near; `undefined` for one that ends by nothing. */
+/**
+ * Returns from when on the end of a certificate in force counts as near; `undefined` if it is not in force or
+ * has no end.
+ */
 export function soonFrom({ status, issued_at, expires_at }: DelegationState): Date | undefined {
   if (status !== "approved" || issued_at === null || expires_at === null) return undefined;
   const end = new Date(expires_at);
@@ -24,7 +29,10 @@ export function soonFrom({ status, issued_at, expires_at }: DelegationState): Da
   return addSeconds(end, -Math.min(life * LAST_PART, MOST_SECONDS));
 }
 
-/** Says of a certificate in force whether its end is near; nothing of any other. */
+/**
+ * Returns the condition that reports whether the end of a certificate in force is near; nothing for other
+ * states.
+ */
 export function expiryFacts(state: DelegationState | undefined, now: Date): Fact[] {
   const soon = state && soonFrom(state);
   const end = state?.expires_at;
@@ -33,7 +41,7 @@ export function expiryFacts(state: DelegationState | undefined, now: Date): Fact
   return [{ type: EXPIRES_SOON, status: "True", message: `The certificate ends at ${end}` }];
 }
 
-/** Tells people as an event, once, that the end of a certificate has come near. */
+/** Records an event when the end of a certificate has come near. Each certificate gets one such event. */
 export function tellExpiresSoon(
   { recordEvent }: Pick<Resources, "recordEvent">,
   object: Delegation,
@@ -41,6 +49,6 @@ export function tellExpiresSoon(
 ): void {
   const condition = conditionOf(status, EXPIRES_SOON);
   if (condition?.status !== "True" || isTrue(object.status, EXPIRES_SOON)) return;
-  const message = `${condition.message}; who needs the authority longer declares another Delegation`;
+  const message = `${condition.message}; to keep the authority longer, create another Delegation`;
   recordEvent(object, { type: "Normal", reason: "ExpiresSoon", message });
 }

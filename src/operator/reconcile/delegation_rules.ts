@@ -7,7 +7,7 @@ import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**
- * Everything that a decision about a Delegation depends on. `state`: what the API has, if it knows the
+ * Everything that a decision about a Delegation depends on. `state` is absent if the API does not know the
  * Delegation.
  */
 export type DelegationInput = {
@@ -16,13 +16,13 @@ export type DelegationInput = {
   agent?: Agent | undefined;
   state?: DelegationState | undefined;
   binding?: Binding | undefined;
-  /** Whether the API was asked on this visit to take the decision in the cluster. */
+  /** Whether this visit has already asked the API to apply the decision from the cluster. */
   hasDecided?: boolean;
   now: Date;
   consoleUrl: string;
 };
 
-/** What to do next: call the API, or only report the state. */
+/** The next step: a call of the API, or only a report of the state. */
 type DelegationStep =
   | { step: "request" }
   | { step: "decide" }
@@ -32,7 +32,7 @@ type DelegationStep =
 type Rule = (input: DelegationInput) => StatusReason | undefined;
 type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReason | undefined;
 
-/** Decides about a Delegation; of the rules the first that has something to say. */
+/** Decides the next step for a Delegation. The first rule that applies determines it. */
 export function nextStep(input: DelegationInput): DelegationStep {
   const { object, state } = input;
   if (state === undefined) {
@@ -49,28 +49,28 @@ export function nextStep(input: DelegationInput): DelegationStep {
   return { step: "report", verdict: verdict ?? waiting(input, state) };
 }
 
-/** Authority that the service has forgotten is not asked for again by itself: a person may have ended it. */
+/** The operator does not request lost authority again, because a person may have ended it on purpose. */
 const missing: Rule = ({ object: { status } }) =>
   status.requestID === undefined
     ? undefined
     : {
         reason: "ExternalMissing",
-        message: `The service does not know request ${status.requestID}; nothing is asked for again. Delete this object and create it again`,
+        message: `The service does not know request ${status.requestID}; the operator does not request it again. Delete this object and create it again`,
       };
 
 const revokedUnasked: Rule = ({ object }) =>
   object.spec.revoked === true
-    ? { reason: "Revoked", message: "Revoked before it was asked for", asAsked: true }
+    ? { reason: "Revoked", message: "Revoked before it was requested", asAsked: true }
     : undefined;
 
 const suspendedUnasked: Rule = ({ object }) =>
   object.spec.suspend === true
-    ? { reason: "Suspended", message: "Not asked for while suspended" }
+    ? { reason: "Suspended", message: "Not requested while suspended" }
     : undefined;
 
 const endedUnasked: Rule = ({ object, now }) =>
   hasRequestedEndPassed(object, now)
-    ? { reason: "Expired", message: "expiresAt had passed before the delegation was asked for" }
+    ? { reason: "Expired", message: "expiresAt had passed before the delegation was requested" }
     : undefined;
 
 const platformReady: Rule = ({ object: { spec }, platform }) =>
@@ -155,7 +155,10 @@ const afterRequest: readonly FiledRule[] = [
   active,
 ];
 
-/** Why the administrator of the cluster does not want a decision to count; the API has its own say. */
+/**
+ * Returns why the namespace binding does not let a decision in the cluster count. The API applies its own
+ * rules afterwards.
+ */
 function approverObstacle(
   { spec: { requestedBy } }: Delegation,
   { approver: { username } }: Approval,
@@ -168,7 +171,7 @@ function approverObstacle(
     return { reason: "ApproverNotLinked", message };
   }
   if (tenant?.fourEyes !== true || (requestedBy !== undefined && requestedBy !== username)) return undefined;
-  const message = `${source} wants two people: spec.requestedBy must name another one than the approver`;
+  const message = `${source} requires two people: spec.requestedBy must name somebody other than the approver`;
   return { reason: "FourEyesRequired", message };
 }
 
@@ -182,15 +185,15 @@ function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationSta
 }
 
 /**
- * Scopes, granted or else asked for, that the Platform's ceiling does not hold; `undefined` without a
- * Platform.
+ * Returns the scopes beyond the Platform's ceiling: of the granted ones, or of the requested ones before a
+ * decision. Returns `undefined` without a Platform.
  */
 export function beyondCeiling({ object, platform, state }: DelegationInput): string[] | undefined {
   if (platform === undefined) return undefined;
   return coversScopes(platform.spec.defaultAllowedScopes, state?.approved_scope ?? object.spec.scopes);
 }
 
-/** Whether a certificate could no longer be issued because the end that was asked for is over. */
+/** Returns whether a certificate can no longer be issued because the requested end has passed. */
 export function hasRequestedEndPassed({ spec }: Delegation, now: Date): boolean {
   return spec.expiresAt !== undefined && hasEnded(spec.expiresAt, now);
 }
@@ -199,7 +202,7 @@ function deniedByCeiling(input: DelegationInput): string[] {
   const over = beyondCeiling(input) ?? [];
   return over.length === 0
     ? []
-    : [`verification denies what the ceiling no longer holds: ${over.join(", ")}`];
+    : [`verification denies the scopes that the ceiling no longer contains: ${over.join(", ")}`];
 }
 
 function because(what: string, reason: string | null): string {

@@ -7,7 +7,8 @@ import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
 /**
- * The status of a Delegation whose state at the API is known, `input.state` being absent when it has none.
+ * Returns the status of a Delegation. `input.state` must be the API's current state, absent if the API has
+ * none.
  */
 export function delegationStatus(input: DelegationInput, verdict: StatusReason): Stated<DelegationStatus> {
   const { object, state, now } = input;
@@ -32,8 +33,8 @@ export function delegationStatus(input: DelegationInput, verdict: StatusReason):
 }
 
 /**
- * The status of a Delegation that the API has forgotten: which request and certificate it had stays to be
- * read, nothing says that they are good.
+ * Returns the status of a Delegation that the API no longer knows. It keeps the ids of request and
+ * certificate for people to read, but no longer states that they are valid.
  */
 function forgottenStatus({ object }: DelegationInput, conditions: Condition[]): Stated<DelegationStatus> {
   const { approval: _, certStatus: __, ...known } = object.status;

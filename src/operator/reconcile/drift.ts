@@ -6,7 +6,7 @@ import { hasEnded } from "./delegation_expiry.ts";
 import { hasRequestedEndPassed } from "./delegation_rules.ts";
 import { UNDECIDED } from "./ready_reasons.ts";
 
-/** Whether an object's status no longer says what the API has, so that it must be looked at. */
+/** Returns whether an object's status differs from the API's state, so that it must be reconciled. */
 export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): boolean {
   switch (object.kind) {
     case "Platform": {

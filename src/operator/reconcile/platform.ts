@@ -22,14 +22,17 @@ import { dependentsOfPlatform } from "./references.ts";
 import { keptStatus, report, reportFailure } from "./report_status.ts";
 import { isNoneOfOurs, terminate } from "./termination.ts";
 
-/** Makes a Platform true. */
+/** Reconciles a Platform. */
 export type ReconcilePlatform = (
   context: OperatorContext,
   object: Platform,
   failures: number,
 ) => Promise<Visit>;
 
-/** A reconciler that remembers what it has sent to the API, so that an unchanged Platform costs no call. */
+/**
+ * Creates a reconciler that remembers what it last sent to the API, so that an unchanged Platform needs no
+ * call.
+ */
 export function createPlatformReconciler(): ReconcilePlatform {
   const lastWishes = new Map<string, LastWish>();
   return async (context, object, failures) => {
@@ -104,8 +107,9 @@ async function register(
 }
 
 /**
- * A callback URL that this object set before and no longer has is removed; one set elsewhere is left alone.
- * Whose authority counts is what the object says and nothing else.
+ * Returns the wish for a Platform. It removes a callback URL that this object set before and no longer
+ * contains, and leaves one alone that was set elsewhere. The accepted principals are exactly those of the
+ * object.
  */
 function wishOf(object: Platform, accountEmail: string): PlatformWish {
   const { spec, status } = object;
@@ -157,7 +161,7 @@ type Known = {
   callbackUrl?: string | undefined;
 };
 
-/** The status of a Platform: what was known, with what this visit found. */
+/** Returns the status of a Platform: its former status, updated with the results of this visit. */
 function platformStatus(
   { object, now, state, secrets: { current } }: PlatformInput,
   verdict: StatusReason,
@@ -187,7 +191,7 @@ function platformStatus(
   });
 }
 
-/** The status when the API could not be asked: what was known stays, the verdict is new. */
+/** Returns the status while the API is unavailable: the former status with the new verdict. */
 function unknownStatus({ object, now }: PlatformInput, verdict: StatusReason): Stated<PlatformStatus> {
   const unknown = ["Registered", "CredentialsPublished"].filter((type) => !isTrue(object.status, type));
   const facts = unknown.map((type): Fact => ({ type, status: "Unknown", reason: verdict.reason }));

@@ -21,8 +21,11 @@ import {
 } from "./platform_secret.ts";
 
 /**
- * How publishing ended: the Secret is in place; somebody else's is in its place; Secret or key were changed
- * by another meanwhile; or the API failed.
+ * The result of publishing credentials:
+ * - `published`: the Secret is in place.
+ * - `not_owned`: another owner's Secret has its name.
+ * - `raced`: someone else changed the Secret or the key meanwhile.
+ * - `failed`: the API failed.
  */
 export type Publication =
   | { kind: "published"; answer: PlatformAnswer; secret: WantedSecret }
@@ -30,10 +33,10 @@ export type Publication =
   | { kind: "raced" }
   | { kind: "failed"; failure: ApiFailure };
 
-/** The Secrets that concern a Platform: the one in the place wanted now, and the one where it was before. */
+/** The Secrets of a Platform: the one with its current name, and the one with its former name. */
 export type HeldSecrets = { current?: Secret | undefined; former?: Secret | undefined };
 
-/** Reads both. */
+/** Reads both Secrets of a Platform. */
 export async function readSecrets(
   { resources }: Pick<OperatorContext, "resources">,
   platform: Platform,
@@ -50,7 +53,10 @@ export async function readSecrets(
   };
 }
 
-/** When the key in a Secret is to be replaced, which is past when it is asked for; `undefined`: never. */
+/**
+ * Returns when the key in a Secret must be replaced. The time is in the past if a rotation was requested, and
+ * `undefined` if the key is never replaced.
+ */
 export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
   const { spec } = platform;
   if (isRotationAsked(platform, secret)) return new Date(0);
@@ -59,9 +65,9 @@ export function rotationDue(platform: Platform, secret: Secret): Date | undefine
 }
 
 /**
- * Has the Secret hold the credentials of the API's current key: stores and acknowledges what is delivered,
- * moves what was stored elsewhere, replaces a key that is lost or due. A Secret that is not the Platform's
- * own is never touched.
+ * Ensures that the Secret contains the credentials of the API's current key. Stores and acknowledges
+ * delivered credentials, moves credentials that are stored elsewhere, and replaces a key that is lost or due.
+ * Never touches a Secret that is not the Platform's own.
  */
 export async function publishCredentials(
   context: OperatorContext,
@@ -82,7 +88,7 @@ export async function publishCredentials(
   return putSecret(context, platform, answer, secrets, movedSecret(held, platform, context.apiUrl));
 }
 
-/** Whether the key that is to be replaced is another's, in use, rather than lost. */
+/** Returns whether the key belongs to an adopted platform and may be in use, as opposed to being lost. */
 function isTakingOver({ spec, status }: Platform): boolean {
   return spec.adopt !== undefined && status.platformID !== spec.adopt;
 }
@@ -127,13 +133,13 @@ async function store(
   return failure.kind === "refused" ? { kind: "raced" } : { kind: "failed", failure };
 }
 
-/** Also when Secret or status was lost it is none that the other one knows. */
+/** Returns a number that neither the status nor a Secret has seen, even if one of them was lost. */
 function nextVersion({ status }: Platform, { current, former }: HeldSecrets): number {
   const known = [current, former].map((secret) => (secret === undefined ? 0 : versionOf(secret)));
   return Math.max(status.credentialsVersion ?? 0, ...known) + 1;
 }
 
-/** Writes the Secret where it differs and removes the one it replaces. */
+/** Writes the Secret if it differs, and removes the one under the former name. */
 async function putSecret(
   { resources }: OperatorContext,
   platform: Platform,

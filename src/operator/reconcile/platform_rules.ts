@@ -8,8 +8,8 @@ import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
 /**
- * What this process last sent to the API about a Platform: of which version, under whose account, when, and
- * at whose request.
+ * The wish that this process last sent to the API about a Platform: the generation, the account, the time, and
+ * the reconciliation request that it handled.
  */
 export type LastWish = {
   generation: number;
@@ -19,7 +19,7 @@ export type LastWish = {
 };
 
 /**
- * Everything that a decision about a Platform depends on. `state`: what the API has, if it knows the
+ * Everything that a decision about a Platform depends on. `state` is absent if the API does not know the
  * Platform.
  */
 export type PlatformInput = {
@@ -32,14 +32,12 @@ export type PlatformInput = {
   now: Date;
 };
 
-/** What to do next: register or update at the API for this tenant, or only report the state. */
+/** The next step: register or update the Platform for this tenant, or only report the state. */
 export type PlatformStep = { step: "register"; tenant: Tenant } | { step: "report"; verdict: StatusReason };
 
 type Rule = (input: PlatformInput) => StatusReason | undefined;
 
-/**
- * How long it may take until a change made elsewhere is corrected: the wish is sent again after this time.
- */
+/** After this time the wish is sent again, which corrects changes that were made elsewhere. */
 export const REPEAT_MS = 10 * 60 * 1000;
 
 const suspended: Rule = ({ object }) =>
@@ -58,7 +56,7 @@ const bound: Rule = ({ object, binding }) => {
   return { reason: "NamespaceNotBound", message: `Namespace ${namespace} ${fault} in ${source}` };
 };
 
-/** Every scope that a Platform asks for: for its own agents, and of other accounts' authority. */
+/** Returns all scopes that a Platform names: in its ceiling, and for the principals of other accounts. */
 const scopesOf = ({ spec }: Platform): string[] => [
   ...spec.defaultAllowedScopes,
   ...(spec.acceptedPrincipals ?? []).flatMap(({ scopes }) => scopes),
@@ -83,7 +81,7 @@ const secretFree: Rule = ({ object, secrets: { current } }) =>
 
 const rules: readonly Rule[] = [suspended, removed, bound, scopesValid, withinTenant, secretFree];
 
-/** Decides about a Platform; of the rules the first that has something to say. */
+/** Decides the next step for a Platform. The first rule that applies determines it. */
 export function nextStep(input: PlatformInput): PlatformStep {
   const verdict = firstOf(rules, (rule) => rule(input));
   if (verdict !== undefined) return { step: "report", verdict };
@@ -97,7 +95,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
 }
 
 /**
- * Whether the API needs not be asked: the wish was sent lately for this tenant, and the Secret has its
+ * Returns whether no call is needed: the wish was sent recently for this tenant, and the Secret contains its
  * current key.
  */
 function isUpToDate(
@@ -116,13 +114,13 @@ function isUpToDate(
   return current.data.base_url === apiUrl && (due === undefined || due > now);
 }
 
-/** The verdict of a Platform whose Secret is somebody else's. */
+/** Returns the verdict for a Platform whose Secret belongs to another owner. */
 export function notOwned(object: Platform): StatusReason {
   const message = `Secret ${secretName(object)} exists and is not this Platform's; it was left as it is`;
   return { reason: "SecretNotOwned", message };
 }
 
-/** The verdict of a Platform whose credentials are published. */
+/** Returns the verdict for a Platform whose credentials are published. */
 export function active(object: Platform, prefix: string): StatusReason {
   return { reason: "Active", message: `Registered; Secret ${secretName(object)} holds API key ${prefix}` };
 }

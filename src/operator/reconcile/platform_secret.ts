@@ -3,7 +3,7 @@ import type { Credentials, PlatformAnswer } from "../../operator_calls.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 
-/** Type of the Secrets that the operator writes, and the only one it ever touches. */
+/** Type of the Secrets that the operator writes. It touches no Secret of another type. */
 export const SECRET_TYPE = "deputize.io/platform-credentials";
 
 const OWNER = "deputize.io/platform-uid";
@@ -25,17 +25,17 @@ const NAMES = [
   "base_url",
 ] as const;
 
-/** A Secret as it is to be written. */
+/** A Secret to write. */
 export type WantedSecret = Omit<Secret, "version">;
 
-/** Name of the Secret for a Platform's credentials. */
+/** Returns the name of the Secret for a Platform's credentials. */
 export function secretName({ metadata, spec }: Platform): string {
   return spec.credentialsSecretName ?? `${metadata.name}-credentials`;
 }
 
 /**
- * Whether the operator wrote a Secret, and for this Platform, or for a former one of its name: that is gone,
- * and what it left behind is this one's.
+ * Returns whether the operator wrote a Secret for this Platform, or for a former Platform of the same name. A
+ * former Platform is gone, so this one inherits its Secret.
  */
 export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platform): boolean {
   if (type !== SECRET_TYPE) return false;
@@ -43,50 +43,59 @@ export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platfor
 }
 
 /**
- * Whether a Secret is the Platform's own and holds the whole of the credentials whose key has this prefix.
+ * Returns whether a Secret is the Platform's own and contains complete credentials whose API key has this
+ * prefix.
  */
 export function holdsKey(secret: Secret, platform: Platform, prefix: string): boolean {
   const isWhole = NAMES.every((name) => (secret.data[name] ?? "") !== "");
   return isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix;
 }
 
-/** When the key in a Secret was issued; the beginning of time when it does not say. */
+/** Returns when the key in a Secret was issued; the Unix epoch if the Secret does not say. */
 export function issuedAt(secret: Pick<Secret, "annotations">): Date {
   const time = new Date(secret.annotations[ISSUED_AT] ?? "");
   return Number.isNaN(time.getTime()) ? new Date(0) : time;
 }
 
-/** The number of a Secret's key: it grows with every new one. 0 when the Secret does not say. */
+/**
+ * Returns the version number of the key in a Secret, which grows with every new key; 0 if the Secret does not
+ * say.
+ */
 export function versionOf({ annotations }: Pick<Secret, "annotations">): number {
   const version = Number(annotations[VERSION] ?? "0");
   return Number.isSafeInteger(version) && version > 0 ? version : 0;
 }
 
-/** What the Platform's annotation asks a new key with, any text; `undefined`: nothing is asked. */
+/**
+ * Returns the value of the Platform's annotation that requests a new key, at most 256 characters; `undefined`
+ * if none is requested.
+ */
 export function rotationRequest({ metadata }: Pick<Platform, "metadata">): string | undefined {
   return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_REQUEST_LENGTH);
 }
 
-/** The request for a new key that was carried out last. */
+/** Returns the request for a new key that was carried out last. */
 export function handledRequest({ annotations }: Pick<Secret, "annotations">): string | undefined {
   return annotations[ROTATE_KEY];
 }
 
-/** Whether a new key is asked for that the Secret does not hold yet. */
+/** Returns whether a new key is requested that the Secret does not contain yet. */
 export function isRotationAsked(platform: Platform, secret: Pick<Secret, "annotations">): boolean {
   const request = rotationRequest(platform);
   return request !== undefined && request !== handledRequest(secret);
 }
 
-/** What a Secret says of its key: when it was issued, its number, and the request it was made for. */
+/**
+ * Facts about the key in a Secret: when it was issued, its version number, and the request that caused it.
+ */
 type KeyNote = { issued: Date; version: number; request: string | undefined };
 
-/** What a Secret says of the key that it holds. */
+/** Returns the facts that a Secret states about its key. */
 export function keyNoteOf(secret: Pick<Secret, "annotations">): KeyNote {
   return { issued: issuedAt(secret), version: versionOf(secret), request: handledRequest(secret) };
 }
 
-/** The Secret of credentials that were just delivered. */
+/** Returns the Secret for credentials that the API has just delivered. */
 export function deliveredSecret(
   platform: Platform,
   answer: PlatformAnswer,
@@ -105,7 +114,7 @@ export function deliveredSecret(
   return wantedSecret(platform, data, key);
 }
 
-/** The Secret that holds the same credentials under the name and base URL wanted now. */
+/** Returns a Secret with the same credentials, but with the current name and base URL. */
 export function movedSecret(held: Secret, platform: Platform, apiUrl: string): WantedSecret {
   const data = { ...held.data, base_url: apiUrl };
   return wantedSecret(platform, data, keyNoteOf(held));
@@ -138,8 +147,8 @@ function wantedSecret(
 }
 
 /**
- * The wanted Secret with the labels and annotations that others gave the one that is there. What an earlier
- * template gave it, and this one does not, goes.
+ * Adds to the wanted Secret the labels and annotations that others put on the current one. Leaves out those
+ * that came from an earlier template and are not in the current one.
  */
 export function withOthersMarks(wanted: WantedSecret, current: Secret | undefined): WantedSecret {
   if (current === undefined) return wanted;
@@ -155,7 +164,10 @@ export function withOthersMarks(wanted: WantedSecret, current: Secret | undefine
 
 const templateNote = z.object({ labels: z.array(z.string()), annotations: z.array(z.string()) });
 
-/** What a template gave a Secret; nothing when its note of that was spoilt. */
+/**
+ * Returns the names of the labels and annotations that a template gave a Secret; none if the record of them
+ * is damaged.
+ */
 function templateNames({ annotations }: Secret): { labels: Set<string>; annotations: Set<string> } {
   const note = templateNote.safeParse(jsonOf(annotations[TEMPLATE]));
   const { labels, annotations: noted } = note.success ? note.data : { labels: [], annotations: [] };

@@ -1,17 +1,24 @@
 /**
- * How far an object is: `done` (Ready), `waiting` (the operator looks again by itself), `stuck` (a person has
- * to change something), `paused`, `ended` (as its spec says, so nothing is left to do).
+ * How far an object is:
+ * - `done`: Ready.
+ * - `waiting`: the operator tries again automatically.
+ * - `stuck`: a person has to change something.
+ * - `paused`: suspended.
+ * - `ended`: ended as its spec says, so nothing is left to do.
  */
 type Progress = "done" | "waiting" | "stuck" | "paused" | "ended";
 
 type Entry = {
   progress: Progress;
   meaning: string;
-  /** Milliseconds after which to look again, where the cause lies outside of what is watched. */
+  /** Milliseconds until the next check, for causes that the operator does not watch. */
   recheckMs?: number;
 };
 
-/** The closed set of reasons of the condition Ready, used alike in other conditions, events and metrics. */
+/**
+ * The closed set of reasons of the condition Ready. Other conditions, events and metrics use the same
+ * reasons.
+ */
 export const reasons = {
   Active: { progress: "done", meaning: "Everything is in place." },
   AwaitingApproval: {
@@ -31,7 +38,7 @@ export const reasons = {
   CeilingExceeded: {
     progress: "stuck",
     meaning:
-      "The scopes go beyond the Platform's ceiling, the ceiling or the accepted scopes beyond the namespace's, or the ceiling beyond what was registered.",
+      "A Delegation's scopes exceed the Platform's ceiling, a Platform's scopes exceed the namespace's ceiling, or the Platform's ceiling exceeds the registered one.",
   },
   InvalidScopes: {
     progress: "stuck",
@@ -57,7 +64,8 @@ export const reasons = {
   },
   AdoptionNotConfirmed: {
     progress: "stuck",
-    meaning: "The account's owner has not confirmed that the object takes over what spec.adopt names.",
+    meaning:
+      "The account's owner has not confirmed that the object may take over the platform or agent in spec.adopt.",
     recheckMs: 30_000,
   },
   ApprovalPolicyMissing: {
@@ -72,24 +80,24 @@ export const reasons = {
   },
   FourEyesRequired: {
     progress: "stuck",
-    meaning: "Whoever asked also approved, or nobody is said to have asked where two people are needed.",
+    meaning: "Two people are required, but the requester also approved, or spec.requestedBy names nobody.",
     recheckMs: 30_000,
   },
-  Denied: { progress: "stuck", meaning: "The owner said no." },
+  Denied: { progress: "stuck", meaning: "The owner denied the request." },
   Revoked: {
     progress: "stuck",
-    meaning: "The authority was taken back, or the agent or platform was removed in the account.",
+    meaning: "The authority was revoked, or the agent or platform was removed in the account.",
   },
   Expired: { progress: "stuck", meaning: "The certificate has ended, or nobody decided in time." },
   ExternalMissing: {
     progress: "stuck",
     meaning:
-      "The service does not know what was asked for before, as after a restore of its database. Nothing is asked for again: delete the object and create it again.",
+      "The service no longer knows the request, for example after a restore of its database. The operator does not request it again: delete the object and create it again.",
   },
   ClusterRefused: {
     progress: "stuck",
     meaning:
-      "The cluster refuses the operator a write: its role, an admission policy, a quota or an immutable object. The message names verb and resource.",
+      "The cluster refuses a write of the operator because of its role, an admission policy, a quota or an immutable object. The message names verb and resource.",
     recheckMs: 30_000,
   },
   ApiUnavailable: { progress: "waiting", meaning: "The service's API does not answer." },
@@ -107,12 +115,12 @@ export const reasons = {
   },
 } as const satisfies Record<string, Entry>;
 
-/** A documented reason. */
+/** One of the documented reasons. */
 export type Reason = keyof typeof reasons;
 
 /**
- * What was found out about an object: a reason and a sentence for people; whether its end is what its spec
- * says.
+ * The state of an object: a reason and a sentence for people. `asAsked` means that the object ended as its
+ * spec says.
  */
 export type StatusReason = { reason: Reason; message: string; asAsked?: true };
 
@@ -125,21 +133,21 @@ export const UNDECIDED: ReadonlySet<string> = new Set<Reason>([
   "ApprovalPolicyMissing",
 ]);
 
-/** The progress that a verdict means. */
+/** Returns the progress that a verdict means. */
 export function progressOf({ reason, asAsked }: Pick<StatusReason, "reason" | "asAsked">): Progress {
   return asAsked === true ? "ended" : reasons[reason].progress;
 }
 
 /**
- * Milliseconds after which an object with this reason is looked at again without a change; `undefined`: only
- * after a change.
+ * Returns the milliseconds until an object with this reason is checked again without a change; `undefined` if
+ * only a change causes a check.
  */
 export function recheckOf(reason: Reason): number | undefined {
   const entry: Entry = reasons[reason];
   return entry.recheckMs;
 }
 
-/** What the first rule says that has something to say. */
+/** Returns the verdict of the first rule that applies. */
 export function firstOf<R>(
   rules: readonly R[],
   ask: (rule: R) => StatusReason | undefined,

@@ -3,7 +3,7 @@ import type { Resources } from "../resources.ts";
 import { isTrue } from "./conditions.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 
-/** Why nothing new can be built on a Platform; `undefined` when something can. */
+/** Returns why no object may use a Platform yet; `undefined` if objects may. */
 export function platformObstacle(name: string, platform: Platform | undefined): StatusReason | undefined {
   const obstacle = (what: string): StatusReason => ({
     reason: "PlatformNotReady",
@@ -15,7 +15,7 @@ export function platformObstacle(name: string, platform: Platform | undefined): 
   return isTrue(platform.status, "Registered") ? undefined : obstacle("is not registered yet");
 }
 
-/** Why an Agent cannot be lent anything on a Platform; `undefined` when it can. */
+/** Returns why an Agent cannot receive authority on a Platform yet; `undefined` if it can. */
 export function agentObstacle(
   name: string,
   agent: Agent | undefined,
@@ -36,14 +36,14 @@ export function agentObstacle(
 
 type Lists = Pick<Resources, "list">;
 
-/** The Agents and Delegations that refer to a Platform. */
+/** Returns the Agents and Delegations that refer to a Platform. */
 export function dependentsOfPlatform({ list }: Lists, { metadata }: Platform): AnyObject[] {
   const refers = ({ metadata: { namespace }, spec }: Agent | Delegation) =>
     namespace === metadata.namespace && spec.platformRef.name === metadata.name;
   return [...list("Agent").filter(refers), ...list("Delegation").filter(refers)];
 }
 
-/** The Delegations that refer to an Agent. */
+/** Returns the Delegations that refer to an Agent. */
 export function dependentsOfAgent({ list }: Lists, { metadata }: Agent): AnyObject[] {
   return list("Delegation").filter(
     ({ metadata: { namespace }, spec }) =>

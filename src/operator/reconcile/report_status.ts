@@ -21,8 +21,8 @@ import { progressOf, recheckOf, type StatusReason } from "./ready_reasons.ts";
 type Reporter = Pick<OperatorContext, "resources" | "log">;
 
 /**
- * Writes a status, once, when it says anything new; then reports a new reason as an event and in the log. An
- * unchanged status writes nothing.
+ * Writes a status if it differs from the current one. A new reason is then also recorded as an event and in
+ * the log.
  */
 export async function report(
   { resources, log }: Reporter,
@@ -40,7 +40,7 @@ export async function report(
   resources.recordEvent(object, { type, reason, message });
 }
 
-/** The status of which all that was known stays, but for these facts. */
+/** Returns the object's former status with these facts replaced. */
 export function keptStatus<O extends AnyObject>(
   { metadata: { generation }, status }: O,
   facts: readonly Fact[],
@@ -51,8 +51,8 @@ export function keptStatus<O extends AnyObject>(
 }
 
 /**
- * Reports that the API failed, by the status that this means. An outage leaves the status of an object at
- * rest as it is.
+ * Reports a failure of the API with the status that follows from it. During an outage, the status of an
+ * object at rest remains as it is.
  */
 export async function reportFailure(
   context: OperatorContext,
@@ -68,15 +68,15 @@ export async function reportFailure(
   return visitAfter(verdict, failure);
 }
 
-/** A status without what people write. */
+/** Returns the part of a status that the operator writes. */
 function ownPart(status: AnyObject["status"]): CommonStatus {
   const { approval: _, ...own } = { approval: undefined, ...status };
   return own;
 }
 
 /**
- * Says at an object that the cluster refuses a write that it needs, or, when it refuses that too, as an
- * event.
+ * Reports in an object's status that the cluster refuses a necessary write. If the cluster refuses that too,
+ * records an event instead.
  */
 export async function reportRefusedWrite(
   context: OperatorContext,
@@ -96,13 +96,13 @@ export async function reportRefusedWrite(
 function sentenceOf({ verb, resource, status, reason, quota }: ClusterRefused): string {
   const what = `The cluster refuses to ${verb} ${resource}: ${status ?? ""} ${reason}`;
   if (quota !== undefined) {
-    return `${what}. The quota ${quota} is used up: raise it, or delete what is not needed`;
+    return `${what}. The quota ${quota} is used up: raise it, or delete objects that are not needed`;
   }
   if (status === 403) return `${what}. The operator's role or an admission policy does not allow it`;
-  return `${what}. The object cannot be changed so, as where it is immutable`;
+  return `${what}. The cluster rejects this change, for example because the object is immutable`;
 }
 
-/** Whether two statuses say the same, so that nothing needs to be written. */
+/** Returns whether two statuses are equal, so that nothing needs to be written. */
 function sameStatus(left: CommonStatus, right: CommonStatus): boolean {
   return isDeepStrictEqual(definedOnly(left), definedOnly(right));
 }

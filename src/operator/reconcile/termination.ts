@@ -7,22 +7,26 @@ import type { StatusReason } from "./ready_reasons.ts";
 import { keptStatus, report } from "./report_status.ts";
 
 /**
- * Failures in a row after which an object that cannot be let go counts as stalled. Tries go on every 30 s.
+ * After this many consecutive failures, an object under deletion counts as stalled. Retries continue every 30
+ * s.
  */
 export const STALLED_AFTER_FAILURES = 20;
 
 type Ending = {
-  /** Objects that must go first. */
+  /** Objects that must be removed first. */
   dependents: AnyObject[];
   /**
-   * Takes back what the object declares. An answer that it never was there, or that its owner no longer
-   * accepts the namespace and keeps it, is success.
+   * Revokes or releases what the object declares. Answers that it never existed, or that the account's owner
+   * no longer accepts the namespace, count as success.
    */
   release(): Promise<ApiResult<unknown>>;
   failures: number;
 };
 
-/** Lets a deleted object go: only when nothing refers to it and what it declares has been taken back. */
+/**
+ * Lets Kubernetes remove a deleted object once no object refers to it and what it declares has been revoked
+ * or released.
+ */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
   const { dependents } = ending;
@@ -45,7 +49,10 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   return { retry: true, urgent: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
 }
 
-/** It never was there, or the account's owner has kept it: they no longer accept the namespace. */
+/**
+ * Returns whether there is nothing to release: the API does not know the object, or the account's owner no
+ * longer accepts the namespace and keeps it.
+ */
 export function isNoneOfOurs(failure: ApiFailure): boolean {
   if (failure.kind !== "refused") return false;
   return failure.code === "not_found" || failure.code === "namespace_not_bound";
