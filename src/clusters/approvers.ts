@@ -13,20 +13,21 @@ type ClusterUser = { clusterId: string; username: string };
 
 type Deps = { db: Database; clock: Clock };
 
-/** Approvers that an account links at most. */
+/** Upper limit for the approvers of one account. */
 const MAX_APPROVERS = 1_000;
 
-/** Users that are no persons: programs, nodes, and everybody who is not signed in. */
+/** Users that are not people: service accounts, nodes, and anonymous callers. */
 const NO_PERSON = /^system:(serviceaccount:|node:|anonymous$)/;
 
-/** Whether a user of a cluster may decide for an account at all. */
+/** Returns whether a user of a cluster is a person, and so may decide for an account. */
 export function isPerson(username: string): boolean {
   return !NO_PERSON.test(username);
 }
 
 /**
- * Has a user's decisions in a cluster count as the account owner's; linking again changes nothing. Throws
- * `invalid_request` for a user that is no person, `approver_limit`.
+ * Links a user of a cluster to an account, so that the user's decisions there count as the account owner's.
+ * Linking again changes nothing. Throws `invalid_request` if the user is not a person, `approver_limit` if
+ * the account has too many approvers.
  */
 async function linkApprover(
   { db, clock }: Deps,
@@ -51,12 +52,12 @@ async function linkApprover(
   });
 }
 
-/** An account's approvers, by cluster and name. */
+/** Returns an account's approvers, ordered by cluster and name. */
 async function listApprovers(db: Database, accountId: string): Promise<ClusterApproverRow[]> {
   return db("cluster_approvers").where({ account_id: accountId }).orderBy(["cluster_id", "username"]);
 }
 
-/** Has a user's decisions count no longer. What was decided stays. Throws `not_found`. */
+/** Unlinks a user, whose later decisions no longer count. Earlier decisions remain. Throws `not_found`. */
 async function unlinkApprover(
   db: Database,
   accountId: string,
@@ -70,7 +71,8 @@ async function unlinkApprover(
 }
 
 /**
- * Whether a user's decisions in a cluster count for an account. In a transaction that stays so until its end.
+ * Returns whether a user's decisions in a cluster count for an account. In a transaction, the link cannot be
+ * removed before the transaction ends.
  */
 export async function isLinked(
   db: Database | Transaction,
@@ -91,10 +93,10 @@ const shown = z.object({
   linked_at: isoTime,
 });
 
-/** An approver as answers show it. */
+/** An approver in answers of the API. */
 export type ClusterApproverAnswer = z.infer<typeof shown>;
 
-/** Whose decisions in clusters count as the account owner's. */
+/** Returns the routes for the cluster users whose decisions count as the account owner's. */
 export function approverRoutes(deps: Deps): Route[] {
   return [listRoute(deps), linkRoute(deps), unlinkRoute(deps)];
 }
@@ -110,7 +112,7 @@ function listRoute({ db }: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ cluster_approvers: z.array(shown) }),
-      description: "By cluster and name",
+      description: "Ordered by cluster and name",
     },
     errors: [],
     async handle({ caller }) {
@@ -125,15 +127,17 @@ function linkRoute(deps: Deps): Route {
     id: "link_cluster_approver",
     method: "POST",
     path,
-    summary: "Have the decisions of a cluster's user count as the account owner's",
+    summary: "Let the decisions of a cluster's user count as the account owner's",
     access: "session",
     idempotent: true,
     body: z.object({
       cluster: clusterId,
-      username: oneLine(253).describe("As `kubectl auth whoami` shows it; no service account and no node"),
+      username: oneLine(253).describe(
+        "The name that `kubectl auth whoami` prints; not a service account or node",
+      ),
     }),
     told: ({ cluster, username }) => ({ cluster_id: cluster, username }),
-    answer: { status: 201, schema: shown, description: "The approver; one that is linked already as well" },
+    answer: { status: 201, schema: shown, description: "The approver, also if it was already linked" },
     errors: ["approver_limit"],
     async handle({ caller, body }) {
       const user = { clusterId: body.cluster, username: body.username };
@@ -147,14 +151,14 @@ function unlinkRoute({ db }: Deps): Route {
     id: "unlink_cluster_approver",
     method: "DELETE",
     path: `${path}/{approver_id}`,
-    summary: "Have the decisions of a cluster's user count no longer; what was decided stays",
+    summary: "Stop counting the decisions of a cluster's user; earlier decisions remain",
     access: "session",
     idempotent: true,
     params: z.object({ approver_id: idText }),
     answer: {
       status: 200,
       schema: z.object({ approver_id: z.string(), linked: z.literal(false) }),
-      description: "No decision from now on",
+      description: "Decisions of this user no longer count",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {

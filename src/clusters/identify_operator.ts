@@ -8,8 +8,8 @@ import { createTokenReviews } from "./token_reviews.ts";
 import type { TrustedClusters } from "./trusted_clusters.ts";
 
 /**
- * Proves an operator by its bearer token and the cluster that it says it is of. Throws
- * `operator_unauthorized`.
+ * Identifies an operator by its bearer token and the id of the cluster that it claims. Throws
+ * `operator_unauthorized` if the token does not prove it.
  */
 export type IdentifyOperator = (token: string, clusterId: string) => Promise<OperatorCaller>;
 
@@ -17,13 +17,15 @@ type Options = {
   db: Database;
   clock: Clock;
   clusters: TrustedClusters;
-  /** A secret that both sides were given; it is good for one cluster, which the settings do not name. */
+  /**
+   * A secret shared by the API and one operator. It is valid for one cluster, which the settings do not name.
+   */
   sharedToken: string | undefined;
 };
 
 /**
- * Knows operators of the clusters in the settings by tokens of these clusters, and one more by the shared
- * token. A token of one cluster says nothing about another.
+ * Creates the check of operators. An operator of a cluster in the settings proves itself with a token of that
+ * cluster. One further operator may use the shared token. A token of one cluster never identifies another.
  */
 export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Options): IdentifyOperator {
   const reviews = createTokenReviews(clock);
@@ -46,19 +48,21 @@ export function createIdentifyOperator({ db, clock, clusters, sharedToken }: Opt
     if ((await clusterOfSharedToken(clusterId)) === clusterId) return { clusterId };
     throw new ApiError(
       "operator_unauthorized",
-      "OPERATOR_TOKEN is good for one cluster and another one has used it: name this one in CLUSTERS_FILE",
+      "OPERATOR_TOKEN is valid for one cluster only, and another cluster has used it: add this one to CLUSTERS_FILE",
     );
   };
 }
 
-/** Throws `invalid_request` for the id of a cluster that can be none. */
+/** Throws `invalid_request` if the text cannot be the id of a cluster. */
 export function checkClusterId(text: string): void {
   if (clusterIdField.safeParse(text).success) return;
   const why = "must be at most 64 letters, digits and hyphens";
   throw new ApiError("invalid_request", `x-deputize-cluster: ${why}`);
 }
 
-/** Compares with a secret in constant time. Without one nothing is equal. */
+/**
+ * Returns a check that compares tokens with a secret in constant time. Without a secret, every token fails.
+ */
 export function createSharedToken(secret: string | undefined): (token: string) => boolean {
   if (secret === undefined) return () => false;
   const expected = digest(secret);
@@ -69,7 +73,10 @@ function digest(text: string): Buffer {
   return hash("sha256", text, "buffer");
 }
 
-/** The cluster that first used the shared token: this one, when there was none. Replicas agree on it. */
+/**
+ * Returns the cluster that first used the shared token. Records this cluster if there was none. All replicas
+ * agree on it.
+ */
 async function firstCluster(db: Database, clusterId: string): Promise<string> {
   await db("operator_token_cluster").insert({ cluster_id: clusterId }).onConflict("single").ignore();
   const row = await db("operator_token_cluster").first("cluster_id");
@@ -77,17 +84,20 @@ async function firstCluster(db: Database, clusterId: string): Promise<string> {
   return row.cluster_id;
 }
 
-/** Whether an object is one of the caller's cluster. */
+/** Returns whether an object belongs to the caller's cluster. */
 export function isOwnObject({ clusterId }: OperatorCaller, id: string): boolean {
   return id.startsWith(`${clusterId}.`) && id.length > clusterId.length + 1;
 }
 
-/** Throws `not_found` for an object of another cluster: an operator sees its own only. */
+/**
+ * Throws `not_found` if any object belongs to another cluster. An operator sees only objects of its own
+ * cluster.
+ */
 export function requireOwnObject(caller: OperatorCaller, ...ids: string[]): void {
   if (!ids.every((id) => isOwnObject(caller, id))) throw new ApiError("not_found");
 }
 
-/** The cluster of an object. */
+/** Returns the cluster in an external id. */
 export function clusterOf(id: string): string {
   return id.slice(0, id.indexOf("."));
 }

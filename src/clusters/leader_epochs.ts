@@ -6,7 +6,7 @@ import { type OperatorCaller, type Route, route } from "../route.ts";
 
 type Deps = { db: Database; clock: Clock };
 
-/** `POST /internal/v1/leadership`. */
+/** The route `POST /internal/v1/leadership`. */
 export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
   return route({
     id: "internal_claim_leadership",
@@ -24,15 +24,18 @@ export function claimLeadershipRoute(deps: Deps & { log: Logger }): Route {
 }
 
 /**
- * Gives a new leader of a cluster's operator its epoch. It is greater than every epoch before, even when the
- * database was restored from a backup meanwhile: no former leader has one that counts. From then on calls
- * under another epoch are refused.
+ * Gives a new leader of a cluster's operator its epoch, and returns it. The epoch is greater than all earlier
+ * ones, even if the database was restored from a backup meanwhile, so no former leader has a valid epoch.
+ * From then on, the API refuses calls under other epochs.
  */
 export async function claimLeadership({ db, clock }: Deps, caller: OperatorCaller): Promise<number> {
   return (await followLeader({ db, clock }, caller)).epoch;
 }
 
-/** The same, and the epoch of the leader before; `null` for the first one. */
+/**
+ * Does the same as `claimLeadership`, and also returns the epoch of the former leader; `null` for the first
+ * leader.
+ */
 export async function followLeader(
   { db, clock }: Deps,
   { clusterId }: OperatorCaller,
@@ -53,7 +56,9 @@ export async function followLeader(
   });
 }
 
-/** Whether this is the epoch that the cluster's newest leader was given, on any replica. */
+/**
+ * Creates the check whether an epoch is the one that the cluster's newest leader received from any replica.
+ */
 export function createIsLeader({ db }: Pick<Deps, "db">) {
   return async ({ clusterId }: OperatorCaller, epoch: number): Promise<boolean> => {
     const known = await db("operator_clusters").where("cluster_id", clusterId).first("epoch");

@@ -7,22 +7,25 @@ import { checkScopes } from "../input/ceiling.ts";
 /** A namespace of a cluster. */
 export type NamespacePlace = { clusterId: string; namespace: string };
 
-/** What an account's owner says of a namespace: the most that its platforms may allow, and who approves. */
+/**
+ * The bounds within which an account's owner accepts a namespace: the scopes that its platforms may allow at
+ * most, and whether approval takes two people.
+ */
 export type AcceptanceWish = { ceiling: readonly string[] | null; fourEyes: boolean };
 
 type Deps = { db: Database; clock: Clock };
 
-/** Namespaces that an account accepts at most. */
+/** Upper limit for the namespaces that one account accepts. */
 export const MAX_ACCEPTED_NAMESPACES = 1_000;
-/** Of one cluster's namespaces that ask, so many are shown to an owner, the newest ones. */
+/** Upper limit for the requests of one cluster that the owner sees. The newest requests remain. */
 const MAX_ASKING = 10;
 const ASKING_SECONDS = 14 * 24 * 3600;
-/** An operator asks every few seconds; that is noted so seldom. */
+/** Shortest time between two records of the same request. An operator asks every few seconds. */
 const NOTED_SECONDS = 3600;
 
 /**
- * The binding of a namespace that the account's owner has accepted. With `lock` nobody changes it before the
- * transaction ends.
+ * Returns the binding of a namespace that the account's owner has accepted. With `lock`, nobody can change it
+ * before the transaction ends.
  */
 export async function findAcceptedBinding(
   db: Database | Transaction,
@@ -38,8 +41,8 @@ export async function findAcceptedBinding(
 }
 
 /**
- * Notes that a namespace wants to act for an account, for its owner to see. What other clusters have asked
- * for is never pushed out.
+ * Records that a namespace asks to act for an account, so that the account's owner sees it. Requests of one
+ * cluster never displace those of another.
  */
 export async function askForBinding(
   { db, clock }: Deps,
@@ -67,7 +70,10 @@ export async function askForBinding(
   if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
 }
 
-/** An account's bindings, those that ask first, then by cluster and namespace. */
+/**
+ * Returns an account's bindings: first the open requests, then the accepted ones, each ordered by cluster and
+ * namespace.
+ */
 export async function listBindings({ db, clock }: Deps, accountId: string): Promise<NamespaceBindingRow[]> {
   return db("namespace_bindings")
     .where({ account_id: accountId })
@@ -78,8 +84,8 @@ export async function listBindings({ db, clock }: Deps, accountId: string): Prom
 }
 
 /**
- * Accepts a namespace, whether or not it has asked, or changes what is accepted of it. Throws
- * `invalid_scopes`, `namespace_limit`.
+ * Accepts a namespace, even without a request, or changes the accepted bounds. Throws `invalid_scopes`,
+ * `namespace_limit`.
  */
 export async function acceptBinding(
   { db, clock }: Deps,
@@ -118,8 +124,8 @@ export async function acceptBinding(
 }
 
 /**
- * Accepts a namespace no longer, and forgets the ceilings of its objects. What it has registered stays; it
- * can register and ask for nothing more. Throws `not_found`.
+ * Ends the acceptance of a namespace and deletes the recorded ceilings of its objects. Its registered objects
+ * remain, but it can no longer register or request anything. Throws `not_found`.
  */
 export async function endBinding(
   { db }: Pick<Deps, "db">,

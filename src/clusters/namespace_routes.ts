@@ -18,16 +18,19 @@ const shown = z.object({
   cluster: z.string(),
   namespace: z.string(),
   status: z.enum(["asking", "accepted"]),
-  ceiling: z.array(z.string()).nullable().describe("null sets no bound"),
+  ceiling: z
+    .array(z.string())
+    .nullable()
+    .describe("The scopes that its platforms may allow at most; null for no limit"),
   four_eyes: z.boolean(),
   asked_at: isoTime,
   accepted_at: isoTime.nullable(),
 });
 
-/** A binding as answers show it. */
+/** A binding in answers of the API. */
 export type NamespaceBindingAnswer = z.infer<typeof shown>;
 
-/** Which namespaces of which clusters act for an account. */
+/** Returns the routes for the namespaces that act for an account. */
 export function namespaceRoutes(deps: Deps): Route[] {
   return [listRoute(deps), acceptRoute(deps), endRoute(deps)];
 }
@@ -43,7 +46,7 @@ function listRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: z.object({ namespace_bindings: z.array(shown) }),
-      description: "Those that ask first",
+      description: "Open requests first",
     },
     errors: [],
     async handle({ caller }) {
@@ -58,16 +61,19 @@ function acceptRoute(deps: Deps): Route {
     id: "accept_namespace_binding",
     method: "PUT",
     path: memberPath,
-    summary: "Let a namespace of a cluster act for the account, or change within which bounds",
+    summary: "Let a namespace of a cluster act for the account, or change the bounds",
     access: "session",
     idempotent: true,
     params,
     body: z.object({
-      ceiling: scopeList.nullable().default(null).describe("The most that its platforms may allow"),
+      ceiling: scopeList
+        .nullable()
+        .default(null)
+        .describe("The scopes that its platforms may allow at most; null for no limit"),
       four_eyes: z
         .boolean()
         .default(false)
-        .describe("Whether an approval in the cluster needs another person than the one who asked"),
+        .describe("Whether an approval in the cluster must come from another person than the requester"),
     }),
     answer: { status: 200, schema: shown, description: "The binding from now on" },
     errors: ["invalid_scopes", "namespace_limit"],
@@ -84,14 +90,14 @@ function endRoute(deps: Deps): Route {
     id: "end_namespace_binding",
     method: "DELETE",
     path: memberPath,
-    summary: "Let a namespace act for the account no longer; what it has registered stays",
+    summary: "Stop letting a namespace act for the account; what it has registered remains",
     access: "session",
     idempotent: true,
     params,
     answer: {
       status: 200,
       schema: z.object({ cluster: z.string(), namespace: z.string(), accepted: z.literal(false) }),
-      description: "It can register and ask for nothing more",
+      description: "The namespace can no longer register or request anything",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {

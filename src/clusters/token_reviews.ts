@@ -4,24 +4,27 @@ import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import type { TrustedCluster } from "./trusted_clusters.ts";
 
-/** Whether a token is that of a cluster's operator, as the cluster itself says. */
+/** Checks with a cluster whether a token belongs to its operator. */
 export type TokenReviews = {
-  /** Throws `unavailable` when the cluster could not be asked. */
+  /**
+   * Returns whether the token belongs to the cluster's operator. Throws `unavailable` if the cluster does not
+   * answer.
+   */
   isOperator(clusterId: string, cluster: TrustedCluster, token: string): Promise<boolean>;
 };
 
-/** The audience that a token for this API names. */
+/** The audience that a token for this API must name. */
 export const AUDIENCE = "deputize-api";
 
 const GOOD_MS = 60_000;
-/** An answer that is older is asked for again while it is still used. */
+/** An answer older than this is still used, but renewed in the background. */
 const STALE_MS = 30_000;
 const BAD_MS = 10_000;
-/** Longer tokens are no Kubernetes tokens. */
+/** Upper limit for a token. Kubernetes' tokens are shorter. */
 const MAX_TOKEN_LENGTH = 8_192;
-/** Good answers, and bad ones, that are kept. */
+/** Upper limit for stored good answers, and for stored bad answers. */
 const MAX_KEPT = 1_000;
-/** Reviews of one cluster at a time: whoever sends bad tokens does not keep its API server busy. */
+/** Upper limit for concurrent reviews of one cluster, so that bad tokens cannot overload its API server. */
 const MAX_UNDER_WAY = 8;
 
 const review = z.object({
@@ -36,9 +39,9 @@ const claims = z.object({ exp: z.number().optional() });
 type Kept = { isGood: boolean; at: number; until: number };
 
 /**
- * Asks clusters by `TokenReview` and keeps their answers for a minute at most, never longer than a token is
- * good. Reviews of the same token at the same time are one. Bad tokens, however many, neither push a good one
- * out nor keep it waiting.
+ * Creates a checker that asks clusters with `TokenReview`. It caches good answers for at most a minute, and
+ * never beyond the token's expiry. Concurrent reviews of the same token share one call. Any number of bad
+ * tokens can neither displace a good token from the cache nor delay it.
  */
 export function createTokenReviews(clock: Clock): TokenReviews {
   const good = new Map<string, Kept>();
@@ -78,7 +81,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
     if (kept.size > MAX_KEPT && oldest !== undefined) kept.delete(oldest);
   }
 
-  /** One review of a token at a time, whoever wants it. */
+  /** Reviews a token. Concurrent callers share one review. */
   function reviewed(
     key: string,
     clusterId: string,
@@ -115,7 +118,7 @@ export function createTokenReviews(clock: Clock): TokenReviews {
   };
 }
 
-/** When a token that was found good ends by itself, in milliseconds; it says so in its claims. */
+/** Returns when a good token expires according to its claims, in milliseconds since 1970. */
 function expiryOf(token: string): number {
   try {
     const payload = Buffer.from(token.split(".")[1] ?? "", "base64url").toString();
@@ -127,7 +130,7 @@ function expiryOf(token: string): number {
 }
 
 function unavailable(): ApiError {
-  return new ApiError("unavailable", "The cluster could not be asked about the token", {
+  return new ApiError("unavailable", "The cluster did not answer whether the token is valid", {
     "retry-after": "2",
   });
 }

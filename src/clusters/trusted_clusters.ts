@@ -18,14 +18,14 @@ const entry = z.strictObject({
 const file = z.strictObject({ clusters: z.array(entry).max(256) });
 
 /**
- * A cluster whose operator the API believes: its id in that operator's calls, how the API reaches it (without
- * a kubeconfig it is the one that the API runs in), and which user the operator is there.
+ * One cluster whose operator the API trusts: its id in the operator's calls, how the API reaches it, and the
+ * operator's user there. Without a kubeconfig, it is the cluster in which the API runs.
  */
 type ClusterEntry = z.infer<typeof entry>;
 
 /**
- * Reads the setting `CLUSTERS_FILE`. Paths in it are relative to the file. Throws `ConfigError`, which says
- * where the fault is.
+ * Reads the file of the setting `CLUSTERS_FILE`. Paths in it are relative to the file. Throws `ConfigError`
+ * with the place of the fault.
  */
 export async function readClustersFile(path: string): Promise<ClusterEntry[]> {
   const fail = (why: string) => new ConfigError(`CLUSTERS_FILE: ${why}`);
@@ -44,11 +44,11 @@ export async function readClustersFile(path: string): Promise<ClusterEntry[]> {
   const result = file.safeParse(content);
   if (!result.success) {
     const faults = result.error.issues.map((issue) => `${issue.path.join(".")}: ${issue.message}`);
-    throw fail(`the file is not as it must be:\n  ${faults.join("\n  ")}`);
+    throw fail(`the file has faults:\n  ${faults.join("\n  ")}`);
   }
   const { clusters } = result.data;
   const twice = clusters.find(({ id }, n) => clusters.findIndex((other) => other.id === id) !== n);
-  if (twice !== undefined) throw fail(`the cluster ${twice.id} stands there twice`);
+  if (twice !== undefined) throw fail(`the cluster ${twice.id} is listed twice`);
   return clusters.map(({ kubeconfig, ...rest }) => ({
     ...rest,
     ...(kubeconfig !== undefined && { kubeconfig: resolve(dirname(path), kubeconfig) }),
@@ -71,12 +71,12 @@ export type TrustedClusters = {
   close(): Promise<void>;
 };
 
-/** The API waits no longer than its own callers do. */
+/** Short, because the operator that calls the API is waiting meanwhile. */
 const DEADLINE_MS = 5_000;
 
 /**
- * Opens a way to each cluster. None is called yet: one that is away keeps nothing from starting. Throws
- * `StartError` for a kubeconfig that cannot be used.
+ * Prepares the access to each cluster without calling it, so that an unavailable cluster does not prevent the
+ * start. Throws `StartError` for an unusable kubeconfig.
  */
 export async function openClusters(
   entries: readonly ClusterEntry[],

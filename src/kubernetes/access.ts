@@ -3,7 +3,7 @@ import type { KubeConfig } from "@kubernetes/client-node";
 import type { Clock } from "../clock.ts";
 import { StartError } from "../config.ts";
 
-/** What a connection to the cluster is made with. */
+/** TLS options of a connection to the cluster. */
 export type ClusterTls = {
   ca?: Buffer | string;
   cert?: Buffer | string;
@@ -12,38 +12,41 @@ export type ClusterTls = {
   rejectUnauthorized?: boolean;
 };
 
-/** What one call carries. */
+/** Headers and TLS options of one call. */
 export type ClusterCredentials = { headers: Record<string, string>; tls: ClusterTls };
 
-/** Where a cluster is and who calls it. */
+/** The address of a cluster, and the credentials of the caller. */
 export type ClusterAccess = {
-  /** Base URL; it may have a path. */
+  /** Base URL, which may have a path. */
   server: string;
-  /** The HTTP proxy on the way there. */
+  /** The HTTP proxy through which the cluster is reached. */
   proxyUrl?: string | undefined;
-  /** Namespace of the context, or of the pod; `undefined` when there is none. */
+  /** Namespace of the context or of the pod; `undefined` if there is none. */
   namespace: string | undefined;
-  /** The credentials as they are now. Files are read again at least every minute. */
+  /** Returns the current credentials. Files are read again at least every minute. */
   credentials(): Promise<ClusterCredentials>;
-  /** Reads everything again next time: the credentials were refused. */
+  /**
+   * Makes the next call of `credentials` read everything again. Called after the cluster refused the
+   * credentials.
+   */
   forget(): void;
 };
 
 type Options = {
-  /** A kubeconfig. Without one the operator runs in the cluster, as a pod. */
+  /** Path of a kubeconfig. Absent: the process runs as a pod in the cluster. */
   file?: string | undefined;
-  /** One of its contexts, in place of its current one. */
+  /** Name of the context to use. Absent: the kubeconfig's current context. */
   context?: string | undefined;
   clock: Clock;
-  /** For tests: where a pod's files are. */
+  /** For tests: the folder that replaces `/` for a pod's files. */
   podRoot?: string;
 };
 
 const MAX_AGE_MS = 60_000;
 
 /**
- * Reads where the cluster is, by a kubeconfig (tokens, client certificates, exec plugins) or a pod's service
- * account. Throws `StartError`.
+ * Opens access to a cluster through a kubeconfig (tokens, client certificates, exec plugins) or a pod's
+ * service account. Throws `StartError` if the configuration is unusable.
  */
 export async function openAccess({ clock, ...source }: Options): Promise<ClusterAccess> {
   let config = await loadConfig(source);
@@ -54,7 +57,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 
   async function read(): Promise<ClusterCredentials> {
     const isPlugin = Boolean(config.getCurrentUser()?.exec);
-    // A plugin says itself how long its answer is good for, and the library remembers that.
+    // A plugin states how long its answer is valid, and the library caches the answer for that time.
     if (held !== undefined && (refused || !isPlugin)) config = await loadConfig(source);
     const credentials = await credentialsOf(config);
     held = { credentials, at: clock.now().getTime() };
@@ -75,7 +78,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
       try {
         return await reading;
       } catch (error) {
-        // The former ones may be good for a while: a file is away for a moment while it is replaced.
+        // The former credentials may still be valid: a file is missing for a moment while it is replaced.
         if (held !== undefined) return held.credentials;
         throw error;
       }
@@ -87,7 +90,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
 }
 
 async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): Promise<KubeConfig> {
-  // The library is large; who has no cluster does not load it.
+  // The library is large. A process without a cluster does not load it.
   const { KubeConfig } = await import("@kubernetes/client-node");
   const config = new KubeConfig();
   try {
@@ -103,7 +106,7 @@ async function loadConfig({ file, context, podRoot }: Omit<Options, "clock">): P
   return config;
 }
 
-/** What messages call the source of a configuration. */
+/** Returns the name of a configuration's source, for messages. */
 function nameOf(file: string | undefined): string {
   return file === undefined ? "The pod's service account" : `The kubeconfig ${file}`;
 }
@@ -125,7 +128,7 @@ function serverOf(config: KubeConfig, file: string | undefined): string {
   return cluster.server.replace(/\/$/, "");
 }
 
-/** The proxy of the kubeconfig. Its URL may hold a password, which no error quotes. */
+/** Returns the proxy of the kubeconfig. Its URL may contain a password, so no error quotes it. */
 function proxyOf(config: KubeConfig, file: string | undefined): string | undefined {
   const { proxyUrl } = config.getCurrentCluster() ?? {};
   if (!proxyUrl) return undefined;

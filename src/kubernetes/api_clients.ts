@@ -9,23 +9,26 @@ import type {
 import type { Verb } from "./cluster_error.ts";
 
 /**
- * The typed clients of `@kubernetes/client-node`. Every failure of theirs is a `ClusterError`. A patch is a
- * merge patch.
+ * The typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`. Every patch is a merge
+ * patch.
  */
 export type ApiClients = {
   core: CoreV1Api;
   custom: CustomObjectsApi;
   coordination: CoordinationV1Api;
   authentication: AuthenticationV1Api;
-  /** The option of a call that ends with `signal`. */
+  /** Returns the options for a call that ends when `signal` aborts. */
   until(signal: AbortSignal): { httpApi: HttpLibrary };
 };
 
-/** One call, in the words of Kubernetes' roles: a write to a status has the resource `platforms/status`. */
+/**
+ * One call, in the terms of Kubernetes' roles. For example, a write of a status has the resource
+ * `platforms/status`.
+ */
 export type ClusterCall = {
   verb: Verb;
   resource: string;
-  /** Below the server's base URL. */
+  /** Path below the server's base URL. */
   path: string;
   query: Readonly<Record<string, string>>;
   body: unknown;
@@ -34,8 +37,8 @@ export type ClusterCall = {
 const VERBS: Record<string, Verb> = { POST: "create", PATCH: "patch", DELETE: "delete" };
 
 /**
- * Creates the clients of the API server at `server`. `send` makes each of their calls and resolves to the
- * body, which is JSON. The library is large, so only a process that has a cluster loads it.
+ * Creates the clients of the API server at `server`. `send` makes each call and resolves to the body, which
+ * is JSON. The library is large, so only a process with a cluster loads it.
  */
 export async function createApiClients(
   server: string,
@@ -69,7 +72,10 @@ export async function createApiClients(
   };
 }
 
-/** What a path below the server's base URL is about, as the API server itself reads it. */
+/**
+ * Returns the resource and name that a path below the server's base URL refers to, as the API server itself
+ * parses it.
+ */
 export function resourceOfPath(path: string): { resource: string; name: string | undefined } {
   const parts = path.split("/").slice(path.startsWith("/api/") ? 3 : 4);
   const [resource = "unknown", name, subresource] =

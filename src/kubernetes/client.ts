@@ -12,13 +12,13 @@ export type ClusterWatch = {
   path: string;
   query: Readonly<Record<string, string>>;
   signal: AbortSignal;
-  /** An event. What this throws ends the watch and is thrown on. */
+  /** Called for each event. An error that it throws ends the watch, and `watch` throws it. */
   onEvent(event: unknown): void;
 };
 
 /**
- * Calls an API server by the typed clients of `@kubernetes/client-node`. Every failure is a `ClusterError`.
- * Each call has a deadline. Where the cluster asks for it, a call waits and is made again.
+ * Calls an API server through the typed clients of `@kubernetes/client-node`. Every failure is a
+ * `ClusterError`. Each call has a deadline. If the cluster asks for it, a call waits and is repeated.
  */
 export type ClusterClient = ApiClients & {
   /** Resolves when the API server ends the watch. */
@@ -27,10 +27,10 @@ export type ClusterClient = ApiClients & {
   close(): Promise<void>;
 };
 
-/** What is counted as the status of a request without an answer, as client-go does. */
+/** Status code in metrics for a request without an answer, as in client-go. */
 export const NO_ANSWER = "<error>";
 
-/** A request that ended: its status, or `NO_ANSWER`. */
+/** A completed request. `code` is its status or `NO_ANSWER`. */
 export type ClusterAnswer = { code: string; method: string; host: string };
 
 type Options = {
@@ -46,7 +46,10 @@ type Agents = { tls: ClusterTls; calls: Dispatcher; watches: Dispatcher; all: Di
 type Named = Pick<FailedCall, "verb" | "resource">;
 type Connection = { headers: Record<string, string>; agents: Agents };
 
-/** Connects to a cluster. Calls share connections that are kept alive; watches have their own. */
+/**
+ * Creates a client of a cluster. Calls share connections that are kept alive. Watches have connections of
+ * their own.
+ */
 export async function createClusterClient(options: Options): Promise<ClusterClient> {
   const { access, deadlineMs = DEADLINE_MS, onAnswer } = options;
   const { host } = new URL(access.server);
@@ -54,7 +57,10 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   const all = new Set<Agents>();
   let current: Agents | undefined;
 
-  /** Other certificates need other connections. Calls on the former ones end; watches are opened again. */
+  /**
+   * Returns the connections for some certificates. Changed certificates need new connections. Calls on the
+   * former connections finish, and watches are opened again.
+   */
   function agentsFor(tls: ClusterTls): Agents {
     if (current !== undefined && isDeepStrictEqual(current.tls, tls)) return current;
     const former = current;
@@ -77,17 +83,20 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
     };
   }
 
-  /** Ends with any of these, and when the client is closed. */
+  /** Returns a signal that aborts with any of these signals, and when the client is closed. */
   function endOf(...signals: (AbortSignal | undefined)[]): AbortSignal {
     return AbortSignal.any([closing.signal, ...signals.filter((signal) => signal !== undefined)]);
   }
 
-  /** The body of a call's answer. The library would quote it in an error, so it is read here first. */
+  /**
+   * Makes one call and returns the body of its answer. It reads the body here, because the library would
+   * quote it in errors.
+   */
   async function once(request: RequestContext, call: ClusterCall, signal: AbortSignal): Promise<string> {
     try {
       const { headers, agents } = await connect(call, signal);
       const method = request.getHttpMethod();
-      // The library's own `fetch` follows redirects and costs the operator 11 MiB at rest.
+      // The library's own `fetch` follows redirects, and it costs the operator 11 MiB at rest.
       const answer = requestOver(request.getUrl(), {
         method,
         headers: { ...request.getHeaders(), ...headers },
@@ -99,7 +108,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
         ({ statusCode }) => onAnswer?.({ code: String(statusCode), method, host }),
         () => onAnswer?.({ code: NO_ANSWER, method, host }),
       );
-      // A request whose connection is not there yet does not heed its signal.
+      // A request ignores its signal until its connection is open.
       const { statusCode: status, headers: received, body } = await within(answer, signal);
       const text = await body.text();
       if (status < 300) {
@@ -117,13 +126,13 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
     }
   }
 
-  /** Milliseconds after which a call that failed so is made again; `undefined`: it is not. */
+  /** Returns the milliseconds after which to repeat a failed call; `undefined` if it must not be repeated. */
   function repeatAfter(error: unknown, tries: number): number | undefined {
     if (isStatus(error, 401) && tries === 0) {
       access.forget();
       return 0;
     }
-    // What the cluster puts off it has not begun.
+    // A call that the cluster asks to repeat has not started.
     const { retryAfterMs, status } = error as ClusterError;
     const isPutOff = status === 429 || (status !== undefined && status >= 500);
     return isPutOff && retryAfterMs !== undefined && retryAfterMs < deadlineMs ? retryAfterMs : undefined;
@@ -187,12 +196,15 @@ function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Age
       ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
       : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
   const calls = create({ connections: 16, keepAliveTimeout: 30_000 });
-  // The reflector notices silence.
+  // No timeout for the body, because the reflector notices silence.
   const watches = create({ bodyTimeout: 0 });
   return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
 }
 
-/** Refuses requests to other servers. The library's `Watch` follows a redirect with its headers. */
+/**
+ * Refuses requests to other servers. The library's `Watch` follows redirects and would send its headers
+ * there.
+ */
 function onlyTo(origin: string): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (request, handler) => {
     if (String(request.origin) !== origin) throw new TypeError("redirected to another server");
@@ -204,7 +216,7 @@ async function closed({ all: [calls, watches] }: Agents): Promise<void> {
   await Promise.all([calls?.close(), watches?.destroy()]).catch(() => undefined);
 }
 
-/** The value, unless `signal` ends before: a plugin may hang. */
+/** Resolves to the value, or rejects when `signal` aborts first. A credentials plugin may hang. */
 function within<T>(value: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const end = () => reject(signal.reason);

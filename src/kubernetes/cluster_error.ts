@@ -1,29 +1,29 @@
 import { z } from "zod";
 
-/** What is done with a resource, in the words of Kubernetes' roles. */
+/** The actions on a resource, in the terms of Kubernetes' roles. */
 export type Verb = "get" | "list" | "watch" | "create" | "patch" | "delete";
 
-/** What is known of a call that failed. `status` is missing when there was no answer. */
+/** The known facts about a failed call. `status` is absent if there was no answer. */
 export type FailedCall = {
   verb: Verb;
   resource: string;
   status?: number | undefined;
   reason: string;
   retryAfterMs?: number | undefined;
-  /** The quota that the call would go beyond. */
+  /** Name of the quota that the call would exceed. */
   quota?: string | undefined;
 };
 
 /**
- * A call of the cluster that failed. It says which call and why, and quotes neither bodies nor headers: both
- * may hold secrets.
+ * A failed call of the cluster. It states the call and the reason, but quotes neither bodies nor headers,
+ * because both may contain secrets.
  */
 export class ClusterError extends Error {
   readonly verb: Verb;
   readonly resource: string;
   readonly status: number | undefined;
   readonly reason: string;
-  /** How long the cluster asks to wait. */
+  /** The wait that the cluster asks for, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 
   constructor({ verb, resource, status, reason, retryAfterMs }: FailedCall) {
@@ -37,7 +37,10 @@ export class ClusterError extends Error {
   }
 }
 
-/** The cluster refuses a call, and will until a person changes something: roles, a quota, the object. */
+/**
+ * A call that the cluster refuses, and will keep refusing until a person changes something: a role, a quota
+ * or the object.
+ */
 export class ClusterRefused extends ClusterError {
   readonly quota: string | undefined;
 
@@ -48,12 +51,12 @@ export class ClusterRefused extends ClusterError {
   }
 }
 
-/** Answers after which the same call fails again. A quota is 403, an immutable field 422. */
+/** HTTP statuses after which the same call fails again. An exceeded quota is 403, an immutable field 422. */
 const REFUSALS = new Set([400, 403, 405, 406, 413, 415, 422]);
 const REASON = /^[A-Za-z]{1,64}$/;
-/** All of a message that is kept: it may quote what was sent. */
+/** The only part of a message that is kept, because the message may quote what was sent. */
 const QUOTA = /exceeded quota: ([a-z0-9][-.a-z0-9]{0,252})/;
-/** Longest wait that a Retry-After header is believed. */
+/** Upper limit for the wait that a Retry-After header asks for. */
 const MAX_RETRY_AFTER_SECONDS = 3600;
 
 const statusObject = z.object({
@@ -63,7 +66,10 @@ const statusObject = z.object({
   details: z.object({ retryAfterSeconds: z.number().optional() }).optional(),
 });
 
-/** The error that an answer of the cluster means: its HTTP status, or a `Status` object in a watch. */
+/**
+ * Converts an answer of the cluster to an error. The answer has an HTTP status, or is a `Status` object in a
+ * watch.
+ */
 export function errorOfAnswer(
   { verb, resource }: Pick<FailedCall, "verb" | "resource">,
   { status, body, retryAfter }: { status?: number; body: unknown; retryAfter?: string | undefined },
@@ -84,10 +90,13 @@ export function errorOfAnswer(
   return found !== undefined && REFUSALS.has(found) ? new ClusterRefused(call) : new ClusterError(call);
 }
 
-/** The error of a call that got no whole answer, by the code of what went wrong on the way. */
+/**
+ * Converts the failure of a call without a complete answer to an error, whose reason is the code of the
+ * cause.
+ */
 export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, error: unknown): ClusterError {
   if (error instanceof ClusterError) return error;
-  // `fetch` wraps what went wrong.
+  // `fetch` wraps the actual error.
   const { name, code } = (error instanceof TypeError ? (error.cause ?? error) : error) as {
     name?: unknown;
     code?: unknown;
@@ -99,7 +108,7 @@ export function errorOfTransport(call: Pick<FailedCall, "verb" | "resource">, er
   return new ClusterError({ ...call, reason: isCode ? code : "ConnectionFailed" });
 }
 
-/** Whether an error is an answer with this HTTP status. */
+/** Returns whether an error is an answer with this HTTP status. */
 export function isStatus(error: unknown, status: number): boolean {
   return error instanceof ClusterError && error.status === status;
 }

@@ -1,4 +1,4 @@
-/** Resolves after this time, or as soon as `signal` ends. */
+/** Resolves after `ms` milliseconds, or as soon as `signal` aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {

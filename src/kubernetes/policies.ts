@@ -9,30 +9,34 @@ import { canonicalBytes } from "../protocol/encoding/canonical.ts";
 import { isStatus } from "./cluster_error.ts";
 
 /**
- * Whether the admission policies of a cluster are those of `crds/policies.yaml`, or which one is missing or
- * altered.
+ * The result of comparing the admission policies of a cluster with `crds/policies.yaml`: they are equal, or
+ * `fault` names the one that is missing or altered.
  *
- * `hash` is of what they say: equal wherever the same file was applied for the same operator. `revision` is
- * of the objects: another one shows that one of them was changed in between, even if it was changed back.
- * `since` is the moment from which they were enforced as they are. Compare it with the creation of the object
- * that they guarded: the times in an object's `managedFields` are whatever its writers say.
+ * `hash` is the hash of the policies' content, equal wherever the same file is applied for the same operator.
+ * `revision` is a hash over the identity of the objects: it differs if a policy was changed in between, even
+ * if it was changed back. `since` is the moment from which they were enforced in this form. Compare it with
+ * the creation of the object that they guarded, because the writers of an object control the times in its
+ * `managedFields`.
  */
 export type PoliciesVerdict =
   | { hash: string; revision: string; since: Date; fault?: never }
   | { hash?: never; revision?: never; since?: never; fault: string };
 
-/** The operator that the file names. */
+/** The operator's user in `crds/policies.yaml`. */
 export const DEFAULT_OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
 
 const FILE = join(import.meta.dirname, "../../crds/policies.yaml");
-/** Every API server of a cluster enforces what was written this long ago; one alone takes half a second. */
+/**
+ * Time after which every API server of a cluster enforces a written policy. A single API server takes half a
+ * second.
+ */
 const ENFORCED_MS = 10_000;
 const RESOURCES = {
   ValidatingAdmissionPolicy: "validatingadmissionpolicies",
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 } as const;
 
-/** The call that the check makes. */
+/** The part of a client that the check needs. */
 export type PolicyReader = { custom: Pick<CustomObjectsApi, "getClusterCustomObject"> };
 
 const document = z.object({
@@ -63,8 +67,8 @@ const liveObject = z.object({
 type Live = z.infer<typeof liveObject>;
 
 /**
- * Compares the policies and their bindings in a cluster with the file, in which the operator is the user
- * `operator`. Rejects when the cluster could not be asked.
+ * Compares the policies and their bindings in a cluster with `crds/policies.yaml`, with `operator` as the
+ * operator's user. Rejects if the cluster does not answer.
  */
 export async function checkPolicies(
   client: PolicyReader,
@@ -94,7 +98,7 @@ function hashOf(value: object[]): string {
   return hash("sha256", canonicalBytes(value), "hex");
 }
 
-/** The file's policies as an API server keeps them. */
+/** Reads the policies of the file in the form in which an API server stores them. */
 async function readPolicies(operator: string): Promise<Policy[]> {
   const documents = parseAllDocuments(await readFile(FILE, "utf8")).map((each) => each.toJS());
   const name = JSON.stringify(operator).slice(1, -1);
@@ -102,7 +106,7 @@ async function readPolicies(operator: string): Promise<Policy[]> {
   return z.array(document).parse(JSON.parse(text)).map(withDefaults);
 }
 
-/** What an API server adds to a policy that is given without it. */
+/** Adds the defaults that an API server adds to a policy. */
 function withDefaults(policy: Policy): Policy {
   const { matchConstraints } = policy.spec as { matchConstraints?: { resourceRules: object[] } };
   if (matchConstraints === undefined) return policy;
@@ -116,7 +120,7 @@ function withDefaults(policy: Policy): Policy {
 
 async function readLive(client: PolicyReader, { kind, metadata }: Policy): Promise<Live | undefined> {
   const plural = RESOURCES[kind];
-  // The typed client would leave out fields that it does not know, and with them a change of the policy.
+  // The typed client would drop fields that it does not know, and so hide a change of the policy.
   const place = { group: "admissionregistration.k8s.io", version: "v1", plural, name: metadata.name };
   try {
     return liveObject.parse(await client.custom.getClusterCustomObject(place));
@@ -129,9 +133,9 @@ async function readLive(client: PolicyReader, { kind, metadata }: Policy): Promi
 function faultOf({ spec }: Policy, live: Live | undefined): string | undefined {
   if (live === undefined) return "is missing";
   if (live.metadata.deletionTimestamp !== undefined) return "is being deleted";
-  if (!isDeepStrictEqual(live.spec, spec)) return "is not as this version's crds/policies.yaml has it";
+  if (!isDeepStrictEqual(live.spec, spec)) return "differs from crds/policies.yaml of this version";
   if (live.metadata.generation > 1 && changes(live).length === 0) {
-    return "does not say since when it is so; delete it and apply crds/policies.yaml again";
+    return "does not record when it was last changed; delete it and apply crds/policies.yaml again";
   }
   return undefined;
 }
@@ -140,12 +144,14 @@ function nameOf({ kind, metadata }: Policy): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** When its rules were last written, as the API server noted. */
+/** Returns when the rules of a policy were last written, according to the API server. */
 function lastChange(live: Live): number {
   return Math.max(...[live.metadata.creationTimestamp, ...changes(live)].map((time) => Date.parse(time)));
 }
 
-/** When its rules were changed after its creation, which labels and the status do not. */
+/**
+ * Returns the times of changes to the rules after the creation. Changes to labels and status do not count.
+ */
 function changes({ metadata }: Live): string[] {
   if (metadata.generation === 1) return [];
   const writes = metadata.managedFields.filter(

@@ -4,33 +4,33 @@ import { errorOfAnswer, errorOfTransport } from "./cluster_error.ts";
 
 type Options = {
   server: string;
-  /** What errors name. */
+  /** Name of the resource, for errors. */
   resource: string;
   path: string;
   query: Readonly<Record<string, string>>;
   headers: Readonly<Record<string, string>>;
   dispatcher: Dispatcher;
-  /** Ends the watch, also before it is answered. */
+  /** Ends the watch, even before the API server has answered. */
   signal: AbortSignal;
-  /** The API server accepted or refused it. */
+  /** Called when the API server has accepted or refused the watch. */
   onAnswer(status: number): void;
-  /** An event. What this throws ends the watch and is thrown on. */
+  /** Called for each event. An error that it throws ends the watch, and `runWatch` throws it. */
   onEvent(event: unknown): void;
 };
 
-/** The longest line that is read. An object in a cluster has 1.5 MiB at most. */
+/** Upper limit for a line. An object in a cluster has at most 1.5 MiB. */
 const MAX_LINE_LENGTH = 16 * 1024 * 1024;
 const MAX_REFUSAL_LENGTH = 64 * 1024;
-/** The longest time that a timer takes. */
+/** The longest time that a timer supports. */
 const NEVER_MS = 2 ** 31 - 1;
 
 /**
  * Watches with client-node's `Watch` until the API server ends the watch. Every failure is a `ClusterError`,
- * or what `onEvent` threw.
+ * or the error that `onEvent` threw.
  *
- * Version 2.0.1 of the library skips lines that it cannot read, splits lines at U+2028, reads lines of any
- * length, and reports of a refusal nothing but its status. The dispatcher therefore gives it only whole lines
- * of JSON, and takes refusals itself.
+ * Version 2.0.1 of the library skips unreadable lines, splits lines at U+2028, accepts lines of any length,
+ * and reports only the status of a refusal. Therefore the dispatcher passes only whole lines of JSON to it,
+ * and handles refusals itself.
  */
 export async function runWatch(options: Options): Promise<void> {
   const { server, path, query, resource, signal, onEvent } = options;
@@ -53,7 +53,7 @@ export async function runWatch(options: Options): Promise<void> {
     context.setDispatcher(options.dispatcher.compose(guard({ ...options, stopped: stopped.signal, fail })));
   };
   const watch = new Watch(config);
-  // The library ends a watch after 30 s of silence. A quiet cluster sends a bookmark only once a minute.
+  // The library ends a watch after 30 s of silence, but a quiet cluster sends a bookmark only once a minute.
   Object.assign(watch, { requestTimeoutMs: NEVER_MS });
   const take = (_type: string, _object: unknown, event: unknown) => {
     if (stopped.signal.aborted) return;
@@ -74,7 +74,7 @@ export async function runWatch(options: Options): Promise<void> {
 
 type Guard = Options & { stopped: AbortSignal; fail(error: unknown): void };
 
-/** Passes on whole lines of JSON only, and ends the request when the watch is over. */
+/** Passes on only whole lines of JSON, and ends the request when the watch is over. */
 function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.DispatcherComposeInterceptor {
   const call = { verb: "watch", resource } as const;
   return (dispatch) => (request, handler) => {
@@ -118,8 +118,8 @@ function guard({ resource, onAnswer, stopped, fail }: Guard): Dispatcher.Dispatc
 }
 
 /**
- * Splits chunks into lines of JSON. What follows the last line break is half a line and is left out. Throws
- * `SyntaxError`.
+ * Creates a reader that splits chunks into lines of JSON. Text after the last line break is incomplete and is
+ * kept back. The reader throws `SyntaxError` for a line that is too long or not JSON.
  */
 function createLineReader(): (chunk: Uint8Array) => string[] {
   const decoder = new TextDecoder();
@@ -139,7 +139,7 @@ function escaped(separator: string): string {
   return separator === "\u2028" ? "\\u2028" : "\\u2029";
 }
 
-/** The JSON of a text; `undefined`: it is none. */
+/** Parses JSON; returns `undefined` if the text is not JSON. */
 export function decoded(text: string): unknown {
   try {
     return JSON.parse(text);

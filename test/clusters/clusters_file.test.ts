@@ -39,13 +39,13 @@ describe("the file of clusters", () => {
 
   test.each([
     ["is not YAML", "clusters: [", "is not YAML"],
-    ["is empty", "", "not as it must be"],
+    ["is empty", "", "the file has faults"],
     ["has an id of other characters", "clusters: [{ id: a/b }]", "clusters.0.id"],
     ["has an unknown field", "clusters: [{ id: a, server: x }]", "server"],
     [
       "names a cluster twice",
       "clusters: [{ id: a }, { id: b }, { id: a }]",
-      "the cluster a stands there twice",
+      "the cluster a is listed twice",
     ],
   ])("is refused when it %s", async (_, text, why) => {
     const error = await read(text).catch((thrown: unknown) => thrown);

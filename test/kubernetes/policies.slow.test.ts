@@ -119,7 +119,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   ])("notices %s", async (_, kind, name, spec) => {
     await change(kind, name, { spec });
     expect(await check()).toEqual({
-      fault: `${kind} ${name} is not as this version's crds/policies.yaml has it`,
+      fault: `${kind} ${name} differs from crds/policies.yaml of this version`,
     });
     // What was added is no other manager's to remove.
     await kubernetes.call("DELETE", policyPath(kind, name));
@@ -176,7 +176,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await change(kind, name, { spec: whole });
     await change(kind, name, { metadata: { managedFields: [{}] } });
     expect(await check()).toEqual({
-      fault: `${kind} ${name} does not say since when it is so; delete it and apply crds/policies.yaml again`,
+      fault: `${kind} ${name} does not record when it was last changed; delete it and apply crds/policies.yaml again`,
     });
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
@@ -207,12 +207,12 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     const operator = "system:serviceaccount:elsewhere:helper";
     await installPolicies(kubernetes, operator);
     expect((await checkPolicies(client, { operator })).fault).toBeUndefined();
-    expect((await check()).fault).toContain("deputize-status is not as");
+    expect((await check()).fault).toContain("deputize-status differs");
   });
 
   test("takes the operator's name as it is, whatever is in it", async () => {
     for (const operator of ["$&", "a: b # c", 'oidc:op\'s \\ "name"']) {
-      expect((await checkPolicies(client, { operator })).fault).toContain("is not as this version's");
+      expect((await checkPolicies(client, { operator })).fault).toContain("differs from crds/policies.yaml");
     }
   });
 
