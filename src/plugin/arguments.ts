@@ -2,7 +2,7 @@ import { parseArgs } from "node:util";
 import type { Command, Options } from "./command.ts";
 import { UsageFailure } from "./kubectl.ts";
 
-/** Options of kubectl that are handed on as they are: those that say where, and as whom. */
+/** Options that the plugin passes on to kubectl: the cluster, the namespace, and the user. */
 export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; short?: string }>> = {
   as: { type: "string" },
   "as-group": { type: "string" },
@@ -24,15 +24,15 @@ export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; sh
 };
 const REPEATED = new Set(["as-group", "as-user-extra"]);
 
-/** A command line that is understood. */
+/** A parsed command line. */
 export type Arguments = {
   names: string[];
   options: Options;
-  /** What kubectl is given with every call. */
+  /** Options that every call of kubectl receives. */
   common: string[];
 };
 
-/** Reads what follows a command's name. Throws `UsageFailure`. */
+/** Parses the words after a command's name. Throws `UsageFailure`. */
 export function readArguments(command: Command, args: readonly string[]): Arguments {
   const own = Object.entries(command.options).map(([name, { takes, short }]) => {
     const type = takes === undefined ? ("boolean" as const) : ("string" as const);
@@ -62,7 +62,10 @@ function handOn(name: string, value: string | boolean | string[] | undefined): s
   return [value].flat().map((each) => `--${name}=${each}`);
 }
 
-/** The one name that a command needs. */
+/**
+ * Returns the only name on the command line. Throws `UsageFailure` if there is none, or more than one. `what`
+ * names it in the message.
+ */
 export function onlyName(names: readonly string[], what: string): string {
   const [name, ...others] = names;
   if (name === undefined) throw new UsageFailure(`Name ${what}`);

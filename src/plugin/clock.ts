@@ -1,6 +1,5 @@
-/** The time as the plugin takes it: it shares no clock with the service. */
+/** The plugin's own clock type. The plugin shares no code with the service. */
 export type Clock = {
-  /** The current time. */
   now(): Date;
 };
 

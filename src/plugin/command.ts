@@ -1,85 +1,85 @@
 import type { Clock } from "./clock.ts";
 import { Failure, type Kubectl, UsageFailure } from "./kubectl.ts";
 
-/** Where the plugin reads and writes. */
+/** The input and output of the plugin. */
 export type Terminal = {
   out(text: string): void;
-  /** For what is not the result: questions, progress, refusals. */
+  /** Prints questions, progress and refusals, which are not part of the result. */
   note(text: string): void;
-  /** What comes on the standard input. */
+  /** Reads the whole standard input. */
   input(): Promise<string>;
-  /** Columns; those of a narrow terminal where the output goes elsewhere. */
+  /** Width in columns; 80 if the output is not a terminal. */
   width: number;
-  /** Whether somebody said yes. Throws `Failure` where nobody can be asked. */
+  /** Asks a question and returns whether the answer is yes. Throws `Failure` if nobody can answer. */
   confirm(question: string): Promise<boolean>;
 };
 
-/** The options of a command line by name: text, or `true` where there is none to give. */
+/** The options of a command line by name. The value is a text, or `true` for an option without a value. */
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-/** What a command works with. */
+/** Everything that a command works with. */
 export type Context = {
   kubectl: Kubectl;
   terminal: Terminal;
   clock: Clock;
   options: Options;
-  /** What was named. */
+  /** The names on the command line. */
   names: readonly string[];
   wait(ms: number): Promise<void>;
 };
 
-/** An option: what it takes, if anything, and what it does. */
+/** An option: the value that it takes, if any, and its help text. */
 type OptionHelp = { short?: string; takes?: string; help: string };
 
-/** Kinds of names that a command takes, for completion. */
+/** The kind of names that a command accepts, for completion. */
 export type Named = "delegation" | "platform" | "any" | "none";
 
 /** One command of the plugin. */
 export type Command = {
   summary: string;
-  /** What follows its name. */
+  /** The arguments in the help text. */
   usage: string;
   named: Named;
   options: Readonly<Record<string, OptionHelp>>;
-  /** Does it. Throws `Failure` with what a person can do about it. */
+  /** Runs the command. Throws `Failure` with a message that says what to do. */
   run(context: Context): Promise<void>;
 };
 
-/** An option's text; `undefined` when it is not given. */
+/** Returns the text of an option; `undefined` if it is absent. */
 export function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === "string" ? value : undefined;
 }
 
-/** Options that several commands have. */
+/** Options that several commands share. */
 export const shared = {
   output: { short: "o", takes: "json", help: "print JSON" },
-  yes: { short: "y", help: "do not ask" },
-  dryRun: { help: "have the cluster check it, and change nothing" },
-  noWait: { help: "do not wait for what comes of it" },
-  timeout: { takes: "seconds", help: "how long to wait; 60 when left out" },
-  operatorNamespace: { takes: "name", help: "the operator's namespace; deputize-system when left out" },
+  yes: { short: "y", help: "do not ask for confirmation" },
+  dryRun: { help: "let the cluster check the change, but change nothing" },
+  noWait: { help: "do not wait for the result" },
+  timeout: { takes: "seconds", help: "how long to wait; default 60" },
+  operatorNamespace: { takes: "name", help: "the operator's namespace; default deputize-system" },
 } as const satisfies Record<string, OptionHelp>;
 
 const SECONDS = 60;
 const LOOK_MS = 500;
 
-/** Looks until `done` has something to say, for as long as the options allow. Throws `Failure` after that. */
+/**
+ * Repeats `done` until it returns a value, for at most the time of `--timeout`. Throws `Failure` afterwards.
+ */
 export async function waitFor<T>(
   { options, clock, wait }: Context,
   what: string,
   done: () => Promise<T | undefined>,
 ): Promise<T> {
   const seconds = Number(textOf(options, "timeout") ?? SECONDS);
-  if (!(seconds > 0)) throw new UsageFailure("--timeout is a number of seconds");
+  if (!(seconds > 0)) throw new UsageFailure("--timeout must be a number of seconds");
   const end = clock.now().getTime() + seconds * 1000;
   for (;;) {
     const found = await done();
     if (found !== undefined) return found;
     if (clock.now().getTime() >= end) {
-      throw new Failure(
-        `${what} takes longer than ${seconds} s; kubectl deputize status shows how it goes on`,
-      );
+      throw new Failure(`${what} takes longer than ${seconds} s; kubectl deputize status shows its progress`);
     }
     await wait(LOOK_MS);
   }

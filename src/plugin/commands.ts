@@ -7,7 +7,7 @@ import { rotateKey } from "./commands/rotate_key.ts";
 import { status } from "./commands/status.ts";
 import { whoCanApprove } from "./commands/who_can_approve.ts";
 
-/** Every command by its name, in the order in which they are listed. */
+/** All commands by name, in the order of the help text. */
 export const commands: Readonly<Record<string, Command>> = {
   status,
   approve,

@@ -4,12 +4,12 @@ import { commands } from "./commands.ts";
 import type { Kubectl } from "./kubectl.ts";
 import { type KindName, resources } from "./objects.ts";
 
-/** How kubectl is told that file names are no answer (cobra's ShellCompDirectiveNoFileComp). */
+/** Tells kubectl not to complete file names (cobra's ShellCompDirectiveNoFileComp). */
 const NO_FILES = ":4";
 
 /**
- * What can follow on a command line, a line each, and how kubectl is to go on: the last word is the one that
- * is being typed.
+ * Returns the completions of a command line, one per line, followed by cobra's directive. The last word is
+ * the one that is being typed.
  */
 export async function complete(
   words: readonly string[],
@@ -36,7 +36,7 @@ async function candidates(
   return namesOf(command.named, kubectl(commonOf(before)));
 }
 
-/** What says where to look, of what was typed so far. */
+/** Returns the options typed so far that select the cluster, the namespace or the user. */
 function commonOf(before: readonly string[]): string[] {
   return before.flatMap((word, index) => {
     const option = word === "-n" ? "--namespace" : word;

@@ -5,16 +5,19 @@ import { labelled, wrapped } from "./text.ts";
 const NAME = "kubectl deputize";
 const INDENT = "  ";
 
-/** What the plugin can do, in lines of at most `width` columns. */
+/** Returns the list of commands, in lines of at most `width` columns. */
 export function overview(width: number): string {
   const lines = Object.entries(commands).map(([name, { summary }]) => [name, summary] as const);
   return [
     "Delegations of authority to AI agents, from the command line.",
     `${NAME} <command>`,
     labelled(lines, width, INDENT),
-    wrapped("Options of kubectl say where and as whom: -n, --context, --kubeconfig, --as and others.", width),
     wrapped(
-      `${NAME} <command> --help says more. Exit status: 0 done, 1 refused or failed, 2 not understood.`,
+      "The options of kubectl select cluster, namespace and user: -n, --context, --kubeconfig, --as and others.",
+      width,
+    ),
+    wrapped(
+      `${NAME} <command> --help shows its options. Exit status: 0 done, 1 refused or failed, 2 not understood.`,
       width,
     ),
     "",
@@ -24,7 +27,7 @@ export function overview(width: number): string {
     .concat("\n");
 }
 
-/** What one command does, and how it is said. */
+/** Returns the help text of one command. */
 export function helpOf(name: string, { summary, usage, options }: Command, width: number): string {
   const lines = Object.entries(options).map(([option, { short, takes, help }]) => {
     const form = `--${option}${takes === undefined ? "" : ` ${takes}`}`;

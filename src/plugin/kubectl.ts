@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { text } from "node:stream/consumers";
 
-/** Something that a person can correct: the message says what. */
+/** An error that a person can correct. The message says how. */
 export class Failure extends Error {}
 
-/** A command that cannot be understood. */
+/** A command line that cannot be understood. */
 export class UsageFailure extends Failure {}
 
 /** An object of the cluster as JSON. */
@@ -25,11 +25,11 @@ export type KubernetesObject = {
   };
 };
 
-/** What kubectl refused or could not do, in its words. */
+/** A failure of kubectl, with kubectl's message. */
 export class KubectlFailure extends Failure {
-  /** Whether what was named is not there. */
+  /** Whether the named object does not exist. */
   readonly isMissing: boolean;
-  /** Whether another write came before. */
+  /** Whether another write came first. */
   readonly isConflict: boolean;
 
   constructor(message: string) {
@@ -39,36 +39,38 @@ export class KubectlFailure extends Failure {
   }
 }
 
-/** Runs kubectl: contexts, plugins for credentials, proxies and impersonation are as people know them. */
+/** Runs kubectl, so that contexts, credential plugins, proxies and impersonation work as usual. */
 export type Kubectl = {
-  /** What it printed. Throws `KubectlFailure`. */
+  /** Returns the output. Throws `KubectlFailure`. */
   run(args: readonly string[], input?: string): Promise<string>;
-  /** The same, as JSON. */
+  /** Returns the output, parsed as JSON. Throws `KubectlFailure`. */
   json<T>(args: readonly string[], input?: string): Promise<T>;
-  /** One object; `undefined` when there is none. */
+  /** Returns one object; `undefined` if it does not exist. */
   find<T extends KubernetesObject>(resource: string, name: string): Promise<T | undefined>;
-  /** All objects that the arguments select. */
+  /** Returns all objects that the arguments select. */
   list<T extends KubernetesObject>(args: readonly string[]): Promise<T[]>;
 };
 
-/** A line of the log that kubectl writes beside what it says. */
+/** A log line that kubectl writes to its standard error in addition to messages. */
 const LOGGED = /^[EWIF]\d{4} .*\n?/gm;
 
-/** What kubectl says to people; all that it wrote where that is nothing. */
+/** Returns kubectl's messages without log lines, or all of its standard error if there are only log lines. */
 function said(err: string): string {
   return err.replaceAll(LOGGED, "").trim() || err.trim();
 }
 
-/** Runs `program` with arguments that every call gets: context, namespace and whom it acts as. */
+/**
+ * Creates a runner of `program`. `common` are the options of every call, such as context, namespace and user.
+ */
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
     const child = spawn(program, [...args, ...common], { stdio: ["pipe", "pipe", "pipe"] });
-    // Who has read enough closes the pipe.
+    // A program that has read enough closes the pipe.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
     const ended = new Promise<number>((resolve, reject) => {
       child.on("error", () =>
-        reject(new Failure(`${program} is not there: install it, or put it on the PATH`)),
+        reject(new Failure(`${program} was not found: install it, or put it on the PATH`)),
       );
       child.on("close", (code) => resolve(code ?? 1));
     });
@@ -93,10 +95,10 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
   return kubectl;
 }
 
-/** A user as the cluster knows them. */
+/** A user as the cluster reports it. */
 type User = { username: string; uid?: string; groups?: string[] };
 
-/** Who makes the calls, also where somebody else is impersonated. */
+/** Returns the user that makes the calls, which is the impersonated user if there is one. */
 export async function whoAmI(kubectl: Kubectl): Promise<User> {
   const { status } = await kubectl.json<{ status: { userInfo: User } }>(["auth", "whoami"]);
   return status.userInfo;

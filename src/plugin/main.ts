@@ -4,7 +4,7 @@ import { systemClock } from "./clock.ts";
 import { runPlugin } from "./run.ts";
 import { processTerminal } from "./terminal.ts";
 
-// Who has seen enough, as `head` has, closes the pipe: that is no fault.
+// A reader such as `head` closes the pipe early. That is not an error.
 process.stdout.on("error", () => process.exit(0));
 process.exitCode = await runPlugin(process.argv.slice(2), {
   terminal: processTerminal(),

@@ -1,17 +1,17 @@
-/** A rule of a role. */
+/** A rule of a Role or ClusterRole. */
 export type Rule = { apiGroups?: string[]; resources?: string[]; resourceNames?: string[]; verbs: string[] };
-/** A role of a namespace or of the cluster. */
+/** A Role or a ClusterRole. */
 export type Role = { metadata: { name: string; namespace?: string }; rules?: Rule[] | null };
-/** Whom a binding gives a role. */
+/** The user, group or service account that a binding grants a role. */
 export type Subject = { kind: string; name: string; namespace?: string };
-/** A binding of either kind. */
+/** A RoleBinding or a ClusterRoleBinding. */
 export type RoleBinding = {
   metadata: { name: string; namespace?: string };
   roleRef: { kind: string; name: string };
   subjects?: Subject[] | null;
 };
 
-/** What a namespace's roles say, with those of the cluster. */
+/** The roles and bindings of a namespace and of the cluster. */
 export type Rbac = {
   roles: readonly Role[];
   clusterRoles: readonly Role[];
@@ -19,12 +19,12 @@ export type Rbac = {
   clusterRoleBindings: readonly RoleBinding[];
 };
 
-/** Something to be allowed, of our group. */
+/** The access to check: verbs on one object of our API group. */
 export type Wanted = { resource: string; name: string; verbs: readonly string[] };
 
 const GROUP = "deputize.io";
 
-/** Whether a rule allows one verb with an object, as the API server judges. */
+/** Returns whether a rule allows one verb on an object, by the rules of the API server. */
 function allows(
   { apiGroups = [], resources = [], resourceNames = [], verbs }: Rule,
   wanted: Wanted,
@@ -40,10 +40,13 @@ function allows(
   );
 }
 
-/** A subject, by what bindings it has its rights. */
+/** A subject, and the bindings that give it access. */
 export type Allowed = { subject: Subject; bindings: string[] };
 
-/** Who may do something, each with the bindings that matter; every verb must be allowed by one of them. */
+/**
+ * Returns the subjects that may use every wanted verb, each with the bindings that grant at least one of
+ * them.
+ */
 export function whoMay(rbac: Rbac, wanted: Wanted): Allowed[] {
   const found = new Map<string, Allowed & { verbs: Set<string> }>();
   for (const { binding, rules, place } of boundRules(rbac)) {
@@ -74,7 +77,7 @@ function* boundRules({ roles, clusterRoles, roleBindings, clusterRoleBindings }:
   }
 }
 
-/** A subject as one text: `User jane`, `ServiceAccount ns/name`. */
+/** Formats a subject: `User jane`, `ServiceAccount ns/name`. */
 export function subjectText({ kind, name, namespace }: Subject): string {
   return namespace === undefined || kind !== "ServiceAccount"
     ? `${kind} ${name}`

@@ -10,14 +10,14 @@ type World = {
   terminal: Terminal;
   clock: Clock;
   wait(ms: number): Promise<void>;
-  /** For tests: what is run as kubectl. */
+  /** For tests: the program that replaces kubectl. */
   program?: string;
 };
 
-/** Exit status of a command that was not understood. */
+/** Exit status of a command line that was not understood. */
 const USAGE = 2;
 
-/** Carries out a command line and gives the exit status: 0 done, 1 refused or failed, 2 not understood. */
+/** Runs a command line and returns its exit status: 0 done, 1 refused or failed, 2 not understood. */
 export async function runPlugin(args: readonly string[], world: World): Promise<number> {
   const { terminal } = world;
   const [name = "", ...rest] = args;
@@ -32,7 +32,7 @@ export async function runPlugin(args: readonly string[], world: World): Promise<
     if (!(error instanceof Failure)) throw error;
     terminal.note(`${lines(error.message)}\n`);
     if (!(error instanceof UsageFailure)) return 1;
-    terminal.note(`(kubectl deputize ${name in commands ? `${name} ` : ""}--help says more)\n`);
+    terminal.note(`(kubectl deputize ${name in commands ? `${name} ` : ""}--help shows the options)\n`);
     return USAGE;
   }
 }
@@ -47,13 +47,13 @@ async function runCommand(name: string, rest: readonly string[], world: World): 
     return;
   }
   if (options.output !== undefined && options.output !== "json") {
-    throw new UsageFailure("--output is json, or left out");
+    throw new UsageFailure("--output must be json or absent");
   }
   const context: Context = { kubectl: createKubectl(common, program), terminal, clock, options, names, wait };
   await command.run(context);
 }
 
-/** What kubectl says may hold anything, several lines too. */
+/** Escapes unsafe characters in kubectl's output, which is untrusted and may span several lines. */
 function lines(message: string): string {
   return message.split("\n").map(visible).join("\n");
 }

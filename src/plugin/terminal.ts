@@ -5,7 +5,7 @@ import { Failure } from "./kubectl.ts";
 
 const NARROW = 80;
 
-/** The terminal of this process. Without one nobody can be asked. */
+/** Returns the terminal of this process. Without a terminal, nobody can be asked. */
 export function processTerminal(): Terminal {
   const { stdin, stdout, stderr } = process;
   return {
@@ -14,7 +14,8 @@ export function processTerminal(): Terminal {
     input: () => text(stdin),
     width: stdout.columns ?? NARROW,
     async confirm(question) {
-      if (!stdin.isTTY) throw new Failure("Nobody can be asked here: say --yes if you mean it");
+      if (!stdin.isTTY)
+        throw new Failure("This is not a terminal, so nobody can be asked: add --yes to confirm");
       const lines = createInterface({ input: stdin, output: stderr });
       try {
         return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim());

@@ -1,16 +1,16 @@
 /**
- * A column: its heading, what it shows of a row, and when it goes where there is too little room. Numbers
- * stand to the right.
+ * A column: its heading, its text for a row, and its place in the order in which columns are dropped when
+ * space is short. Numbers are right-aligned.
  */
 export type Column<T> = { heading: string; of(row: T): string; dropsAt?: number; isNumber?: boolean };
 
-/** Room that a narrow terminal has, and what is assumed where there is none. */
+/** Width of a narrow terminal, which is also assumed where the width is unknown. */
 const NARROW = 80;
 const COLUMN_GAP = "   ";
 
 /**
- * Rows under headings, as kubectl writes them. Where they are wider than `width`, columns with the highest
- * `dropsAt` are left out until they fit, and then the last column is cut.
+ * Formats rows under headings, as kubectl does. If the table is wider than `width`, it drops the columns with
+ * the highest `dropsAt` until it fits, and finally cuts the lines.
  */
 export function table<T>(rows: readonly T[], columns: readonly Column<T>[], width = NARROW): string {
   const shown = fitting(rows, columns, width);
@@ -54,12 +54,12 @@ function cut(line: string, width: number): string {
 
 const WIDEST = 100;
 
-/** A text in lines of at most `width` columns, and of at most 100; words that are longer stay whole. */
+/** Breaks a text into lines of at most `width` and 100 columns. Longer words remain whole. */
 export function wrapped(text: string, width: number): string {
   return linesOf(text, Math.min(width, WIDEST)).join("\n");
 }
 
-/** Labels in a column, and beside each its text, in lines of at most `width` columns. */
+/** Formats labels in one column and their texts beside them, in lines of at most `width` columns. */
 export function labelled(
   lines: readonly (readonly [label: string, text: string])[],
   width: number,
@@ -76,7 +76,7 @@ export function labelled(
 }
 
 const GAP = "   ";
-/** A terminal narrower than this breaks lines itself. */
+/** In a terminal narrower than this, the terminal itself breaks the lines. */
 const NARROWEST = 60;
 
 function linesOf(text: string, room: number): string[] {
@@ -93,10 +93,15 @@ function linesOf(text: string, room: number): string[] {
   return [...lines, line];
 }
 
-/** What hides, turns or moves text on a terminal: controls, marks of direction, what has no width. */
+/**
+ * Characters that hide, reverse or move text on a terminal: control characters, direction marks, and
+ * characters without width.
+ */
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}\u115f\u1160\u3164\uffa0]/gu;
 
-/** A text from the cluster as it may be shown: what would hide or turn it is written out. */
+/**
+ * Makes untrusted text safe to print: replaces characters that would hide or reverse text with their code.
+ */
 export function visible(text: string): string {
   return text.replace(HIDDEN, (character) => {
     const code = character.codePointAt(0) ?? 0;
@@ -111,14 +116,14 @@ const UNITS: readonly [name: string, seconds: number][] = [
   ["s", 1],
 ];
 
-/** A length of time in its largest unit, as `kubectl get` writes ages: `3d`, `5h`, `40m`, `12s`. */
+/** Formats a duration in its largest unit, as `kubectl get` formats ages: `3d`, `5h`, `40m`, `12s`. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const [name, size] = UNITS.find(([, size]) => seconds >= size * 2) ?? ["s", 1];
   return `${Math.floor(seconds / size)}${name}`;
 }
 
-/** A moment seen from now: `in 3d`, `5h ago`. */
+/** Formats a time relative to now: `in 3d`, `5h ago`. Returns an empty text if there is no valid time. */
 export function relative(time: string | undefined, now: Date): string {
   const ms = Date.parse(time ?? "") - now.getTime();
   if (Number.isNaN(ms)) return "";

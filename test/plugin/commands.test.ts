@@ -33,8 +33,8 @@ describe("the plugin", () => {
     [["approve", "a", "b"], "Name one only, not also b"],
     [["approve", "bot", "--scope", "x"], "Unknown option '--scope'"],
     [["status", "-o", "yaml"], "--output is json"],
-    [["status", "--confirm"], "--confirm goes with --orphans"],
-    [["status", "bot", "--orphans"], "Name nothing with --orphans"],
+    [["status", "--confirm"], "--confirm needs --orphans"],
+    [["status", "bot", "--orphans"], "--orphans takes no name"],
   ])("%j is not understood, with a sentence", async (args, message) => {
     expect(await run(args)).toBe(2);
     expect(kubectl.notes).toContain(message);
@@ -97,7 +97,7 @@ describe("the plugin", () => {
   test.each<
     [string, Partial<Delegation["spec"]> | undefined, Partial<Delegation["metadata"]> | undefined, string]
   >([
-    ["what one asked for oneself", { requestedBy: "jane" }, undefined, "You asked for it yourself"],
+    ["what one asked for oneself", { requestedBy: "jane" }, undefined, "You requested it yourself"],
     ["what is revoked", { revoked: true }, undefined, "It is revoked"],
     ["what is being deleted", undefined, { deletionTimestamp: NOW.toISOString() }, "It is being deleted"],
   ])("does not decide %s", async (_, spec, metadata, message) => {
@@ -122,7 +122,7 @@ describe("the plugin", () => {
   test("says that kubectl is not there", async () => {
     kubectl.program = `${kubectl.program}-is-not-there`;
     expect(await run(["status"])).toBe(1);
-    expect(kubectl.notes).toContain("is not there: install it");
+    expect(kubectl.notes).toContain("was not found: install it");
   });
 
   test.each([

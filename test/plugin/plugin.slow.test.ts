@@ -101,13 +101,13 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     await declare();
     const nobody = await as("jane", "approve", "bot");
     expect(nobody).toMatchObject({ status: 1, out: "" });
-    expect(nobody.err).toContain("Nobody can be asked here: say --yes if you mean it");
-    expect(nobody.err).toMatch(/Asked +data:read, payments:send/);
+    expect(nobody.err).toContain("nobody can be asked: add --yes to confirm");
+    expect(nobody.err).toMatch(/Requested +data:read, payments:send/);
     const dry = await as("jane", "approve", "bot", "--dry-run");
     expect(dry).toMatchObject({ status: 0, out: "delegation/bot would be approved (dry run)\n" });
     expect(statusOf(await world.find("Delegation", "bot")).approval).toBeUndefined();
     const other = await as("jane", "approve", "bot", "--scopes", "data:share", "--yes");
-    expect(other).toMatchObject({ status: 2, err: expect.stringContaining("Not asked for: data:share") });
+    expect(other).toMatchObject({ status: 2, err: expect.stringContaining("Not requested: data:share") });
     const done = await as("jane", "approve", "bot", "--scopes", "data:read", "-m", "for March", "--yes");
     expect(done).toMatchObject({ status: 0, err: "" });
     expect(done.out).toMatch(/^delegation\/bot is Active: bot may data:read until /);
@@ -119,11 +119,11 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const again = await as("jane", "deny", "bot", "--yes");
     expect(again).toMatchObject({
       status: 1,
-      err: `It was approved by ${JANE}; a decision is written once\n`,
+      err: `It was approved by ${JANE}; a decision cannot be changed\n`,
     });
     const shown = await as("jane", "status", "bot");
     expect(shown.out).toMatch(/State +Active\nGranted +data:read\n/);
-    expect(shown.out).toContain(`Approved      data:read by ${JANE}: for March`);
+    expect(shown.out).toContain(`Approved       data:read by ${JANE}: for March`);
   });
 
   test("denies, with the reason that people read", async ({ shop: { as, link, approvers, declare } }) => {
@@ -145,7 +145,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const unlinked = await as("jane", "approve", "bot", "--yes");
     expect(unlinked.status).toBe(1);
     expect(unlinked.out).toContain("delegation/bot is ApproverNotLinked");
-    expect(unlinked.err).toContain("kubectl deputize link says what its owner has to confirm");
+    expect(unlinked.err).toContain("kubectl deputize link shows what its owner has to confirm");
     await editors();
     await world.apply(delegation({}, { name: "second" }));
     const refused = await as("ed", "approve", "second", "--yes");
@@ -225,7 +225,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const done = await as("ed", "rotate-key", "shop", "--yes");
     expect(done).toMatchObject({
       status: 0,
-      out: "platform/shop has key number 2 in secret/shop-credentials; the old one ends at once\n",
+      out: "platform/shop has key number 2 in secret/shop-credentials; the old one ends immediately\n",
     });
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });

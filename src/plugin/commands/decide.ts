@@ -6,7 +6,7 @@ import { visible } from "../text.ts";
 import { askedLines, linesText, nextOf } from "./describe.ts";
 
 const options = {
-  message: { short: "m", takes: "text", help: "why, for people" },
+  message: { short: "m", takes: "text", help: "the reason, for people" },
   yes: shared.yes,
   "dry-run": shared.dryRun,
   "no-wait": shared.noWait,
@@ -14,19 +14,19 @@ const options = {
   output: shared.output,
 };
 
-/** `approve`: writes that a delegation is approved, all of it or some of its scopes. */
+/** The command `approve`: approves a delegation, with all or some of its scopes. */
 export const approve: Command = {
   summary: "Approve a delegation, or some of its scopes",
   usage: "<delegation>",
   named: "delegation",
   options: {
-    scopes: { takes: "a,b", help: "grant these only; all that is asked for when left out" },
+    scopes: { takes: "a,b", help: "grant only these; default: all requested scopes" },
     ...options,
   },
   run: (context) => decide(context, "Approved"),
 };
 
-/** `deny`: writes that a delegation is denied. */
+/** The command `deny`: denies a delegation. */
 export const deny: Command = {
   summary: "Deny a delegation",
   usage: "<delegation>",
@@ -35,12 +35,12 @@ export const deny: Command = {
   run: (context) => decide(context, "Denied"),
 };
 
-/** What the operator has found out about a decision. */
+/** Reasons that report the operator's final result of a decision. */
 const SETTLED: ReadonlySet<string> = new Set([
   ...["Active", "Denied", "Revoked", "Expired", "ApproverNotLinked", "FourEyesRequired"],
   ...["ApprovalPolicyMissing", "NamespaceNotBound", "CeilingExceeded", "InvalidSpec", "ExternalMissing"],
 ]);
-/** So often a decision is written that the operator's own writes come before. */
+/** How often the write of a decision is tried, as the operator's own writes may come first. */
 const TRIES = 5;
 
 async function decide(context: Context, decision: Approval["decision"]): Promise<void> {
@@ -86,11 +86,11 @@ function obstacleTo({ metadata, spec, status }: Delegation, username: string): s
   const { approval } = status ?? {};
   if (approval !== undefined) {
     const { decision, approver } = approval;
-    return `It was ${decision.toLowerCase()} by ${visible(approver.username)}; a decision is written once`;
+    return `It was ${decision.toLowerCase()} by ${visible(approver.username)}; a decision cannot be changed`;
   }
   if (metadata.deletionTimestamp !== undefined) return "It is being deleted; it can no longer be decided";
   if (spec.revoked === true) return "It is revoked; it can no longer be decided";
-  if (spec.requestedBy === username) return "You asked for it yourself; somebody else decides";
+  if (spec.requestedBy === username) return "You requested it yourself; somebody else must decide";
   return undefined;
 }
 
@@ -98,12 +98,15 @@ function chosenScopes({ spec }: Delegation, given: string | undefined): string[]
   if (given === undefined) return spec.scopes;
   const chosen = [...new Set(given.split(",").map((scope) => scope.trim()))].filter((scope) => scope !== "");
   const others = chosen.filter((scope) => !spec.scopes.includes(scope));
-  if (others.length > 0) throw new UsageFailure(`Not asked for: ${visible(others.join(", "))}`);
-  if (chosen.length === 0) throw new UsageFailure("--scopes names none; to grant nothing, deny it");
+  if (others.length > 0) throw new UsageFailure(`Not requested: ${visible(others.join(", "))}`);
+  if (chosen.length === 0) throw new UsageFailure("--scopes names no scope; to grant nothing, use deny");
   return chosen;
 }
 
-/** Writes at exactly what was shown: not at another object of the name, nor at one that has changed. */
+/**
+ * Writes the approval to exactly the object that was shown. Throws `Failure` if the object was changed or
+ * created again meanwhile.
+ */
 async function write(
   kubectl: Kubectl,
   shown: Delegation,
@@ -127,7 +130,7 @@ async function write(
     const isSame = (["uid", "generation"] as const).every(
       (key) => current.metadata[key] === shown.metadata[key],
     );
-    if (!isSame) throw new Failure("It has changed since it was read; look at it again");
+    if (!isSame) throw new Failure("It has changed since it was read; check it again");
   }
 }
 

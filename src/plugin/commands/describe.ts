@@ -5,13 +5,13 @@ import { labelled, relative, visible } from "../text.ts";
 /** A line of a description. */
 export type Line = readonly [label: string, text: string];
 
-/** A constraint in a few words: its type and its limits. */
+/** Formats a constraint: its type and its limits. */
 function constraintText({ type, ...limits }: Record<string, unknown>): string {
   const parts = Object.entries(limits).map(([name, value]) => `${name} ${JSON.stringify(value)}`);
   return `${String(type)} (${parts.join(", ")})`;
 }
 
-/** What a Delegation asks for, as people judge it. */
+/** Returns the lines that show what a Delegation requests. */
 export function askedLines({ metadata, spec }: Delegation, now: Date): Line[] {
   const until = spec.expiresAt;
   const life =
@@ -23,14 +23,14 @@ export function askedLines({ metadata, spec }: Delegation, now: Date): Line[] {
   return [
     ["Delegation", `${metadata.namespace}/${metadata.name}`],
     ["Agent", `${spec.agentRef.name} on Platform ${spec.platformRef.name}`],
-    ["Asked", spec.scopes.join(", ")],
-    ["Life", life],
+    ["Requested", spec.scopes.join(", ")],
+    ["Lifetime", life],
     ...(spec.constraints ?? []).map((constraint): Line => ["Only if", constraintText(constraint)]),
-    ["Asked by", spec.requestedBy ?? "somebody who is not named"],
+    ["Requested by", spec.requestedBy ?? "unknown"],
   ];
 }
 
-/** How far a Delegation is. */
+/** Returns the lines that show the state of a Delegation. */
 export function stateLines(object: Delegation, now: Date): Line[] {
   const { status = {} } = object;
   const { approval } = status;
@@ -50,36 +50,36 @@ export function stateLines(object: Delegation, now: Date): Line[] {
   }
   if (status.certID !== undefined) lines.push(["Certificate", status.certID]);
   const message = conditionOf(object, "Ready")?.message ?? "";
-  if (message !== "") lines.push(["Says", message]);
+  if (message !== "") lines.push(["Message", message]);
   return lines;
 }
 
-/** Lines with their labels in a column, in lines of at most `width` columns. */
+/** Formats lines with their labels in a column, at most `width` columns wide. */
 export function linesText(lines: readonly Line[], width: number): string {
   const shown = lines.map(([label, text]) => [label, visible(text)] as const);
   return `${labelled(shown, width)}\n`;
 }
 
-/** What a person can do about an object, by its reason; nothing where there is nothing to do. */
+/** The advice for each reason that a person can act on. */
 const NEXT: Readonly<Record<string, string>> = {
   AwaitingApproval:
-    "The account's owner decides in the product, or an approver here: kubectl deputize approve <name>, or deny.",
+    "The account's owner decides in the console, or an approver here: kubectl deputize approve <name>, or deny.",
   ApproverNotLinked:
-    "The approver is not known to the account: kubectl deputize link says what its owner has to confirm.",
+    "The approver is not linked to the account: kubectl deputize link shows what its owner has to confirm.",
   FourEyesRequired:
-    "Two people are needed: create it again with spec.requestedBy, and have somebody else approve it.",
+    "Two people are required: create it again with spec.requestedBy, and have somebody else approve it.",
   ApprovalPolicyMissing:
-    "An administrator applies crds/policies.yaml; then create it again, or decide in the product.",
+    "An administrator applies crds/policies.yaml; then create it again, or decide in the console.",
   NamespaceNotBound: "An administrator binds the namespace, and the account's owner accepts it.",
-  CeilingExceeded: "Ask for less, or have the ceiling widened where it is set.",
+  CeilingExceeded: "Request fewer scopes, or have the ceiling widened where it is set.",
   ExternalMissing: "Delete it and create it again.",
-  Denied: "A decision is made once: declare another one to ask again.",
-  Revoked: "kubectl deputize renew <name> asks for it anew.",
-  Expired: "kubectl deputize renew <name> asks for it anew.",
+  Denied: "A decision is final: create another Delegation to request it again.",
+  Revoked: "kubectl deputize renew <name> requests it again.",
+  Expired: "kubectl deputize renew <name> requests it again.",
   SecretNotOwned: "Rename or delete that Secret, or choose another with spec.credentialsSecretName.",
 };
 
-/** What to do next; `undefined`: nothing. */
+/** Returns the advice what to do next; `undefined` if there is nothing to do. */
 export function nextOf(object: AnyObject): string | undefined {
   return NEXT[reasonOf(object)]?.replace("<name>", object.metadata.name);
 }

@@ -2,9 +2,12 @@ import { type Command, shared, textOf } from "../command.ts";
 import { type KubernetesObject, whoAmI } from "../kubectl.ts";
 import { visible, wrapped } from "../text.ts";
 
-/** `link`: says as whom one approves here, and what the account's owner confirms for it to count. */
+/**
+ * The command `link`: shows the user's name here, and what the account's owner must confirm so that the
+ * user's decisions count.
+ */
 export const link: Command = {
-  summary: "Say who you are, and how your decisions come to count",
+  summary: "Show your user name, and how to make your decisions count",
   usage: "",
   named: "none",
   options: {
@@ -28,7 +31,7 @@ export const link: Command = {
       return;
     }
     const text =
-      "Where the operator has a CLUSTER_ID of its own, give that with --cluster-id. The owner of the account confirms, signed in to the product:";
+      "If the operator has a CLUSTER_ID setting, pass it with --cluster-id. The account's owner must then send this call, signed in to the service:";
     terminal.out(`${wrapped(text, terminal.width)}\n\n`);
     terminal.out(`  POST /v1/service/cluster-approvers\n  ${visible(JSON.stringify(body))}\n\n`);
     terminal.out(

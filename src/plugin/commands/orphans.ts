@@ -24,7 +24,10 @@ const NAME = "deputize-orphans";
 const CONFIRMED = "deputize.io/confirmed";
 const OPERATOR_NAMESPACE = "deputize-system";
 
-/** Shows what is in force although its object is gone, and confirms with `--confirm` that it is revoked. */
+/**
+ * Shows delegations that are in force without an object. With `--confirm`, confirms that the operator may
+ * revoke them.
+ */
 export async function showOrphans(context: Context): Promise<void> {
   const { terminal, clock, options } = context;
   const record = await read(context);
@@ -50,7 +53,7 @@ async function read(context: Context): Promise<SweepRecord> {
     if (!isUnwritten) throw error;
     const place = `${namespaceOf(context)}/${NAME}`;
     throw new Failure(
-      `The operator has recorded nothing yet in configmap ${place}; it looks every 10 minutes`,
+      `The operator has recorded nothing yet in configmap ${place}; it checks every 10 minutes`,
     );
   }
 }
@@ -58,7 +61,7 @@ async function read(context: Context): Promise<SweepRecord> {
 function show({ terminal }: Context, record: SweepRecord, now: Date): void {
   const { items, more = 0, state, why, checkedAt } = record;
   if (items.length === 0) {
-    terminal.out(`Every delegation has its object (looked at ${relative(checkedAt, now)}).\n`);
+    terminal.out(`Every delegation has its object (checked ${relative(checkedAt, now)}).\n`);
     return;
   }
   const columns = [
@@ -82,10 +85,10 @@ function show({ terminal }: Context, record: SweepRecord, now: Date): void {
 
 async function confirm(context: Context, { state, epoch, items }: SweepRecord): Promise<void> {
   const { kubectl, terminal, options } = context;
-  if (state !== "held") throw new Failure("Nothing is held, so there is nothing to confirm");
-  const question = `Let these ${items.length} be revoked after the operator's grace?`;
-  if (options.yes !== true && !(await terminal.confirm(question))) throw new Failure("They stay held");
+  if (state !== "held") throw new Failure("No delegation is held, so there is nothing to confirm");
+  const question = `Let the operator revoke these ${items.length} delegations after its grace period?`;
+  if (options.yes !== true && !(await terminal.confirm(question))) throw new Failure("They remain held");
   const mark = `${CONFIRMED}=${epoch}`;
   await kubectl.run(["annotate", "configmap", NAME, mark, "--overwrite", "-n", namespaceOf(context)]);
-  terminal.note("Confirmed; the operator revokes them at its next look after the grace.\n");
+  terminal.note("Confirmed; the operator revokes them in its first check after the grace period.\n");
 }

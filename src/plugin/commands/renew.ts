@@ -3,18 +3,18 @@ import { type Command, shared, textOf } from "../command.ts";
 import { Failure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Delegation, objectOf, resources } from "../objects.ts";
 
-/** Marks of who else declares an object: a copy has another owner. */
+/** Labels and annotations of tools that manage an object. A copy is not managed by them. */
 const NOT_COPIED =
   /^(kubectl\.kubernetes\.io|argocd\.argoproj\.io|([a-z]+\.)?toolkit\.fluxcd\.io|meta\.helm\.sh|([^/]*\.)?deputize\.io|config\.k8s\.io)\//;
 
-/** `renew`: asks for the same again under another name. */
+/** The command `renew`: requests the same authority again under another name. */
 export const renew: Command = {
-  summary: "Ask for the same again, as another delegation",
+  summary: "Request the same authority again, as another delegation",
   usage: "<delegation>",
   named: "delegation",
   options: {
-    name: { takes: "name", help: "name of the new one; the old one with the next number when left out" },
-    ttl: { takes: "24h", help: "another life than the old one's" },
+    name: { takes: "name", help: "name of the new one; default: the old name with the next number" },
+    ttl: { takes: "24h", help: "another lifetime than the old one's" },
     "dry-run": shared.dryRun,
     output: shared.output,
   },
@@ -45,7 +45,7 @@ export const renew: Command = {
   },
 };
 
-/** A Delegation that asks for what another one asked for, in the name of who makes it. */
+/** Returns a Delegation that requests the same as another one, in the name of the current user. */
 export function renewed(
   { metadata, spec }: Delegation,
   { name, ttl, username }: { name: string; ttl: string | undefined; username: string },
@@ -53,9 +53,7 @@ export function renewed(
   const { revoked: _, expiresAt, requestedBy, ...asked } = spec;
   const { revokeReason: __, suspend: ___, ...same } = asked as Record<string, unknown>;
   if (expiresAt !== undefined && ttl === undefined) {
-    throw new UsageFailure(
-      `It asked for an end at ${expiresAt}; say how long the new one is to live with --ttl`,
-    );
+    throw new UsageFailure(`It was requested until ${expiresAt}; set the lifetime of the new one with --ttl`);
   }
   return {
     apiVersion: "deputize.io/v1alpha1",
@@ -80,7 +78,7 @@ function copied(marks: Record<string, string> = {}): Record<string, string> {
 
 const LONGEST_NAME = 63;
 
-/** `bot` becomes `bot-2`, `bot-2` becomes `bot-3`: the first number that is free. */
+/** Returns the name with the next free number: `bot` becomes `bot-2`, `bot-2` becomes `bot-3`. */
 export function nextName(name: string, taken: ReadonlySet<string>): string {
   const [, stem = name, number = "1"] = /^(.+)-(\d{1,6})$/.exec(name) ?? [];
   for (let next = Number(number) + 1; ; next += 1) {

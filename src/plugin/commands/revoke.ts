@@ -5,13 +5,13 @@ import { conditionOf, type Delegation, objectOf, reasonOf, resources } from "../
 import { visible } from "../text.ts";
 import { linesText, stateLines } from "./describe.ts";
 
-/** `revoke`: ends a delegation for good. */
+/** The command `revoke`: ends a delegation permanently. */
 export const revoke: Command = {
-  summary: "Revoke a delegation, or withdraw its request, for good",
+  summary: "Revoke a delegation, or withdraw its request, permanently",
   usage: "<delegation>",
   named: "delegation",
   options: {
-    reason: { short: "r", takes: "text", help: "why, for people and the audit" },
+    reason: { short: "r", takes: "text", help: "the reason, for people and the history" },
     yes: shared.yes,
     "dry-run": shared.dryRun,
     "no-wait": shared.noWait,
@@ -26,7 +26,7 @@ export const revoke: Command = {
     if (options.yes !== true && !isDryRun) {
       const lines = [["Delegation", name] as const, ...stateLines(object, clock.now())];
       terminal.note(linesText(lines, terminal.width));
-      if (!(await terminal.confirm(`Revoke ${name} for good?`))) throw new Failure("Nothing was revoked");
+      if (!(await terminal.confirm(`Revoke ${name} permanently?`))) throw new Failure("Nothing was revoked");
     }
     const reason = textOf(options, "reason");
     const spec = { revoked: true, ...(reason !== undefined && { revokeReason: reason }) };
@@ -49,7 +49,7 @@ export const revoke: Command = {
   },
 };
 
-/** What had ended before, so that there was nothing to revoke. */
+/** Returns whether the delegation had already ended, so that there is nothing to revoke. */
 function isOver(reason: string): boolean {
   return reason === "Denied" || reason === "Expired";
 }

@@ -5,9 +5,9 @@ import { objectOf, type Platform, resources } from "../objects.ts";
 
 const ASKED = "deputize.io/rotate-key";
 
-/** `rotate-key`: replaces a platform's API key in its Secret. */
+/** The command `rotate-key`: replaces a platform's API key, also in its Secret. */
 export const rotateKey: Command = {
-  summary: "Replace a platform's API key, in its Secret too",
+  summary: "Replace a platform's API key, also in its Secret",
   usage: "<platform>",
   named: "platform",
   options: {
@@ -23,7 +23,7 @@ export const rotateKey: Command = {
     const { metadata, spec, status } = await read();
     const isDryRun = options["dry-run"] === true;
     const grace = (spec as { keyRotation?: { grace?: string } }).keyRotation?.grace;
-    const end = grace === undefined ? "the old one ends at once" : `the old one ends after ${grace}`;
+    const end = grace === undefined ? "the old one ends immediately" : `the old one ends after ${grace}`;
     if (
       options.yes !== true &&
       !isDryRun &&

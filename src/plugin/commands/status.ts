@@ -13,15 +13,15 @@ import { type Column, duration, relative, table, visible, wrapped } from "../tex
 import { askedLines, type Line, linesText, nextOf, stateLines } from "./describe.ts";
 import { showOrphans } from "./orphans.ts";
 
-/** `status`: all objects in a table, or one of them in words. */
+/** The command `status`: shows all objects in a table, or one object in detail. */
 export const status: Command = {
-  summary: "Show how everything is, or one object in words",
+  summary: "Show the state of all objects, or of one object in detail",
   usage: "[delegation | platform/<name> | agent/<name>]",
   named: "any",
   options: {
-    "all-namespaces": { short: "A", help: "of all namespaces" },
-    orphans: { help: "what is in force although its object is gone" },
-    confirm: { help: "with --orphans: let those that are held be revoked after the operator's grace" },
+    "all-namespaces": { short: "A", help: "objects of all namespaces" },
+    orphans: { help: "delegations in force whose object is gone" },
+    confirm: { help: "with --orphans: let the operator revoke the held ones after its grace period" },
     "operator-namespace": shared.operatorNamespace,
     yes: shared.yes,
     output: shared.output,
@@ -29,10 +29,10 @@ export const status: Command = {
   run(context) {
     const { names, options } = context;
     if (options.orphans !== true && options.confirm === true) {
-      throw new UsageFailure("--confirm goes with --orphans");
+      throw new UsageFailure("--confirm needs --orphans");
     }
     if (options.orphans !== true) return names.length === 0 ? showAll(context) : showOne(context);
-    if (names.length > 0) throw new UsageFailure("Name nothing with --orphans");
+    if (names.length > 0) throw new UsageFailure("--orphans takes no name");
     return showOrphans(context);
   },
 };
@@ -47,7 +47,9 @@ async function showAll({ kubectl, terminal, clock, options }: Context): Promise<
   }
   if (objects.length === 0) {
     terminal.out(
-      everywhere ? "There is nothing of ours in the cluster.\n" : "There is nothing of ours here.\n",
+      everywhere
+        ? "There are no Deputize objects in the cluster.\n"
+        : "There are no Deputize objects here.\n",
     );
     return;
   }
@@ -96,20 +98,22 @@ async function showOne({ kubectl, terminal, clock, options, names }: Context): P
       : [
           [object.kind, `${object.metadata.namespace}/${object.metadata.name}`],
           ["State", reasonOf(object)],
-          ["Says", conditionOf(object, "Ready")?.message ?? "nobody has looked at it yet"],
+          ["Message", conditionOf(object, "Ready")?.message ?? "the operator has not handled it yet"],
         ];
   terminal.out(linesText(lines, terminal.width));
   const next = nextOf(object);
   if (next !== undefined) terminal.out(`\n${wrapped(visible(next), terminal.width)}\n`);
 }
 
-/** `platform/shop`, `agent/bot`, or the name of a Delegation. */
+/** Parses `platform/shop`, `agent/bot`, or the name of a Delegation. Throws `Failure` for any other kind. */
 export function kindAndName(text: string): [KindName, string] {
   const [first = "", second, ...rest] = text.split("/");
   if (second === undefined) return ["delegation", first];
   const kind = first.replace(/s?(\.deputize\.io)?$/, "");
   if (rest.length > 0 || !(kind in resources)) {
-    throw new Failure(`${text} names nothing of ours: platform/<name>, agent/<name>, or a delegation's name`);
+    throw new Failure(
+      `${text} is not a Deputize object: use platform/<name>, agent/<name>, or a delegation's name`,
+    );
   }
   return [kind as KindName, second];
 }

@@ -12,12 +12,12 @@ import {
 } from "../rbac.ts";
 import { table, wrapped } from "../text.ts";
 
-/** Who may approve, or nearly: with what is in the way. */
+/** A subject that may approve, or that lacks one requirement. `note` names the missing requirement. */
 type Approver = Allowed & { note: string };
 
-/** `who-can-approve`: whom RBAC lets approve for a platform. */
+/** The command `who-can-approve`: shows the users whom RBAC allows to approve for a platform. */
 export const whoCanApprove: Command = {
-  summary: "Show whom roles let approve",
+  summary: "Show who may approve according to RBAC",
   usage: "<delegation> | platform/<name>",
   named: "any",
   options: { output: shared.output },
@@ -49,12 +49,12 @@ export const whoCanApprove: Command = {
     ];
     terminal.out(table(found, columns, terminal.width));
     const text =
-      "A decision counts only of somebody whom the account's owner has linked (kubectl deputize link), whom the binding of the namespace does not leave out, and who did not ask for it. To write the status needs get and patch on delegations/status.";
+      "A decision counts only if the account's owner has linked its user (kubectl deputize link), the namespace's binding allows this user, and the user did not request it. Writing the status needs get and patch on delegations/status.";
     terminal.out(`\n${wrapped(text, terminal.width)}\n`);
   },
 };
 
-/** No role is needed there. */
+/** This group needs no role. */
 const ADMINISTRATORS: Approver = {
   subject: { kind: "Group", name: "system:masters" },
   bindings: ["built in"],
