@@ -74,7 +74,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     ).toEqual([
       expect.stringMatching(/^spec\.agentRef\.name: a name has lower-case letters/),
       "spec.scopes[1]: a scope is domain:action or custom:…",
-      "spec.ttl: ttl and expiresAt exclude each other",
+      "spec.ttl: set either ttl or expiresAt, not both",
     ]);
   });
 

@@ -63,7 +63,7 @@ describe("schemas", () => {
     };
     const object = { apiVersion: "deputize.io/v1alpha1", kind: "Delegation", metadata: { name: "a" }, spec };
     expect(schemas.validate(object).violations).toEqual([
-      { path: "spec.ttl", message: "ttl and expiresAt exclude each other" },
+      { path: "spec.ttl", message: "set either ttl or expiresAt, not both" },
     ]);
   });
 
