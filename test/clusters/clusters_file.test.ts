@@ -42,11 +42,7 @@ describe("the file of clusters", () => {
     ["is empty", "", "the file has faults"],
     ["has an id of other characters", "clusters: [{ id: a/b }]", "clusters.0.id"],
     ["has an unknown field", "clusters: [{ id: a, server: x }]", "server"],
-    [
-      "names a cluster twice",
-      "clusters: [{ id: a }, { id: b }, { id: a }]",
-      "the cluster a is listed twice",
-    ],
+    ["names a cluster twice", "clusters: [{ id: a }, { id: b }, { id: a }]", "the cluster a is listed twice"],
   ])("is refused when it %s", async (_, text, why) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigError);

@@ -32,7 +32,7 @@ describe("the plugin", () => {
     [["approve"], "Name the delegation"],
     [["approve", "a", "b"], "Name one only, not also b"],
     [["approve", "bot", "--scope", "x"], "Unknown option '--scope'"],
-    [["status", "-o", "yaml"], "--output is json"],
+    [["status", "-o", "yaml"], "--output must be json"],
     [["status", "--confirm"], "--confirm needs --orphans"],
     [["status", "bot", "--orphans"], "--orphans takes no name"],
   ])("%j is not understood, with a sentence", async (args, message) => {
