@@ -1,4 +1,4 @@
-// Asks each address of the arguments until it answers 200, for a minute at most.
+// Calls each URL of the arguments until it answers 200, for about a minute at most.
 import { setTimeout as sleep } from "node:timers/promises";
 
 const SECONDS = 60;

@@ -1,4 +1,4 @@
-{{/* A role that stays up. Argument: dict "root" $ "component" "api" "values" .Values.api "ports" "…" "volumes" "…"
+{{/* A Deployment of a role. Argument: dict "root" $ "component" "api" "values" .Values.api "ports" "…" "volumes" "…"
      "mounts" "…" "annotations" "…" "isScaled" bool "token" bool; texts are YAML. */}}
 {{- define "deputize.deployment" -}}
 {{- $root := .root -}}
@@ -59,7 +59,7 @@ spec:
             {{- . | nindent 12 }}
             {{- end }}
             - { name: health, containerPort: 9090 }
-          # Five minutes for a database or a migration that takes its time; then liveness is about the process alone.
+          # Allows five minutes for a slow database or migration. Later, liveness depends on the process alone.
           startupProbe:
             httpGet: { path: /livez, port: health }
             periodSeconds: 2
@@ -99,7 +99,7 @@ spec:
         {{- end }}
 {{- end -}}
 
-{{/* What keeps a role up while nodes are drained. Argument: dict "root" $ "component" "api" "values" .Values.api. */}}
+{{/* The PodDisruptionBudget of a role. Argument: dict "root" $ "component" "api" "values" .Values.api. */}}
 {{- define "deputize.podDisruptionBudget" -}}
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -110,7 +110,7 @@ metadata:
     {{- include "deputize.labels" . | nindent 4 }}
 spec:
   {{- $budget := .values.podDisruptionBudget }}
-  {{- /* One of the two; the other is the default's. */}}
+  {{- /* Only one of the two is allowed. The other may come from the defaults. */}}
   {{- toYaml (hasKey $budget "minAvailable" | ternary (omit $budget "maxUnavailable") $budget) | nindent 2 }}
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:

@@ -1,4 +1,4 @@
-{{/* The names of all objects begin with this. It is so short because names of CronJobs have at most 52 characters. */}}
+{{/* Prefix of the names of all objects. Its limit is 35 because a CronJob's name has at most 52 characters. */}}
 {{- define "deputize.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 35 | trimSuffix "-" -}}
@@ -16,14 +16,14 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Labels that select pods: they never change. Argument: dict "root" $ "component" "api". */}}
+{{/* Labels that select pods. They never change. Argument: dict "root" $ "component" "api". */}}
 {{- define "deputize.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "deputize.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{/* Labels of pods: those that select, and what never changes with a version, so that an upgrade restarts nothing. */}}
+{{/* Labels of pods. None of them changes with the version, so an upgrade restarts no pod because of labels. */}}
 {{- define "deputize.podLabels" -}}
 {{ include "deputize.selectorLabels" . }}
 app.kubernetes.io/part-of: deputize
@@ -50,7 +50,7 @@ app.kubernetes.io/name: {{ include "deputize.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{/* An image by digest, else by tag, else by the chart's version. Argument: dict "root" $ "image" .Values.image. */}}
+{{/* An image reference by digest, tag or the chart's version, in this order. Argument: dict "root" $ "image" .Values.image. */}}
 {{- define "deputize.image" -}}
 {{- if .image.digest -}}
 {{- printf "%s@%s" .image.repository .image.digest -}}
@@ -59,18 +59,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 {{- end -}}
 
-{{/* The account of a component. */}}
+{{/* The name of a component's ServiceAccount. */}}
 {{- define "deputize.serviceAccountName" -}}
 {{- printf "%s-%s" (include "deputize.fullname" .root) .component -}}
 {{- end -}}
 
-{{/* The operator's user, as the API server and the admission policies know it. */}}
+{{/* The operator's user name for the API server and the admission policies. */}}
 {{- define "deputize.operatorUser" -}}
 {{- $account := include "deputize.serviceAccountName" (dict "root" . "component" "operator") -}}
 {{- printf "system:serviceaccount:%s:%s" .Release.Namespace $account -}}
 {{- end -}}
 
-{{/* What the API calls the cluster. */}}
+{{/* The id of the cluster at the API. */}}
 {{- define "deputize.clusterId" -}}
 {{- if .Values.operator.clusterId -}}
 {{- .Values.operator.clusterId -}}
@@ -99,8 +99,8 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* What every pod has beside its containers. Argument: dict "root" $ "component" "api" "values"
-     .Values.api, and "token" true where the API server is called. */}}
+{{/* The fields of every pod other than its containers. Argument: dict "root" $ "component" "api" "values"
+     .Values.api, and "token" true if the pod calls the API server. */}}
 {{- define "deputize.podCommon" -}}
 serviceAccountName: {{ include "deputize.serviceAccountName" . }}
 automountServiceAccountToken: {{ .token | default false }}
@@ -128,7 +128,7 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* Where a container may write. */}}
+{{/* The only folder to which a container may write. */}}
 {{- define "deputize.tmpVolume" -}}
 - name: tmp
   emptyDir:
@@ -140,7 +140,7 @@ affinity:
   mountPath: /tmp
 {{- end -}}
 
-{{/* Secrets: their name and the key in them, the trial's own where there is a trial and none is named. */}}
+{{/* The names of Secrets. A trial has its own Secrets if the values name none. */}}
 {{- define "deputize.databaseSecret" -}}
 {{- if .Values.database.existingSecret.name -}}
 {{- .Values.database.existingSecret.name -}}
@@ -167,7 +167,7 @@ affinity:
 {{- end -}}
 {{- end -}}
 
-{{/* The vault, as the API reaches it: its Service's name, its URL, the Secret with ca.crt, tls.crt and tls.key of role api. */}}
+{{/* The vault's URL, and the Secret with ca.crt, tls.crt and tls.key with which the API calls it. */}}
 {{- define "deputize.keyvaultService" -}}
 {{- printf "%s-keyvault" (include "deputize.fullname" .) -}}
 {{- end -}}

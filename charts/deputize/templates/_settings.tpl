@@ -1,5 +1,5 @@
-{{/* What a role reads from Secrets: a list of { name, secret, items: [{ key, path, env }] }. Each becomes a folder
-     /run/secrets/deputize/<name>, and each item with an env a setting that names its file. Argument: the root. */}}
+{{/* The Secrets that a role reads: a list of { name, secret, items: [{ key, path, env }] }. Each becomes a folder
+     /run/secrets/deputize/<name>. Each item with an env becomes a setting that names its file. Argument: the root. */}}
 {{- define "deputize.files.database" -}}
 - name: database
   secret: {{ include "deputize.databaseSecret" . }}
@@ -82,7 +82,7 @@
 []
 {{- end -}}
 
-{{/* Volumes of such a list, and their mounts. Argument: the list as YAML. */}}
+{{/* The volumes of such a list of Secrets. Argument: the list as YAML. */}}
 {{- define "deputize.fileVolumes" -}}
 {{- range fromYamlArray . }}
 - name: {{ .name }}
@@ -104,7 +104,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Settings of the roles, by name; empty ones are left out. Argument: the root. */}}
+{{/* The settings of roles, by name. Empty settings are left out. Argument: the root. */}}
 {{- define "deputize.settings.events" -}}
 {{- with .Values.kafka }}
 EVENTS: {{ ternary "kafka" "embedded" .enabled }}
@@ -118,13 +118,13 @@ KAFKA_USERNAME: {{ .sasl.username | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* … of every role that stays up. */}}
+{{/* The settings of every long-running role. */}}
 {{- define "deputize.settings.role" -}}
 HEALTH_HOST: {{ .Values.network.listen | quote }}
 HEALTH_PORT: "9090"
 {{- end -}}
 
-{{/* … of api and worker. */}}
+{{/* The common settings of api and worker. */}}
 {{- define "deputize.settings.service" -}}
 DEVELOPMENT: {{ .Values.trial.enabled | quote }}
 SERVICE_WORD: {{ .Values.api.serviceWord | quote }}
@@ -184,7 +184,7 @@ KAFKA_REPLICATION: {{ .Values.kafka.replication | int64 | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Settings of a trial that the values may have otherwise: everybody there is behind one address, and signs in often. */}}
+{{/* Settings of a trial, which the values can override. Everybody there shares one address and signs in often. */}}
 {{- define "deputize.trialSettings" -}}
 {{- if and .root.Values.trial.enabled (eq .component "api") }}
 SEND_CODE_PER_IP: "1000"
@@ -194,7 +194,7 @@ VERIFY_CODE_PER_IP: "1000"
 {{- end }}
 {{- end -}}
 
-{{/* A role's whole environment: its settings, those that the values add, and the files of its secrets. Argument: dict
+{{/* A role's environment: its settings, further settings of the values, and the files of its secrets. Argument: dict
      "root" $ "component" "api" "values" .Values.api. */}}
 {{- define "deputize.env" -}}
 {{- $settings := include (printf "deputize.settings.%s" .component) .root | fromYaml -}}
@@ -232,12 +232,12 @@ VERIFY_CODE_PER_IP: "1000"
 {{- .Values.api.baseUrl | default (ternary "http://localhost:8080" "" .Values.trial.enabled) -}}
 {{- end -}}
 
-{{/* Not empty: the API answers operators, this cluster's or others'. */}}
+{{/* Not empty if the API serves operators of this cluster or of others. */}}
 {{- define "deputize.servesOperators" -}}
 {{- if or .Values.operator.enabled .Values.api.clusters -}}true{{- end -}}
 {{- end -}}
 
-{{/* Private networks that callbacks may lead into. A trial's applications are in the cluster. */}}
+{{/* Private networks to which callbacks may lead: all of them in a trial, whose applications are in the cluster. */}}
 {{- define "deputize.webhookCidrs" -}}
 {{- $private := list "10.0.0.0/8" "100.64.0.0/10" "172.16.0.0/12" "192.168.0.0/16" "fc00::/7" -}}
 {{- .Values.api.webhookAllowedCidrs | default (ternary $private list .Values.trial.enabled) | toYaml -}}

@@ -1,4 +1,4 @@
-{{/* Values that cannot work are refused with one sentence each. */}}
+{{/* Refuses values that cannot work, each with its own message. */}}
 {{- define "deputize.validate" -}}
 {{- include "deputize.validateOperator" . -}}
 {{- if .Values.trial.enabled -}}
@@ -70,10 +70,10 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A role that does not know where to listen would answer nobody but itself, and never become ready. */}}
+{{/* Without an address, a role would listen on localhost only and never become ready. */}}
 {{- define "deputize.validateListen" -}}
 {{- if not .Values.network.listen -}}
-{{- fail "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6. After `helm upgrade --reuse-values` it is empty because that leaves out what a version's values have anew: use --reset-then-reuse-values." -}}
+{{- fail "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6. After `helm upgrade --reuse-values` it is empty because that option omits values that a version adds: use --reset-then-reuse-values." -}}
 {{- end -}}
 {{- end -}}
 
@@ -81,7 +81,7 @@
 {{- if .Values.network.policies.enabled -}}
 {{- $peers := .Values.network.peers -}}
 {{- $wanted := list -}}
-{{- /* A trial lets everybody call, has its own Postgres and asks nobody where the API server is. */ -}}
+{{- /* In a trial, everybody may call the API, Postgres is in the release, and the API server may be anywhere. */ -}}
 {{- if not .Values.trial.enabled -}}
 {{- $wanted = list (list "callers" $peers.callers "who calls the API, such as [{ namespaceSelector: {} }] for every pod") (list "database.to" $peers.database.to "where Postgres is") -}}
 {{- if include "deputize.servesOperators" . -}}
@@ -102,7 +102,7 @@
 {{- end -}}
 {{- range $wanted -}}
 {{- if not (index . 1) -}}
-{{- fail (printf "network.peers.%s is empty. Name %s, or set network.policies.enabled=false and see to it yourself." (index . 0) (index . 2)) -}}
+{{- fail (printf "network.peers.%s is empty. Name %s, or set network.policies.enabled=false and restrict the traffic yourself." (index . 0) (index . 2)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -117,7 +117,7 @@
 {{- end -}}
 {{- $isBehind := or $.Values.ingress.enabled $.Values.gateway.enabled -}}
 {{- if and $isBehind (not .trustedProxies) -}}
-{{- fail "api.trustedProxies is empty. Behind an ingress or gateway it must name the networks of its pods; else every caller counts as one and the same." -}}
+{{- fail "api.trustedProxies is empty. Behind an ingress or gateway it must name the networks of its pods; otherwise all callers count as a single one." -}}
 {{- end -}}
 {{- $host := (urlParse .baseUrl).hostname -}}
 {{- if $.Values.ingress.enabled -}}
@@ -164,8 +164,8 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Definitions, policies and roles for people are the cluster's, and the policies know one operator: without policies of
-     its own a release of another operator could write no status. */}}
+{{/* Definitions, policies and roles for people exist once in a cluster, and the policies name one operator. The operator
+     of a second release could therefore write no status. */}}
 {{- define "deputize.validateOneRelease" -}}
 {{- $wholes := list -}}
 {{- $policy := lookup "admissionregistration.k8s.io/v1" "ValidatingAdmissionPolicy" "" "deputize-status" -}}

@@ -1,9 +1,9 @@
-{{/* Not empty: an autoscaler says how many APIs there are. A trial has few nodes and often no metrics. */}}
+{{/* Not empty if an autoscaler sets the number of API pods. Trials have none: few nodes, and often no metrics. */}}
 {{- define "deputize.apiScales" -}}
 {{- if and .Values.api.autoscaling.enabled (not .Values.trial.enabled) -}}true{{- end -}}
 {{- end -}}
 
-{{/* The API's CLUSTERS_FILE: this cluster, where an operator runs, and those that the values name. */}}
+{{/* The API's CLUSTERS_FILE: this cluster, if an operator runs in it, and those of the values. */}}
 {{- define "deputize.clustersFile" -}}
 {{- $clusters := .Values.api.clusters -}}
 {{- if .Values.operator.enabled -}}
@@ -13,7 +13,7 @@
 {{- toYaml (dict "clusters" $clusters) -}}
 {{- end -}}
 
-{{/* That file with the kubeconfigs that it names, in one folder. */}}
+{{/* The volume with CLUSTERS_FILE and the kubeconfigs that it names, in one folder. */}}
 {{- define "deputize.clustersVolume" -}}
 - name: clusters
   projected:

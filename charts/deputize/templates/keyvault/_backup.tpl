@@ -1,9 +1,9 @@
-{{/* The volume of backups. */}}
+{{/* The name of the claim for the backups' volume. */}}
 {{- define "deputize.keyvaultBackupClaim" -}}
 {{- .Values.keyvault.backup.storage.existingClaim | default (printf "%s-backups" (include "deputize.keyvaultName" .)) -}}
 {{- end -}}
 
-{{/* The pod that takes a backup. Argument: dict "root" $ "restartPolicy" "…". */}}
+{{/* The pod that creates a backup. Argument: dict "root" $ "restartPolicy" "…". */}}
 {{- define "deputize.keyvaultBackupPod" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values.keyvault.backup -}}

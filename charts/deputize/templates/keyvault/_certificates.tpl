@@ -1,5 +1,5 @@
-{{/* What makes certificates has an account and rights of its own: to these Secrets, by their names, and to nothing
-     else. To write one by its name is a patch, also the first time. Argument: dict "root" $ "component" "…"
+{{/* The ServiceAccount of the Job that creates certificates. Its rights cover exactly these Secrets, by name. The first
+     write of a Secret is a patch too, because a create cannot be limited to a name. Argument: dict "root" $ "component" "…"
      "annotations" dict. */}}
 {{- define "deputize.keyvaultCertificatesRights" -}}
 {{- $root := .root -}}

@@ -1,4 +1,5 @@
-{{/* Names of the vault's Secrets. Those that the chart does not make are named by the values. Argument: the root. */}}
+{{/* The names of the vault and its Secrets. The values name the Secrets that the chart does not create. Argument: the
+     root. */}}
 {{- define "deputize.keyvaultName" -}}
 {{- printf "%s-keyvault" (include "deputize.fullname" .) -}}
 {{- end -}}
@@ -11,7 +12,7 @@
 {{- .Values.keyvault.tls.backupSecret | default (printf "%s-backup-tls" (include "deputize.keyvaultName" .)) -}}
 {{- end -}}
 
-{{/* The PIN, where the vault opens by itself: a Secret and its key. Without one it starts sealed. */}}
+{{/* The Secret and key of the PIN with which the vault unseals automatically. Empty if the vault starts sealed. */}}
 {{- define "deputize.keyvaultPin" -}}
 {{- if .Values.keyvault.pin.existingSecret.name -}}
 {{- toYaml .Values.keyvault.pin.existingSecret -}}
@@ -22,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The names by which the vault is reached, as a list. */}}
+{{/* The host names of the vault, as a list. */}}
 {{- define "deputize.keyvaultServerNames" -}}
 {{- $name := include "deputize.keyvaultName" . -}}
 {{- $namespace := .Release.Namespace -}}
@@ -33,7 +34,7 @@
 {{- concat $names .Values.keyvault.tls.serverNames | uniq | toYaml -}}
 {{- end -}}
 
-{{/* The clients whose certificates the chart has made: [{ role, name, secret }]. */}}
+{{/* The clients that receive certificates: [{ role, name, secret }]. */}}
 {{- define "deputize.keyvaultClients" -}}
 - { role: api, name: api, secret: {{ include "deputize.keyvaultApiTlsSecret" . }} }
 - { role: admin, name: admin, secret: {{ include "deputize.keyvaultName" . }}-admin-tls }
@@ -98,7 +99,7 @@ KEYVAULT_TOKEN_ENVIRONMENT: {{ keys .environment | sortAlpha | join "," | quote 
 {{- end }}
 {{- end -}}
 
-{{/* Arguments of the program that makes and renews certificates. */}}
+{{/* The arguments of the program that creates and renews certificates. */}}
 {{- define "deputize.keyvaultCertificatesArgs" -}}
 - cert
 - secrets

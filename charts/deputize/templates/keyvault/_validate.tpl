@@ -1,4 +1,4 @@
-{{/* Values of the vault that cannot work are refused with one sentence each. */}}
+{{/* Refuses values of the vault that cannot work, each with its own message. */}}
 {{- define "deputize.validateKeyvault" -}}
 {{- $values := .Values.keyvault -}}
 {{- $database := include "deputize.keyvaultDatabaseSecret" . -}}
@@ -32,7 +32,7 @@
 {{- end -}}
 {{- if and .Values.network.policies.enabled (not .Values.trial.enabled) -}}
 {{- if not .Values.network.peers.keyvaultDatabase.to -}}
-{{- fail "network.peers.keyvaultDatabase.to is empty. Name where the vault's Postgres is, or set network.policies.enabled=false and see to it yourself." -}}
+{{- fail "network.peers.keyvaultDatabase.to is empty. Name where the vault's Postgres is, or set network.policies.enabled=false and restrict the traffic yourself." -}}
 {{- end -}}
 {{- if and (eq $values.tls.mode "job") (not .Values.network.peers.apiServer.to) -}}
 {{- fail "network.peers.apiServer.to is empty. The Job that makes the vault's certificates calls the API server: kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes shows where it is. Or set keyvault.tls.mode to certManager or existingSecret." -}}
@@ -41,7 +41,7 @@
 {{- include "deputize.validateKeyvaultPin" . -}}
 {{- end -}}
 
-{{/* A token without its PIN is lost, and another PIN does not open it: none is made where there is a token. */}}
+{{/* Another PIN does not open an existing token. So if a token exists, its PIN must exist too and is never generated. */}}
 {{- define "deputize.validateKeyvaultPin" -}}
 {{- if and .Values.trial.enabled (not .Values.keyvault.pin.existingSecret.name) -}}
 {{- $pin := get (include "deputize.keyvaultPin" . | fromYaml) "name" -}}

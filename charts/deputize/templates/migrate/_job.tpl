@@ -1,5 +1,5 @@
-{{/* Brings the database to this version's schema, beside the running version. Argument: dict "root" $ "name" the
-     ServiceAccount's. */}}
+{{/* The spec of the Job that migrates the database to this version's schema, while the former version runs. Argument:
+     dict "root" $ "name" the ServiceAccount's. */}}
 {{- define "deputize.migrateJobSpec" -}}
 {{- $root := .root -}}
 {{- $values := $root.Values.migrate -}}
@@ -35,7 +35,7 @@ template:
       {{- include "deputize.fileVolumes" $files | nindent 6 }}
 {{- end -}}
 
-{{/* Annotations of what exists only while a hook runs. Arguments: "weight" "…". */}}
+{{/* Annotations of objects that exist only while a hook runs. Argument: dict "weight" "…". */}}
 {{- define "deputize.hookAnnotations" -}}
 helm.sh/hook: pre-install,pre-upgrade
 helm.sh/hook-weight: {{ .weight | quote }}

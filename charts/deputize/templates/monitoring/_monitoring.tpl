@@ -18,7 +18,7 @@ annotations:
 {{- .Values.monitoring.namespace | default .Release.Namespace -}}
 {{- end -}}
 
-{{/* How each part is read: by plain HTTP without a certificate, as probes do. */}}
+{{/* How Prometheus reads each part: by plain HTTP without a certificate, as probes do. */}}
 {{- define "deputize.monitoringEndpoints" -}}
 - port: health
   path: /metrics

@@ -7,7 +7,7 @@
       - { key: app.kubernetes.io/component, operator: In, values: [{{ join ", " .components }}] }
 {{- end -}}
 
-{{/* A rule for named peers; none where nobody is named. Argument: dict "direction" "to" "peers" list "ports" list. */}}
+{{/* A rule for peers. Empty without peers. Argument: dict "direction" "to" "peers" list "ports" list. */}}
 {{- define "deputize.peerRule" -}}
 {{- if .peers }}
 - {{ .direction }}:
@@ -19,7 +19,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* A rule for our own pods. Argument: dict "root" $ "direction" "to" "components" list "ports" list. */}}
+{{/* A rule for pods of this release. Argument: dict "root" $ "direction" "to" "components" list "ports" list. */}}
 {{- define "deputize.arrow" -}}
 {{- include "deputize.peerRule" (merge (dict "peers" (include "deputize.ownPods" . | fromYamlArray)) .) }}
 {{- end -}}
@@ -34,7 +34,7 @@
     {{- end }}
 {{- end -}}
 
-{{/* The way to the service's database. */}}
+{{/* The egress rule for the service's database. */}}
 {{- define "deputize.databaseRule" -}}
 {{- if .Values.trial.enabled }}
 {{- include "deputize.arrow" (dict "root" . "direction" "to" "components" (list "postgres") "ports" (list 5432)) }}
@@ -53,7 +53,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The way to the API server. A trial asks nobody where it is. */}}
+{{/* The egress rule for the API server. In a trial, it may be anywhere. */}}
 {{- define "deputize.apiServerRule" -}}
 {{- with .Values.network.peers.apiServer }}
 {{- $anywhere := list (dict "ipBlock" (dict "cidr" "0.0.0.0/0")) (dict "ipBlock" (dict "cidr" "::/0")) }}
@@ -62,12 +62,12 @@
 {{- end }}
 {{- end -}}
 
-{{/* Where callbacks lead: what is named; else everywhere but private networks, and the private ones that are allowed. */}}
+{{/* The egress rule for callbacks: the named peers, or all public networks and the allowed private ones. */}}
 {{- define "deputize.callbacksRule" -}}
 {{- with .Values.network.peers.callbacks }}
 {{- if $.Values.trial.enabled }}
 - to:
-    # Every pod but those of this release.
+    # All pods except those of this release.
     - namespaceSelector: {}
       podSelector:
         matchExpressions:
@@ -97,7 +97,7 @@
 {{- include "deputize.peerRule" (dict "direction" "from" "peers" .Values.network.peers.prometheus "ports" (list 9090)) }}
 {{- end -}}
 
-{{/* All arrows of migrate, for its hook and for a trial's Job. */}}
+{{/* The policy of migrate, for its hook and for a trial's Job. */}}
 {{- define "deputize.migrateArrows" -}}
 podSelector:
   matchLabels:

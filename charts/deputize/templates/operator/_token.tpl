@@ -1,4 +1,4 @@
-{{/* What the operator shows the API: a token for nobody else, renewed by the kubelet and read again from its file. */}}
+{{/* The token with which the operator calls the API. It is valid for the API only. The kubelet renews its file. */}}
 {{- define "deputize.apiTokenVolume" -}}
 - name: api-token
   projected:

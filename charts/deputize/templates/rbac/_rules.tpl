@@ -1,4 +1,4 @@
-{{/* What the operator needs on objects of the namespaces that it looks at. */}}
+{{/* The operator's rights in the namespaces that it watches. */}}
 {{- define "deputize.operatorRules" -}}
 - apiGroups: [deputize.io]
   resources: [platforms, agents, delegations]
@@ -19,7 +19,7 @@
   verbs: [create]
 {{- end -}}
 
-{{/* … and in its own namespace: its Lease, the bindings of namespaces, the record of its sweeps. */}}
+{{/* The operator's rights in its own namespace: its Lease, the namespace bindings, and the record of its sweeps. */}}
 {{- define "deputize.operatorHomeRules" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -40,14 +40,14 @@
   verbs: [create]
 {{- end -}}
 
-{{/* What the API reads in a cluster before it believes a decision that was made there. */}}
+{{/* The API's right to read a decision that was made in the cluster. */}}
 {{- define "deputize.apiRules" -}}
 - apiGroups: [deputize.io]
   resources: [delegations]
   verbs: [get]
 {{- end -}}
 
-{{/* … and asks of the whole cluster. */}}
+{{/* The API's rights in the whole cluster: to check tokens, and to compare the admission policies. */}}
 {{- define "deputize.apiClusterRules" -}}
 - apiGroups: [authentication.k8s.io]
   resources: [tokenreviews]
@@ -63,7 +63,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* A role and who has it. Argument: dict "root" $ "component" "api" "name" "…" "namespace" "…" (none: the whole cluster)
+{{/* A role and its binding. Argument: dict "root" $ "component" "api" "name" "…" "namespace" "…" (none: whole cluster)
      "rules" "…". */}}
 {{- define "deputize.grant" -}}
 {{- $kind := ternary "Role" "ClusterRole" (ne (.namespace | default "") "") -}}

@@ -2,7 +2,7 @@
 {{- printf "%s-postgres.%s.svc" (include "deputize.fullname" .) .Release.Namespace -}}
 {{- end -}}
 
-{{/* A Secret that a trial makes once. It stays when the release goes, and nobody alters it by mistake. Argument:
+{{/* A Secret that a trial creates once. It is immutable and remains after an uninstallation. Argument:
      dict "root" $ "name" "…" "data" dict of texts. */}}
 {{- define "deputize.trialSecret" -}}
 apiVersion: v1
@@ -22,7 +22,7 @@ data:
   {{- end }}
 {{- end -}}
 
-{{/* Not empty: a trial without its Postgres yet. It is at the first installation, and after one that ended in a hook. */}}
+{{/* Not empty if a trial has no Postgres yet: at the first installation, and after one that failed in a hook. */}}
 {{- define "deputize.trialIsNew" -}}
 {{- if .Values.trial.enabled -}}
 {{- if .Release.IsInstall -}}
