@@ -4,14 +4,14 @@ import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("agents in a folder", () => {
-  test("get their key once the platform is registered", async ({ world }) => {
+  test("receive their key once the platform is registered", async ({ world }) => {
     await world.folders.write("agent.yaml", agent());
     await world.start();
     const waiting = await world.reaches("Agent", "bot", "PlatformNotReady");
     expect(condition(waiting, "Ready")?.message).toContain("does not exist");
     expect(condition(waiting, "Reconciling")?.status).toBe("True");
     await world.folders.write("platform.yaml", platform());
-    await until("the unregistered platform is told", async () => {
+    await until("the missing registration is reported", async () => {
       const state = await world.state("Agent", "bot");
       return condition(state, "Ready")?.message.includes("not registered") === true;
     });
@@ -32,7 +32,7 @@ describe.concurrent("agents in a folder", () => {
     await world.reaches("Agent", "bot", "Active");
   });
 
-  test("are renamed in place", async ({ world }) => {
+  test("change their name in place", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const { agent_id } = only(world.api.agents);
@@ -45,7 +45,7 @@ describe.concurrent("agents in a folder", () => {
     expect((await world.state("Agent", "bot")).status?.agentID).toBe(agent_id);
   });
 
-  test("are not registered while suspended", async ({ world }) => {
+  test("do not register while suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform(), agent({ suspend: true }));
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -53,7 +53,7 @@ describe.concurrent("agents in a folder", () => {
     expect(world.api.agents.size).toBe(0);
   });
 
-  test("say that they were disabled in the account", async ({ world }) => {
+  test("report that they were disabled in the account", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     only(world.api.agents).disabled = true;

@@ -92,7 +92,7 @@ describe("the API's client", () => {
     answer = (response) => void response.writeHead(status, headers).end(body);
   }
 
-  test("says who calls, for which cluster, in which epoch", async () => {
+  test("sends its token, its cluster and its epoch", async () => {
     expect(await client.readState(["cluster-1.a"])).toEqual({ value: state });
     expect(seen).toMatchObject([
       {
@@ -109,7 +109,7 @@ describe("the API's client", () => {
     ]);
   });
 
-  test("has the API give it an epoch once, before its first call", async () => {
+  test("claims an epoch once, before its first call", async () => {
     await Promise.all([client.readState([]), client.removeAgent("a")]);
     await client.readState([]);
     expect(claims).toMatchObject([{ method: "POST", body: '{"holder":"pod-1"}' }]);
@@ -127,7 +127,7 @@ describe("the API's client", () => {
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
   ])(
-    "calls nothing without an epoch, and asks for it again with the next call: %s",
+    "makes no call without an epoch, and claims one again with the next call: %s",
     async (_, reply, failure) => {
       claimAnswer = reply;
       expect(await client.readState([])).toEqual({ failure });
@@ -138,7 +138,7 @@ describe("the API's client", () => {
     },
   );
 
-  test("says when a newer leader was given its epoch, and claims none itself", async () => {
+  test("reports that a newer leader claimed an epoch, and claims none itself", async () => {
     await client.readState([]);
     expect(superseded).toBe(0);
     answerWith(refusal("stale_epoch", 409));
@@ -146,12 +146,12 @@ describe("the API's client", () => {
     expect([superseded, claims.length]).toEqual([1, 1]);
   });
 
-  test("keeps an id within its place in a path", async () => {
+  test("escapes an id in a path", async () => {
     await client.removeAgent("../platforms/x?y");
     expect(seen[0]?.path).toBe("/internal/v1/agents/..%2Fplatforms%2Fx%3Fy");
   });
 
-  test("takes an answer of a newer API: fields, custody modes and keys that it does not know", async () => {
+  test("accepts unknown fields, custody modes and keys from a newer API", async () => {
     const known = {
       agent_id: "a",
       name: "bot",
@@ -170,7 +170,7 @@ describe("the API's client", () => {
     expect(await client.putAgent("cluster-1.a", wish)).toEqual({ value: known });
   });
 
-  test("keeps its connections for the next calls", async () => {
+  test("reuses its connections", async () => {
     const sockets = new Set<unknown>();
     server.on("connection", (socket) => sockets.add(socket));
     for (let count = 0; count < 20; count += 1) await client.readState([]);
@@ -214,7 +214,7 @@ describe("the API's client", () => {
       { status: 200, body: "{}" },
       { kind: "unavailable", message: "the answer to POST has an unknown form" },
     ],
-  ])("gives %s as a value", async (_, reply, failure) => {
+  ])("returns %s as a value", async (_, reply, failure) => {
     answerWith(reply);
     expect(await client.readState([])).toEqual({ failure });
   });
@@ -225,7 +225,7 @@ describe("the API's client", () => {
     ["86400", 3_600_000],
     ["Wed, 21 Oct 2026 07:28:00 GMT", undefined],
     ["-1", undefined],
-  ])("honours Retry-After: %s, up to an hour", async (header, expected) => {
+  ])("follows Retry-After %s, for at most an hour", async (header, expected) => {
     answerWith({ ...refusal("rate_limited", 429), headers: { "retry-after": header } });
     const { failure } = await client.readState([]);
     expect(failure).toEqual({
@@ -235,7 +235,7 @@ describe("the API's client", () => {
     });
   });
 
-  test("gives up at its deadline: without an answer, and within one that drips", async () => {
+  test("gives up at its deadline, without an answer and during a slow one", async () => {
     const impatient = connect({ deadlineMs: 150 });
     const late = { failure: { kind: "unavailable", message: "it did not answer in time" } };
     answer = () => undefined;
@@ -244,14 +244,14 @@ describe("the API's client", () => {
     expect(await impatient.readState([])).toEqual(late);
   });
 
-  test("names the kind of a network fault and no address", async () => {
+  test("reports the kind of a network error without an address", async () => {
     const nowhere = connect({ baseUrl: "http://127.0.0.1:1" });
     expect(await nowhere.readState([])).toEqual({
       failure: { kind: "unavailable", message: "the call failed (ECONNREFUSED)" },
     });
   });
 
-  test("reads its token again after a minute, and at once when it was refused", async () => {
+  test("reads its token again after a minute, and immediately after the API refused it", async () => {
     const tokenFile = join(folder, "token");
     await writeFile(tokenFile, "one\n");
     const reading = connect({ tokenFile });

@@ -10,14 +10,14 @@ const common = {
 const folder = { MANIFESTS_DIR: "m", STATUS_DIR: "s", SECRETS_DIR: "c" };
 
 describe("the operator's settings", () => {
-  test("are for a folder when its folders are named, else for a cluster", () => {
+  test("select a folder if its folders are set, otherwise a cluster", () => {
     expect(readOperatorConfig({ ...common, ...folder })).toMatchObject(folder);
     const cluster = readOperatorConfig({ ...common, MANIFESTS_DIR: "", CLUSTER_ID: "prod-eu" });
     expect(cluster).toMatchObject({ CLUSTER_ID: "prod-eu" });
     expect(cluster).not.toHaveProperty("MANIFESTS_DIR");
   });
 
-  test.each(Object.keys(folder))("ask for %s where another folder is named", (name) => {
+  test.each(Object.keys(folder))("require %s if another folder is set", (name) => {
     const { [name as keyof typeof folder]: _, ...rest } = folder;
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(ConfigError);
     expect(() => readOperatorConfig({ ...common, ...rest })).toThrow(name);
@@ -32,12 +32,12 @@ describe("the operator's settings", () => {
     ["ORPHAN_GRACE", "24h", "24"],
     ["ORPHAN_GRACE", "1h30m", "1d"],
     ["ORPHAN_GRACE", "0s", "-1s"],
-  ])("take %s=%s and not %s", (name, good, bad) => {
+  ])("accept %s=%s and reject %s", (name, good, bad) => {
     expect(readOperatorConfig({ ...common, [name]: good })).toMatchObject({ [name]: good });
     expect(() => readOperatorConfig({ ...common, [name]: bad })).toThrow(name);
   });
 
-  test("name the namespaces that are watched, each once; none are all", () => {
+  test("remove duplicates from the watched namespaces, and watch all without any", () => {
     const read = (names: string) => readOperatorConfig({ ...common, WATCH_NAMESPACES: names });
     expect(read("shop, bank,shop")).toMatchObject({ WATCH_NAMESPACES: ["shop", "bank"] });
     expect(read("")).not.toHaveProperty("WATCH_NAMESPACES");
@@ -48,7 +48,7 @@ describe("the operator's settings", () => {
     for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
   });
 
-  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("refuse %s for a folder", (name) => {
+  test.each(["reject %s for a folder", "ENDED_TTL", "ORPHAN_GRACE"])("refuse %s for a folder", (name) => {
     expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
     expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
   });

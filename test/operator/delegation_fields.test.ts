@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { declaredFields } from "../../src/input/declared_fields.ts";
 import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
-/** Fields of a Delegation's `spec` that the operator or the API reads one by one. */
+/** Fields of a Delegation's `spec` that the operator or the API reads separately. */
 const READ_ONE_BY_ONE = [
   ...["platformRef", "agentRef", "scopes", "ttl", "expiresAt", "constraints"],
   ...["revoked", "revokeReason", "suspend"],
@@ -18,7 +18,7 @@ beforeAll(async () => {
 
 const propertiesOf = (schema: StructuralSchema | undefined) => Object.keys(schema?.properties ?? {});
 
-test("src/input/declared_fields.ts has each field of a Delegation that is not read by itself", () => {
+test("src/input/declared_fields.ts lists each field of a Delegation that is not read separately", () => {
   const { properties } = definitions.find(({ kind }) => kind === "Delegation")?.schema ?? {};
   const passed = Object.values(declaredFields).map(({ spec }) => spec);
   expect(propertiesOf(properties?.spec).toSorted()).toEqual([...READ_ONE_BY_ONE, ...passed].toSorted());

@@ -12,7 +12,7 @@ import {
 } from "./operator_folder.ts";
 
 describe.concurrent("delegations in a folder", () => {
-  /** Types of the events about Delegations that have this reason, once there is one. */
+  /** Waits for events about Delegations with this reason, and returns their types. */
   async function eventsOf(world: OperatorFolder, reason: string): Promise<string[]> {
     let types: string[] = [];
     await until(`there is an event ${reason}`, async () => {
@@ -25,7 +25,7 @@ describe.concurrent("delegations in a folder", () => {
     return types;
   }
 
-  test("are asked for once and wait for the owner, with a link", async ({ world }) => {
+  test("request approval once and wait for the owner, with a link", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     const state = await world.state("Delegation", "bot");
@@ -53,7 +53,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(only(world.api.delegations).wish).not.toHaveProperty("expires_at");
   });
 
-  test("become active within seconds of an approval, with what was approved", async ({ world }) => {
+  test("become active within seconds of an approval, with the approved scopes", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -72,7 +72,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
   });
 
-  test("say that they were denied, and why", async ({ world }) => {
+  test("report that they were denied, and why", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "denied", "not this one");
@@ -82,14 +82,14 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("say that nobody decided in time", async ({ world }) => {
+  test("report that nobody decided in time", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.decide(requestId, "expired");
     await world.reaches("Delegation", "bot", "Expired");
   });
 
-  test("say that their end passed before anybody decided, by themselves", async ({ world }) => {
+  test("report automatically that their end passed before anybody decided", async ({ world }) => {
     await world.start();
     const expiresAt = new Date(Date.now() + 3000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
@@ -98,7 +98,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
-  test("say that their time is over, by themselves", async ({ world }) => {
+  test("report automatically that their certificate has ended", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
@@ -108,7 +108,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Ready")?.status).toBe("False");
   });
 
-  test("are not asked for when their end has passed", async ({ world }) => {
+  test("make no request if their end has already passed", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const past = delegation({ ttl: undefined, expiresAt: "2020-01-01T00:00:00Z" });
@@ -117,7 +117,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("are revoked with the reason given, permanently", async ({ world }) => {
+  test("end permanently when revoked, with the given reason", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -133,11 +133,14 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Stalled")?.status).toBe("False");
     expect(await eventsOf(world, "Revoked")).toEqual(["Normal"]);
     await world.folders.write("delegation.yaml", delegation());
-    await until("taking it back is refused", async () => (await world.folders.errors()).length === 1);
+    await until(
+      "setting revoked back to false is refused",
+      async () => (await world.folders.errors()).length === 1,
+    );
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("are withdrawn when revoked before a decision, and never asked for when revoked before", async ({
+  test("withdraw their request when revoked before a decision, and request nothing when revoked before that", async ({
     world,
   }) => {
     await world.start();
@@ -150,7 +153,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(1);
   });
 
-  test("are revoked when their manifest is taken away, and asked for anew when it is back", async ({
+  test("end when their manifest is removed, and request approval again when it is back", async ({
     world,
   }) => {
     await world.start();
@@ -169,13 +172,13 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(2);
   });
 
-  test("are revoked although suspended", async ({ world }) => {
+  test("end when revoked, even while suspended", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
     await world.reaches("Delegation", "bot", "Active");
     await world.folders.write("delegation.yaml", delegation({ suspend: true }));
-    await until("it says what suspending does not do", async () => {
+    await until("the message explains that suspending revokes nothing", async () => {
       const ready = condition(await world.state("Delegation", "bot"), "Ready");
       return ready?.status === "True" && ready.message.includes("suspending takes nothing back");
     });
@@ -184,7 +187,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(only(world.api.delegations).status).toBe("revoked");
   });
 
-  test("that the service has forgotten are not asked for again, and are revoked by nobody", async ({
+  test("neither request again nor revoke anything when the service no longer knows them", async ({
     world,
   }) => {
     await world.start();
@@ -200,7 +203,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(state.status?.certStatus).toBeUndefined();
     expect(await eventsOf(world, "ExternalMissing")).toEqual(["Warning"]);
     await world.folders.write("delegation.yaml", delegation({ revoked: true }));
-    await until("it was looked at", async () => {
+    await until("it was reconciled", async () => {
       const seen = (await world.state("Delegation", "bot")).status?.observedGeneration;
       return seen === (await world.state("Delegation", "bot")).metadata.generation && seen === 2;
     });
@@ -213,7 +216,7 @@ describe.concurrent("delegations in a folder", () => {
     await world.reaches("Delegation", "bot", "AwaitingApproval");
   });
 
-  test("notice a revocation in the console at the next look", async ({ world }) => {
+  test("notice a revocation in the console in the next reconciliation", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -237,7 +240,7 @@ describe.concurrent("delegations in a folder", () => {
     ["a scope above the ceiling", { scopes: ["data:read", "data:share"] }, "CeilingExceeded", "data:share"],
     ["a scope that does not exist", { scopes: ["data:fly"] }, "InvalidScopes", "data:fly"],
     ["suspend", { suspend: true }, "Suspended", "suspended"],
-  ] as const)("are not asked for with %s", async ([_, spec, reason, message], { world }) => {
+  ] as const)("make no request with %s", async ([_, spec, reason, message], { world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("delegation.yaml", delegation(spec));
@@ -247,7 +250,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(world.api.delegations.size).toBe(0);
   });
 
-  test("are not asked for an agent of another platform", async ({ world }) => {
+  test("make no request for an agent of another platform", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.write("second.yaml", platform({}, { name: "second" }));
@@ -257,13 +260,13 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("belongs to Platform shop");
   });
 
-  test("stay active and say so when the ceiling shrinks below what was approved", async ({ world }) => {
+  test("stay active and report it when the ceiling shrinks below the approved scopes", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read", "payments:send"]);
     await world.reaches("Delegation", "bot", "Active");
     await world.folders.write("platform.yaml", platform({ defaultAllowedScopes: ["data:read"] }));
-    await until("it is told", async () => {
+    await until("the message reports it", async () => {
       return condition(await world.state("Delegation", "bot"), "WithinCeiling")?.status === "False";
     });
     const state = await world.state("Delegation", "bot");
@@ -271,7 +274,7 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(state, "Ready")?.message).toContain("no longer contains: payments:send");
   });
 
-  test("report what the API refuses about their constraints", async ({ world }) => {
+  test("report that the API refuses their constraints", async ({ world }) => {
     world.api.fail("PUT /internal/v1/delegations", "invalid_constraints");
     await world.start();
     await world.declareAgent();

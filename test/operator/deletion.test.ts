@@ -4,7 +4,7 @@ import { tenants } from "./folder/folders.ts";
 import { agent, condition, delegation, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("deletion in a folder", () => {
-  test("waits for what depends on the object, and then goes through", async ({ world }) => {
+  test("waits until dependent objects are gone, and then completes", async ({ world }) => {
     await world.start();
     await world.folders.write("all.yaml", tenants(), platform({ deletionPolicy: "Delete" }));
     await world.folders.write("agent.yaml", agent({ deletionPolicy: "Delete" }));
@@ -30,7 +30,7 @@ describe.concurrent("deletion in a folder", () => {
     expect(await world.credentials()).toBeUndefined();
   });
 
-  test("leaves platform, key and Secret where the policy retains them", async ({ world }) => {
+  test("leaves platform, key and Secret in place under the policy Retain", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     await world.folders.remove("agent.yaml");
@@ -42,7 +42,7 @@ describe.concurrent("deletion in a folder", () => {
     expect(await world.credentials()).toBeDefined();
   });
 
-  test("gives back what was retained to objects of the same names, with key and Secret", async ({
+  test("lets new objects of the same names take over the retained platform, agent, key and Secret", async ({
     world,
   }) => {
     await world.start();
@@ -62,7 +62,7 @@ describe.concurrent("deletion in a folder", () => {
     await until("the former one is gone", async () => (await world.credentials()) === undefined);
   });
 
-  test("goes through for objects that were never registered", async ({ world }) => {
+  test("completes for objects that were never registered", async ({ world }) => {
     await world.folders.write("all.yaml", platform({ deletionPolicy: "Delete" }), agent(), delegation());
     await world.start();
     await world.reaches("Delegation", "bot", "PlatformNotReady");
@@ -71,7 +71,7 @@ describe.concurrent("deletion in a folder", () => {
     await world.gone("Platform", "shop");
   });
 
-  test("waits for the API, also while suspended, and revokes when it is back", async ({ world }) => {
+  test("waits for the API, even while suspended, and revokes when the API is back", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);

@@ -3,19 +3,19 @@ import { type AnyObject, FINALIZER, type Key, type Kind, keyOf } from "../../src
 import type { Change, Resources, Secret } from "../../src/operator/resources.ts";
 import { until } from "../support/process.ts";
 
-/** A place for objects with nothing in it yet, and the hands of people in it. */
+/** An empty store of objects, and functions that change it as people would. */
 export type ResourcesHarness = {
   /** Not started yet. */
   resources: Resources;
-  /** Declares an object, as a person would; one that is refused changes nothing. */
+  /** Declares an object as a person would. A refused object changes nothing. */
   apply(manifest: object): Promise<void>;
-  /** Takes a declaration away. */
+  /** Removes a declaration. */
   remove(key: Key): Promise<void>;
-  /** Sets the bindings: namespaces and their entries. */
+  /** Sets the namespace bindings: namespaces and their entries. */
   bind(data: Record<string, string>): Promise<void>;
-  /** A Secret that somebody else makes or changes. */
+  /** Creates or changes a Secret as another owner would. */
   putSecret(secret: Omit<Secret, "version">): Promise<void>;
-  /** Ends it, and opens it again over the same data. Not started yet. */
+  /** Closes the store and opens it again over the same data. Not started yet. */
   reopen(): Promise<Resources>;
   close(): Promise<void>;
 };
@@ -59,7 +59,7 @@ const status = (message: string) => ({
   ],
 });
 
-/** What every place for objects guarantees. */
+/** Declares the tests that every store of objects must pass. */
 export function describeResources(name: string, open: () => Promise<ResourcesHarness>): void {
   describe(`resources in ${name}`, () => {
     let harness: ResourcesHarness;
@@ -95,7 +95,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       return get() as AnyObject;
     }
 
-    test("give what was there before the start, and tell of each", async () => {
+    test("list objects that existed before the start, and report each", async () => {
       const object = await existing();
       expect(object.metadata).toMatchObject({
         name: NAME,
@@ -110,7 +110,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    test("give what comes later", async () => {
+    test("list objects that are created later", async () => {
       await resources.start();
       expect(get()).toBeUndefined();
       await harness.apply(platform());
@@ -118,14 +118,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Platform")).toBe(true);
     });
 
-    test("say whether an object is still as it was read, and tell the copy when it is not", async () => {
+    test("check whether an object is current, and update the copy if it is not", async () => {
       const first = await existing();
       expect(await resources.isCurrent(first)).toBe(true);
       expect(await resources.isCurrent({ ...first, metadata: { ...first.metadata, uid: "another" } })).toBe(
         false,
       );
       await harness.apply(platform({ displayName: "New shop" }));
-      await until("it is no longer so", async () => !(await resources.isCurrent(first)));
+      await until("the former version is no longer current", async () => !(await resources.isCurrent(first)));
       expect(get()?.metadata.generation).toBe(2);
       const second = get() as AnyObject;
       expect(await resources.isCurrent(second)).toBe(true);
@@ -155,19 +155,19 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.metadata.generation).toBe(1);
     });
 
-    test("keep the object as it was when a change is refused", async () => {
+    test("keep the former object when a change is refused", async () => {
       await existing();
       await harness.apply(platform({ defaultAllowedScopes: ["data:read", "data:share"] }));
       await harness.apply(platform({ displayName: "Told after" }, { name: "marker" }));
       await until(
-        "the later one was taken",
+        "the later object was accepted",
         () => resources.get("Platform", "default", "marker") !== undefined,
       );
       expect(get()?.spec).toEqual(platform().spec);
       expect(get()?.metadata.generation).toBe(1);
     });
 
-    test("keep a status, tell of it, and give it again after a restart", async () => {
+    test("keep a status, report it, and return it again after a restart", async () => {
       const object = await existing();
       changes.length = 0;
       await resources.writeStatus(object, status("all is well"));
@@ -180,7 +180,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status).toEqual(status("all is well"));
     });
 
-    test("have their own writes when these are done", async () => {
+    test("contain their own writes as soon as these resolve", async () => {
       const object = await existing();
       await resources.writeStatus(object, status("all is well"));
       expect(get()?.status).toEqual(status("all is well"));
@@ -200,7 +200,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("the field is gone", () => get() !== undefined && !("platformID" in (get()?.status ?? {})));
     });
 
-    test("write no status to an object that took the place of the one meant", async () => {
+    test("write no status to an object that replaced the intended one", async () => {
       const before = await existing();
       await harness.remove(key);
       await until("it is gone", () => get() === undefined);
@@ -213,7 +213,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.metadata.finalizers).toEqual([]);
     });
 
-    test("let an object without a finalizer go immediately", async () => {
+    test("remove an object without a finalizer immediately", async () => {
       await existing();
       changes.length = 0;
       await harness.remove(key);
@@ -234,7 +234,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       await until("it is gone", () => get() === undefined);
     });
 
-    test("make an object that is declared again a new one", async () => {
+    test("treat an object that is declared again as a new one", async () => {
       const object = await finalized();
       await harness.remove(key);
       await until("it is being deleted", () => get()?.metadata.deletionTimestamp !== undefined);
@@ -247,13 +247,13 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(get()?.status.conditions ?? []).toEqual([]);
     });
 
-    test("give objects that nobody can change in place", async () => {
+    test("return objects that nobody can change in place", async () => {
       const object = await existing();
       expect(() => Object.assign(object.spec, { displayName: "Changed" })).toThrow(TypeError);
       expect(() => Object.assign(object.metadata, { uid: "other" })).toThrow(TypeError);
     });
 
-    test("bind namespaces to accounts, and tell of a new binding", async () => {
+    test("bind namespaces to accounts, and report a new binding", async () => {
       await harness.bind({ default: "accountEmail: owner@example.test", broken: "accountEmail: nobody" });
       await resources.start();
       await until("the binding is there", () => resources.binding("default") !== undefined);
@@ -271,7 +271,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(told("Tenants")).toBe(true);
     });
 
-    test("create a Secret once and never over another one", async () => {
+    test("create a Secret once and never replace another one", async () => {
       await resources.start();
       expect(await resources.readSecret("default", "shop-credentials")).toBeUndefined();
       expect(await resources.writeSecret(secret())).toBe(true);
@@ -280,7 +280,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual({ api_key: "first" });
     });
 
-    test("replace exactly the Secret that was read", async () => {
+    test("replace only the version of a Secret that was read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = await resources.readSecret("default", "shop-credentials");
@@ -291,14 +291,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       });
     });
 
-    test("keep text of any kind in a Secret", async () => {
+    test("keep any text in a Secret", async () => {
       await resources.start();
       const data = { api_key: "ünï: {}\n'\"\u0001 ", empty: "" };
       await resources.writeSecret(secret(data));
       expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual(data);
     });
 
-    test("remove exactly the Secret that was read", async () => {
+    test("remove only the version of a Secret that was read", async () => {
       await resources.start();
       await resources.writeSecret(secret());
       const read = (await resources.readSecret("default", "shop-credentials")) as Secret;
@@ -310,7 +310,7 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(await resources.removeSecret(current)).toBe(true);
     });
 
-    test("tell of Secrets of the operator's type that others change", async () => {
+    test("report changes that others make to Secrets of the operator's type", async () => {
       await resources.start();
       await harness.putSecret(secret());
       await until("the Secret was reported", () => told("Secret", "shop-credentials"));
@@ -321,14 +321,14 @@ export function describeResources(name: string, open: () => Promise<ResourcesHar
       expect(read?.data).toEqual({ api_key: "of others" });
     });
 
-    test("give Secrets of other types when they are asked for, and leave them", async () => {
+    test("read Secrets of other types but do not replace them", async () => {
       await resources.start();
       await harness.putSecret({ ...secret(), type: "Opaque" });
       expect((await resources.readSecret("default", "shop-credentials"))?.type).toBe("Opaque");
       expect(await resources.writeSecret(secret())).toBe(false);
     });
 
-    test("take events without fail", async () => {
+    test("accept events without failing", async () => {
       const object = await existing();
       resources.recordEvent(object, { type: "Normal", reason: "Active", message: "all is well" });
       await resources.stop();

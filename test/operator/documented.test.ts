@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
 import { readDefinitions, type StructuralSchema } from "../../src/operator/schema/read_crds.ts";
 
-/** Every property below a schema, as a path. */
+/** Returns the path of every property below a schema. */
 function pathsOf(schema: StructuralSchema, path: string): string[] {
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, property]) => [
     `${path}.${name}`,
@@ -11,7 +11,7 @@ function pathsOf(schema: StructuralSchema, path: string): string[] {
   return schema.items === undefined ? own : [...own, ...pathsOf(schema.items, `${path}[]`)];
 }
 
-describe("the page of the operator", () => {
+describe("docs/operator.md", () => {
   test("names every property of the custom resource definitions", async () => {
     const page = await readFile(new URL("../../docs/operator.md", import.meta.url), "utf8");
     const code = [...page.matchAll(/```[\s\S]*?```|`[^`]+`/g)].flatMap(

@@ -14,16 +14,16 @@ const ended = (reason: string, conditions: Condition[], status: Partial<Delegati
   aDelegation({ status: { observedGeneration: 1, conditions: [ready(reason), ...conditions], ...status } });
 const marked = (metadata: Partial<Metadata>) => aDelegation({ metadata });
 
-describe("a delegation has ended", () => {
+describe("a delegation", () => {
   test.each([
-    ["when it was denied", ended("Denied", [since("Denied")])],
-    ["when it was revoked", ended("Revoked", [since("Revoked")])],
-    ["when nobody decided in time", ended("Expired", [since("Approved", { status: "False" })])],
+    ["denied", ended("Denied", [since("Denied")])],
+    ["revoked", ended("Revoked", [since("Revoked")])],
+    ["left undecided", ended("Expired", [since("Approved", { status: "False" })])],
     [
-      "when its certificate ended",
+      "ended with its certificate",
       ended("Expired", [truth("Approved")], { certStatus: "Expired", expiresAt: THEN }),
     ],
-  ])("%s", (_, object) => {
+  ])("ends when it was %s", (_, object) => {
     expect(endedAt(object)?.toISOString()).toBe(THEN);
   });
 
@@ -31,10 +31,10 @@ describe("a delegation has ended", () => {
     ["in force", ended("Active", [since("Approved")])],
     ["awaiting approval", ended("AwaitingApproval", [])],
     ["unknown to the service", ended("ExternalMissing", [since("Revoked")])],
-    ["denied, but of another spec", ended("Denied", [since("Denied")], { observedGeneration: 0 })],
-    ["denied without a sign of when", ended("Denied", [])],
-    ["seen by nobody", aDelegation()],
-  ])("not while it is %s", (_, object) => {
+    ["denied under another spec", ended("Denied", [since("Denied")], { observedGeneration: 0 })],
+    ["denied at an unknown time", ended("Denied", [])],
+    ["new", aDelegation()],
+  ])("does not count as ended while it is %s", (_, object) => {
     expect(endedAt(object)).toBeUndefined();
   });
 
@@ -42,14 +42,14 @@ describe("a delegation has ended", () => {
     ["Argo CD declares it", { annotations: { "argocd.argoproj.io/tracking-id": "x" } }],
     ["Flux declares it", { labels: { "kustomize.toolkit.fluxcd.io/name": "x" } }],
     ["Helm declares it", { annotations: { "meta.helm.sh/release-name": "x" } }],
-    ["it is to be kept", { annotations: { "deputize.io/keep": "true" } }],
+    ["it has the annotation to keep it", { annotations: { "deputize.io/keep": "true" } }],
     ["it is being deleted", { deletionTimestamp: THEN }],
-  ])("and stays when %s", (_, metadata) => {
+  ])("remains after its end when %s", (_, metadata) => {
     expect(isRemovable(marked(metadata))).toBe(false);
     expect(isRemovable(marked({ labels: { team: "shop" } }))).toBe(true);
   });
 
-  test("and is deleted after the time, not before, and only by who leads", async () => {
+  test("loses its object once its time is over, not before, and only through the leader", async () => {
     const named = (name: string, at: string) => {
       const object = ended("Denied", [since("Denied", { lastTransitionTime: at })]);
       return { ...object, metadata: { ...object.metadata, name } };
@@ -67,11 +67,11 @@ describe("a delegation has ended", () => {
     const remove = async ({ metadata }: { metadata: Metadata }) => void removed.push(metadata.name);
     const options = { ttlMs: 3_600_000, remove, everyMs: 5 };
     const other = startEndedRemoval(context, () => false, options);
-    await until("it looked", () => looks > 2);
+    await until("it has checked several times", () => looks > 2);
     await other.stop();
     expect(removed).toEqual([]);
     const leader = startEndedRemoval(context, () => true, options);
-    await until("one is deleted", () => removed.length > 0);
+    await until("a delegation is deleted", () => removed.length > 0);
     await leader.stop();
     expect(new Set(removed)).toEqual(new Set(["old"]));
   });

@@ -48,7 +48,7 @@ function objectOf(verdict: StatusReason, observedGeneration = 2): object {
   };
 }
 
-/** What kstatus, Argo CD and Flux say of objects. */
+/** Returns the health that kstatus, Argo CD and Flux derive from objects. */
 async function healthOf(objects: object[]): Promise<string[][]> {
   const child = spawn(program.path ?? "", EXAMPLES, { stdio: ["pipe", "pipe", "inherit"] });
   child.stdin.end(objects.map((object) => `${JSON.stringify(object)}\n`).join(""));
@@ -59,8 +59,8 @@ async function healthOf(objects: object[]): Promise<string[][]> {
     .map((line) => line.split(" "));
 }
 
-describe.skipIf(program.missing !== undefined)("what other tools read of an object", () => {
-  test("is what the page says, for every reason", async () => {
+describe.skipIf(program.missing !== undefined)("the health of an object in other tools", () => {
+  test("matches the documentation for every reason", async () => {
     const found = await healthOf(rows.map(({ verdict }) => objectOf(verdict)));
     const lines = rows.map(({ name, verdict }, n) => {
       const conditions = readiness(verdict).map(({ status }) => status);
@@ -74,7 +74,7 @@ describe.skipIf(program.missing !== undefined)("what other tools read of an obje
     expect(written).toEqual(lines);
   });
 
-  test("is no failure where a person is waited for, where it is paused, or where it has ended as asked", async () => {
+  test("shows no failure while a person decides, while paused, and after an end that was requested", async () => {
     const wanted: StatusReason[] = [
       { reason: "AwaitingApproval", message: "" },
       { reason: "Suspended", message: "" },
@@ -87,7 +87,7 @@ describe.skipIf(program.missing !== undefined)("what other tools read of an obje
     }
   });
 
-  test("is in progress as long as the operator has not looked at this version, or at all", async () => {
+  test("shows progress until the operator has reconciled this version of the object", async () => {
     const unseen = { ...objectOf({ reason: "Active", message: "" }), status: undefined };
     const active = objectOf({ reason: "Active", message: "" }, 1);
     expect(await healthOf([active, unseen])).toEqual([

@@ -9,7 +9,7 @@ import { agent, delegation, type OperatorFolder, only, operatorFolder, platform 
 const ROUNDS = 3;
 const program = join(import.meta.dirname, "operator_process.ts");
 
-/** Numbers from 0 up to 1 that depend on the seed only (Park and Miller). */
+/** Returns a generator of numbers in [0, 1) that depend only on the seed (Park and Miller). */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {
@@ -18,7 +18,7 @@ function randomNumbers(seed: number): () => number {
   };
 }
 
-describe("an operator that is killed", () => {
+describe("a killed operator", () => {
   let world: OperatorFolder;
   let running: RunningScript | undefined;
   beforeEach(async () => {
@@ -33,7 +33,7 @@ describe("an operator that is killed", () => {
     running = await runScript(program, [JSON.stringify(world.config)]);
   };
 
-  test(`at ${ROUNDS} random moments of each stage does everything once and loses nothing`, {
+  test(`does everything once and loses nothing, over ${ROUNDS} kills at random moments of each stage`, {
     timeout: 120_000,
   }, async () => {
     const seed = randomInt(1, 2_147_483_647);

@@ -19,12 +19,12 @@ function drain(lanes: ReturnType<typeof createLanes>): string[] {
 }
 
 describe("lanes", () => {
-  test("give the keys of one namespace in the order they came", () => {
+  test("return the keys of one namespace in their order", () => {
     const lanes = lanesOf([key("a", "1"), false], [key("a", "2"), false], [key("a", "3"), false]);
     expect(drain(lanes)).toEqual(["a/1", "a/2", "a/3"]);
   });
 
-  test("let every namespace have its turn, however much one brings", () => {
+  test("take turns between namespaces, however many keys one namespace adds", () => {
     const crowd = Array.from({ length: 100 }, (_, index): [Key, boolean] => [key("a", `${index}`), false]);
     const order = drain(lanesOf(...crowd, [key("b", "1"), false], [key("c", "1"), false]));
     expect(order.indexOf("b/1")).toBe(1);
@@ -32,7 +32,7 @@ describe("lanes", () => {
     expect(order).toHaveLength(102);
   });
 
-  test("give urgent keys first, and an ordinary one every fourth turn", () => {
+  test("return urgent keys first, and an ordinary one every fourth turn", () => {
     const ordinary = Array.from({ length: 3 }, (_, index): [Key, boolean] => [key("a", `o${index}`), false]);
     const urgent = Array.from({ length: 6 }, (_, index): [Key, boolean] => [key("b", `u${index}`), true]);
     expect(drain(lanesOf(...ordinary, ...urgent))).toEqual([
@@ -48,7 +48,7 @@ describe("lanes", () => {
     ]);
   });
 
-  test("keep a key once", () => {
+  test("contain a key once", () => {
     const lanes = lanesOf(
       [key("a", "1"), false],
       [key("a", "1"), false],

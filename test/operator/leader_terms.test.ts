@@ -10,7 +10,7 @@ import {
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { until } from "../support/process.ts";
 
-/** What happens, in order, and what a test makes happen. */
+/** The events of a test in order, and functions that cause them. */
 type Stage = {
   seen: string[];
   events: LeadershipEvent[];
@@ -83,7 +83,7 @@ describe("the leadership of a process", () => {
   const begun = (count = 1) =>
     until("it leads", () => stage.seen.filter((each) => each === "begin").length === count);
 
-  test("begins the work when it leads, and ends it before it lets another lead", async () => {
+  test("starts the work when it leads, and ends it before another process may lead", async () => {
     start();
     await begun();
     expect(leadership.isLeading()).toBe(true);
@@ -95,7 +95,7 @@ describe("the leadership of a process", () => {
   test.each([
     ["lost the lease", "LeaseLost", () => stage.lose()],
     ["was superseded", "Superseded", () => stage.supersede()],
-  ])("stands again when it %s, and tells people", async (_, reason, fail) => {
+  ])("runs for leader again when it %s, and records an event", async (_, reason, fail) => {
     start();
     await begun();
     fail();
@@ -108,7 +108,7 @@ describe("the leadership of a process", () => {
     ]);
   });
 
-  test("does not lead any more while its former work ends", async () => {
+  test("ends as soon as its work begins to end", async () => {
     start({ slowly: true });
     await begun();
     stage.supersede();
@@ -119,7 +119,7 @@ describe("the leadership of a process", () => {
     await begun(2);
   });
 
-  test("stands again ever more rarely when it is superseded again and again", async () => {
+  test("returns less and less often when it is superseded repeatedly", async () => {
     start({ wait: 40 });
     const times: number[] = [];
     for (let count = 1; count <= 4; count += 1) {
@@ -132,7 +132,7 @@ describe("the leadership of a process", () => {
     expect(gaps[2]).toBeGreaterThan(155);
   });
 
-  test("ends while it waits to stand again", async () => {
+  test("ends while it waits to run again", async () => {
     start({ wait: 60_000 });
     await begun();
     stage.supersede();

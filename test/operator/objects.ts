@@ -8,7 +8,7 @@ import type {
 } from "../../src/operator/kinds.ts";
 import type { DelegationState } from "../../src/operator_calls.ts";
 
-/** The moment that decisions in tests are made at. */
+/** The time at which tests make decisions. */
 export const NOW = new Date("2026-06-01T12:00:00.000Z");
 
 const metadata = (name: string, changes: Partial<Metadata> = {}): Metadata => ({
@@ -21,7 +21,7 @@ const metadata = (name: string, changes: Partial<Metadata> = {}): Metadata => ({
   ...changes,
 });
 
-/** A condition that is True. */
+/** Returns a condition that is True, with these changes. */
 export const truth = (type: string, changes: Partial<Condition> = {}): Condition => ({
   type,
   status: "True",
@@ -38,7 +38,7 @@ type Parts<T extends AnyObject> = {
   metadata?: Partial<Metadata>;
 };
 
-/** A registered platform, but for what is given. */
+/** Returns a registered platform, with these changes. */
 export const aPlatform = ({ spec, status, metadata: changes }: Parts<Platform> = {}): Platform => ({
   apiVersion: "deputize.io/v1alpha1",
   kind: "Platform",
@@ -56,7 +56,7 @@ export const aPlatform = ({ spec, status, metadata: changes }: Parts<Platform> =
   },
 });
 
-/** An agent with a key, but for what is given. */
+/** Returns an agent with a key, with these changes. */
 export const anAgent = ({ spec, status, metadata: changes }: Parts<Agent> = {}): Agent => ({
   apiVersion: "deputize.io/v1alpha1",
   kind: "Agent",
@@ -71,7 +71,7 @@ export const anAgent = ({ spec, status, metadata: changes }: Parts<Agent> = {}):
   },
 });
 
-/** A delegation nobody has looked at, but for what is given. */
+/** Returns a delegation that the operator has not handled, with these changes. */
 export const aDelegation = ({ spec, status, metadata: changes }: Parts<Delegation> = {}): Delegation => ({
   apiVersion: "deputize.io/v1alpha1",
   kind: "Delegation",
@@ -85,7 +85,7 @@ export const aDelegation = ({ spec, status, metadata: changes }: Parts<Delegatio
   status: { ...status },
 });
 
-/** A pending request, but for what is given. */
+/** Returns the state of a pending request, with these changes. */
 export const aState = (changes: Partial<DelegationState> = {}): DelegationState => ({
   request_id: "req-1",
   status: "pending",
@@ -99,7 +99,7 @@ export const aState = (changes: Partial<DelegationState> = {}): DelegationState 
   ...changes,
 });
 
-/** An approved one, good for an hour. */
+/** Returns the state of a request that was approved for an hour, with these changes. */
 export const anApproval = (changes: Partial<DelegationState> = {}): DelegationState =>
   aState({
     status: "approved",

@@ -50,10 +50,10 @@ export const delegation = (spec: object = {}, metadata: object = {}): object => 
   },
 });
 
-/** An operator over folders of its own, against a fake of the API with one account. */
+/** An operator over its own folders, against a fake API with one account. */
 export type OperatorFolder = {
   api: FakeOperatorApi;
-  /** What the operator counts, of the one that was started last. */
+  /** Returns the metrics of the operator that was started last. */
   metrics(): Promise<string>;
   folders: TestFolders;
   config: FolderOperatorConfig;
@@ -62,31 +62,31 @@ export type OperatorFolder = {
   stop(): Promise<void>;
   /** Declares tenants, platform and agent, and waits until the agent has its key. */
   declareAgent(): Promise<void>;
-  /** Besides, declares the delegation, and waits until it awaits approval. Gives its request's id. */
+  /** Also declares the delegation, waits until it awaits approval, and returns the id of its request. */
   declareDelegation(spec?: object): Promise<string>;
   state(kind: Kind, name: string): Promise<StateFile>;
-  /** Waits until Ready of an object has a reason, and gives its state file. */
+  /** Waits until Ready of an object has a reason, and returns its state file. */
   reaches(kind: Kind, name: string, reason: Reason, ms?: number): Promise<StateFile>;
   gone(kind: Kind, name: string): Promise<void>;
-  /** The credentials in the Secret; `undefined` when there is none. */
+  /** Returns the credentials in the Secret; `undefined` if it does not exist. */
   credentials(name?: string): Promise<Record<string, string> | undefined>;
-  /** The same, read without an operator. */
+  /** Returns the same credentials, read without an operator. */
   secretFile(): Promise<Record<string, string> | undefined>;
   dispose(): Promise<void>;
 };
 
-/** Has the API know the folder under this id, before its operator is started for the first time. */
+/** Sets the id under which the API knows the folder. Must be called before the operator's first start. */
 export async function nameCluster({ config }: OperatorFolder, id: string): Promise<void> {
   await mkdir(config.STATUS_DIR, { recursive: true });
   await writeFile(join(config.STATUS_DIR, "cluster.yaml"), `clusterID: ${id}\n`);
 }
 
-/** A condition of a state file. */
+/** Returns a condition of a state file. */
 export function condition(state: StateFile | undefined, type: string) {
   return state?.status?.conditions?.find((each) => each.type === type);
 }
 
-/** Makes folders and fake; the operator is started by `start`. */
+/** Creates the folders and the fake API. `start` starts the operator. */
 export async function operatorFolder(): Promise<OperatorFolder> {
   const fake = await startFakeOperatorApi({ token: TOKEN });
   fake.accounts.set(OWNER, { onboarded: true, platformLimit: 10 });
@@ -180,8 +180,8 @@ export async function operatorFolder(): Promise<OperatorFolder> {
 }
 
 /**
- * Tests that each have a fresh such operator. They mostly wait, so the tests of a file run at the same time
- * in a `describe.concurrent`.
+ * Tests with a fresh operator each. They mostly wait, so the tests of a file run at the same time in a
+ * `describe.concurrent`.
  */
 export const folderTest = test.extend("world", async ({ onTestFinished }) => {
   const world = await operatorFolder();
@@ -189,14 +189,14 @@ export const folderTest = test.extend("world", async ({ onTestFinished }) => {
   return world;
 });
 
-/** The one value of a map that must have one. */
+/** Returns the only value of a map. Throws `Error` if there is none, or more than one. */
 export function only<T>(map: Map<string, T>): T {
   const [value, ...others] = map.values();
   if (value === undefined || others.length > 0) throw new Error(`${map.size} values, not one`);
   return value;
 }
 
-/** Where an object's state file lies. */
+/** Returns the path of an object's state file. */
 export function statePath({ folders }: OperatorFolder, kind: Kind, name: string): string {
   return join(folders.status, "default", `${kind.toLowerCase()}.${name}.yaml`);
 }

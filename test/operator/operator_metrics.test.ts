@@ -17,7 +17,7 @@ describe.concurrent("the operator's metrics", () => {
     `deputize_operator_objects{kind="${kind}",reason="${reason}"}`;
   const EXPIRY = 'deputize_delegation_expiry_timestamp_seconds{namespace="default",name="bot"}';
 
-  test("are all in the documents, and no other", async () => {
+  test("match the documented ones exactly", async () => {
     const registry = new Registry();
     operatorMetrics(registry).watches(() => []);
     const named = registry.getMetricsAsArray().map(({ name }) => name);
@@ -28,12 +28,12 @@ describe.concurrent("the operator's metrics", () => {
   });
 
   metricsTest(
-    "show what there is by reason, and each certificate's end, until it is gone",
+    "count objects by reason, and show each certificate's end until the certificate is gone",
     async ({ world, line }) => {
       await world.start();
       const request = await world.declareDelegation();
       const awaiting = () => line(objects("Delegation", "AwaitingApproval"));
-      await until("it is counted as one that waits", async () => (await awaiting()) === "1");
+      await until("it counts as waiting", async () => (await awaiting()) === "1");
       expect(await line(objects("Platform", "Active"))).toBe("1");
       expect(await line(EXPIRY)).toBeUndefined();
       world.api.approve(request, ["data:read"], new Date("2099-01-01T00:00:00.700Z"));
@@ -42,7 +42,10 @@ describe.concurrent("the operator's metrics", () => {
       expect(await awaiting()).toBeUndefined();
       expect(await line('leader_election_master_status{name="deputize-operator"}')).toBe("1");
       await world.folders.write("delegation.yaml", delegation({ revoked: true }));
-      await until("a revoked delegation has no end any more", async () => (await line(EXPIRY)) === undefined);
+      await until(
+        "a revoked delegation no longer has an end",
+        async () => (await line(EXPIRY)) === undefined,
+      );
       await world.folders.remove("delegation.yaml");
       await world.gone("Delegation", "bot");
       const revoked = 'deputize_operator_urgent_seconds_count{what="revoke"}';
@@ -54,7 +57,7 @@ describe.concurrent("the operator's metrics", () => {
   );
 
   metricsTest(
-    "count calls of the API by name and result, and what a look there found",
+    "count calls of the API by name and result, and differences found by comparing",
     async ({ world, line }) => {
       await world.start();
       await world.declareDelegation();

@@ -25,7 +25,10 @@ const orphan = (name: string, since: string) => ({
   since,
 });
 
-/** Ten delegations, of which those named have no object, in a cluster that is well. */
+/**
+ * Returns the input of a sweep: a healthy cluster with ten delegations, of which those in `gone` have no
+ * object.
+ */
 function input(gone: string[], changes: Partial<SweepInput> = {}): SweepInput {
   const names = Array.from({ length: 10 }, (_, n) => `d${n}`);
   return {
@@ -42,14 +45,14 @@ function input(gone: string[], changes: Partial<SweepInput> = {}): SweepInput {
 }
 
 describe("a sweep", () => {
-  test("finds nothing where every delegation has its object", () => {
+  test("finds nothing if every delegation has its object", () => {
     expect(sweep(input([]))).toEqual({
       record: { checkedAt: NOW.toISOString(), epoch: 7, state: "ok", items: [] },
       revoke: [],
     });
   });
 
-  test("lists what has lost its object, since when it was first seen, and when it is revoked", () => {
+  test("lists orphans with the time of the first sighting and of the revocation", () => {
     const first = sweep(input(["d1"]));
     expect(first.record.items).toEqual([
       { ...orphan("d1", NOW.toISOString()), revokeAt: "2026-06-01T13:00:00.000Z" },
@@ -64,14 +67,14 @@ describe("a sweep", () => {
   });
 
   test.each([
-    ["not before its grace has run out", "2026-06-01T11:00:00.001Z", []],
-    ["when its grace has run out", "2026-06-01T11:00:00.000Z", ["c1.d1"]],
-  ])("revokes it %s", (_, since, expected) => {
+    ["not before its grace period has ended", "2026-06-01T11:00:00.001Z", []],
+    ["when its grace period has ended", "2026-06-01T11:00:00.000Z", ["c1.d1"]],
+  ])("revokes an orphan %s", (_, since, expected) => {
     const former = { record: record({ items: [orphan("d1", since)] }), confirmed: undefined };
     expect(sweep(input(["d1"], { former })).revoke).toEqual(expected);
   });
 
-  test("revokes nothing where no grace is set, and forgets what has its object again", () => {
+  test("revokes nothing without a grace period, and forgets delegations that have their object again", () => {
     const former = {
       record: record({ items: [orphan("d1", "2020-01-01T00:00:00.000Z")] }),
       confirmed: undefined,
@@ -82,18 +85,22 @@ describe("a sweep", () => {
     expect(sweep(input([], { former })).record.items).toEqual([]);
   });
 
-  describe("holds, and revokes nothing,", () => {
+  describe("revokes nothing and holds", () => {
     const old = "2020-01-01T00:00:00.000Z";
     const overdue = (changes: Partial<SweepRecord> = {}, confirmed?: number) => ({
       former: { record: record({ items: [orphan("d1", old)], ...changes }), confirmed },
     });
 
     test.each<[string, Partial<SweepInput>, string]>([
-      ["in a cluster that knows another last leader", overdue({ epoch: 3 }), "restored"],
-      ["in a cluster that knows none", { former: undefined }, "restored"],
-      ["in a cluster without any object", { ...overdue(), isEmpty: true }, "emptied"],
-      ["where it was held before", overdue({ state: "held" }), "nobody has confirmed"],
-      ["where somebody confirmed for another leader", overdue({ state: "held" }, 6), "nobody has confirmed"],
+      ["all orphans in a cluster that knows another last leader", overdue({ epoch: 3 }), "restored"],
+      ["all orphans in a cluster that knows no leader", { former: undefined }, "restored"],
+      ["all orphans in a cluster without any object", { ...overdue(), isEmpty: true }, "emptied"],
+      ["all orphans if the last sweep held them", overdue({ state: "held" }), "nobody has confirmed"],
+      [
+        "all orphans if the confirmation was for another leader",
+        overdue({ state: "held" }, 6),
+        "nobody has confirmed",
+      ],
     ])("%s", (_, changes, why) => {
       const { record: next, revoke } = sweep(input(["d1"], changes));
       expect(next).toMatchObject({ state: "held", why: expect.stringContaining(why) });
@@ -101,7 +108,7 @@ describe("a sweep", () => {
       expect(revoke).toEqual([]);
     });
 
-    test("when many are gone at once", () => {
+    test("all orphans when many objects disappear together", () => {
       const names = Array.from({ length: 100 }, (_, n) => `d${n}`);
       const many = (count: number) =>
         sweep({
@@ -112,13 +119,13 @@ describe("a sweep", () => {
       expect([many(20), many(21)]).toEqual(["ok", "held"]);
     });
 
-    test("until an administrator confirms", () => {
+    test("no orphan that an administrator has confirmed", () => {
       const { record: next, revoke } = sweep(input(["d1"], overdue({ state: "held" }, 7)));
       expect([next.state, revoke]).toEqual(["ok", ["c1.d1"]]);
       expect(next.items[0]?.confirmed).toBe(true);
     });
 
-    test("what loses its object after an administrator has confirmed", () => {
+    test("orphans that appear after the confirmation", () => {
       const names = Array.from({ length: 30 }, (_, n) => `d${n}`);
       const all = { live: names.map(live), present: new Set<string>() };
       const first = sweep(input([], { ...all, ...overdue({ state: "held" }, 7) }));
@@ -129,7 +136,7 @@ describe("a sweep", () => {
       expect(sweep(input(["d1", "d2"], { ...emptied, isEmpty: true })).record.state).toBe("held");
     });
 
-    test("what was confirmed in a cluster that was restored since", () => {
+    test("confirmed orphans if the cluster was restored after the confirmation", () => {
       const confirmed = { items: [{ ...orphan("d1", old), confirmed: true as const }] };
       expect(sweep(input(["d1"], overdue(confirmed))).revoke).toEqual(["c1.d1"]);
       expect(sweep(input(["d1"], overdue({ ...confirmed, epoch: 6 }))).revoke).toEqual(["c1.d1"]);
@@ -138,19 +145,19 @@ describe("a sweep", () => {
     });
   });
 
-  test("goes on under the next leader, and under the first one that a cluster has", () => {
+  test("continues under the next leader, and under a cluster's first leader", () => {
     expect(sweep(input(["d1"], { epoch: 8, formerEpoch: 7 })).record.state).toBe("ok");
     expect(sweep(input(["d1"], { formerEpoch: null, former: undefined })).record.state).toBe("ok");
   });
 
-  test("records no more than a ConfigMap holds, and how many more there are", () => {
+  test("records as many orphans as fit in a ConfigMap, and the number of the others", () => {
     const names = Array.from({ length: 1_500 }, (_, n) => `d${n}`);
     const { record: next } = sweep({ ...input([]), live: names.map(live), present: new Set() });
     expect([next.items.length, next.more]).toEqual([1_000, 500]);
     expect(JSON.stringify(next, undefined, 1).length).toBeLessThan(1_000_000);
   });
 
-  test("misses nothing of namespaces that are not watched", () => {
+  test("ignores delegations in namespaces that are not watched", () => {
     const elsewhere = { ...live("d11"), namespace: "bank" };
     const nowhere = { ...live("d12"), namespace: null };
     const all = { live: [...input([]).live, elsewhere, nowhere] };

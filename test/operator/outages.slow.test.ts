@@ -16,7 +16,7 @@ import {
 
 describe.concurrent("the operator in an outage", () => {
   describe("an outage", () => {
-    test("of the API is reported, and over as soon as it answers", async ({ world }) => {
+    test("shows in the status, and ends as soon as the API answers", async ({ world }) => {
       await world.api.goAway();
       await world.folders.write("all.yaml", tenants(), platform(), agent());
       await world.start();
@@ -35,16 +35,19 @@ describe.concurrent("the operator in an outage", () => {
       ["a fault", "internal"],
       ["a rate limit", "rate_limited"],
       ["a cut connection", "cut"],
-    ] as const)("that shows as %s is told and outlasted", async ([_, failure], { world }) => {
-      world.api.fail("POST /internal/v1/state", failure);
-      await world.folders.write("all.yaml", tenants(), platform());
-      await world.start();
-      await world.reaches("Platform", "shop", "ApiUnavailable");
-      world.api.heal();
-      await world.reaches("Platform", "shop", "Active", 40_000);
-    });
+    ] as const)(
+      "shows in the status, and ends again, if the API's answer is %s",
+      async ([_, failure], { world }) => {
+        world.api.fail("POST /internal/v1/state", failure);
+        await world.folders.write("all.yaml", tenants(), platform());
+        await world.start();
+        await world.reaches("Platform", "shop", "ApiUnavailable");
+        world.api.heal();
+        await world.reaches("Platform", "shop", "Active", 40_000);
+      },
+    );
 
-    test("leaves what is active as it is", async ({ world }) => {
+    test("leaves active objects as they are", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -66,7 +69,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(now).toEqual(kept);
     });
 
-    test("during a revocation delays it, urgently tried again", async ({ world }) => {
+    test("delays a revocation, which is retried urgently", async ({ world }) => {
       await world.start();
       const requestId = await world.declareDelegation();
       world.api.approve(requestId, ["data:read"]);
@@ -78,7 +81,9 @@ describe.concurrent("the operator in an outage", () => {
       await world.reaches("Delegation", "bot", "Revoked");
     });
 
-    test("of the token is reported, and over when it is replaced", async ({ world }) => {
+    test("shows in the status if the token is refused, and ends when the token is replaced", async ({
+      world,
+    }) => {
       const file = join(world.folders.root, "token");
       await writeFile(file, `${"x".repeat(40)}\n`);
       world.config.OPERATOR_TOKEN_FILE = file;
@@ -90,7 +95,7 @@ describe.concurrent("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("of a leader that was followed by another writes nothing", async ({ world }) => {
+    test("writes nothing while a newer leader is active", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.fail("POST /internal/v1/state", "stale_epoch");
@@ -101,8 +106,8 @@ describe.concurrent("the operator in an outage", () => {
     });
   });
 
-  describe("credentials", () => {
-    test("are delivered again when the answer to the registration was lost", async ({ world }) => {
+  describe("the operator's credentials", () => {
+    test("arrive again if the answer to the registration was lost", async ({ world }) => {
       world.api.loseAnswer("PUT /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -111,7 +116,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(only(world.api.platforms).retired).toEqual([]);
     });
 
-    test("are acknowledged again when that answer was lost", async ({ world }) => {
+    test("stay acknowledged if the answer to the acknowledgment was lost", async ({ world }) => {
       world.api.loseAnswer("POST /internal/v1/platforms");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();
@@ -119,7 +124,7 @@ describe.concurrent("the operator in an outage", () => {
       expect(only(world.api.platforms)).toMatchObject({ undelivered: false, retired: [] });
     });
 
-    test("are replaced once when the answer to a rotation was lost", async ({ world }) => {
+    test("change once if the answer to a rotation was lost", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.loseAnswer("POST /internal/v1/platforms");
@@ -130,7 +135,7 @@ describe.concurrent("the operator in an outage", () => {
       expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
     });
 
-    test("are not acknowledged before they are stored", async ({ world }) => {
+    test("remain unacknowledged until they are stored", async ({ world }) => {
       world.api.fail("POST /internal/v1/platforms", "unavailable");
       await world.folders.write("all.yaml", tenants(), platform());
       await world.start();

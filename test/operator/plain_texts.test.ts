@@ -5,7 +5,7 @@ import { readDefinitions, type StructuralSchema } from "../../src/operator/schem
 
 type TextRow = [kind: string, path: string, isTaken: (text: string) => boolean];
 
-/** Every text of the definitions that people read, and what the API holds it against. */
+/** Every text of the definitions that people read, and the API's own check of it. */
 const texts: TextRow[] = [
   ["Platform", "spec.displayName", isPlainLine],
   ["Platform", "spec.description", isFreeText],
@@ -19,8 +19,7 @@ const texts: TextRow[] = [
 ];
 
 /**
- * Whether a character is one that API and definitions judge apart: in use in some places only, or not
- * assigned.
+ * Matches characters that need a separate comparison: those allowed only in some places, and unassigned ones.
  */
 const APART = /[\u200c-\u200d]|\u3000|[\ufe00-\ufe0f]|[\u{e0100}-\u{e01ef}]|\p{Cn}/u;
 
@@ -46,7 +45,9 @@ function patternOf(kind: string, path: string): RegExp {
   return new RegExp(pattern, "u");
 }
 
-/** Characters that a pattern and the API judge apart. Several texts share a pattern, judged once. */
+/**
+ * Caches the characters that a pattern and the API treat differently, because several texts share a pattern.
+ */
 const differences = new Map<string, string[]>();
 function differingCharacters(
   pattern: RegExp,
@@ -71,13 +72,13 @@ function differingCharacters(
 describe.each(texts)("a %s's %s", (kind, path, isTaken) => {
   const start = path.endsWith("path_prefix") ? "/" : "";
 
-  test("is taken with the characters with which the API takes it", () => {
+  test("allows the same characters in the definition as in the API", () => {
     const pattern = patternOf(kind, path);
     const isSingleLine = path.endsWith("revokeReason");
     expect(differingCharacters(pattern, isTaken, { start, isSingleLine })).toEqual([]);
   });
 
-  test("is taken with the marks with which the API takes it", () => {
+  test("allows the same combining marks in the definition as in the API", () => {
     const pattern = patternOf(kind, path);
     const marks = (count: number) => "\u0301".repeat(count);
     for (const text of [

@@ -6,7 +6,7 @@ import { tenants } from "./folder/folders.ts";
 import { condition, OWNER, only, platform, folderTest as test } from "./operator_folder.ts";
 
 describe.concurrent("platforms in a folder", () => {
-  test("are registered, with their credentials in a Secret that is acknowledged", async ({ world }) => {
+  test("register at the API, and store their credentials in a Secret", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const state = await world.state("Platform", "shop");
@@ -48,7 +48,9 @@ describe.concurrent("platforms in a folder", () => {
     expect(JSON.stringify(state)).not.toContain(registered.api_key);
   });
 
-  test("follow changes of their manifest; a callback that was taken away is removed", async ({ world }) => {
+  test("follow changes of their manifest, and remove a callback that is no longer declared", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareAgent();
     const callbackUrl = "https://shop.example.test/hooks";
@@ -64,9 +66,7 @@ describe.concurrent("platforms in a folder", () => {
     expect((await world.state("Platform", "shop")).status).not.toHaveProperty("callbackUrl");
   });
 
-  test("say whose authority counts, all of it with every change; nobody's once nobody is listed", async ({
-    world,
-  }) => {
+  test("send the complete list of accepted principals with every change", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     expect(only(world.api.platforms).wish.accepted_principals).toEqual([]);
@@ -85,7 +85,9 @@ describe.concurrent("platforms in a folder", () => {
     await until("they are taken back", () => accepted().length === 0);
   });
 
-  test("wait for the namespace to be bound, for the account, and for its onboarding", async ({ world }) => {
+  test("wait until the namespace is bound, the account exists and its onboarding is complete", async ({
+    world,
+  }) => {
     world.api.accounts.clear();
     await world.folders.write("platform.yaml", platform());
     await world.start();
@@ -95,14 +97,18 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.callsTo("PUT", "/platforms")).toEqual([]);
     await world.folders.write("tenants.yaml", tenants({ default: "accountEmail: nobody" }));
     const message = async () => condition(await world.state("Platform", "shop"), "Ready")?.message ?? "";
-    await until("the faulty entry is told", async () => (await message()).includes("faulty"));
+    await until("the message reports the faulty entry", async () => (await message()).includes("faulty"));
     await world.folders.write("tenants.yaml", tenants());
-    await until("the missing account is told", async () => (await message()).includes("No account"));
+    await until("the message reports the missing account", async () =>
+      (await message()).includes("No account"),
+    );
     world.api.accounts.set(OWNER, { onboarded: true, platformLimit: 1 });
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("say immediately that their namespace is bound to another account, or to none", async ({ world }) => {
+  test("report immediately that their namespace is bound to another account, or to none", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareAgent();
     const registered = only(world.api.platforms);
@@ -117,7 +123,7 @@ describe.concurrent("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).toBe(registered.api_key);
   });
 
-  test("stay within what the namespace may have, and within the account's limit", async ({ world }) => {
+  test("stay within the namespace's ceiling and the account's limit", async ({ world }) => {
     await world.folders.write(
       "tenants.yaml",
       tenants({ default: `accountEmail: ${OWNER}\nceiling: ["data:*", "payments:send"]` }),
@@ -136,7 +142,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(1);
   });
 
-  test("accept of other accounts no more than the namespace may have, and leave what was accepted", async ({
+  test("accept principals only within the namespace's ceiling, and otherwise keep the former acceptances", async ({
     world,
   }) => {
     const ceiling = (scopes: string) => tenants({ default: `accountEmail: ${OWNER}\nceiling: [${scopes}]` });
@@ -159,7 +165,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(accepted()).toMatchObject([{ scopes: ["payments:send"] }]);
   });
 
-  test("name scopes that are in no vocabulary", async ({ world }) => {
+  test("report unknown scopes", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ defaultAllowedScopes: ["data:fly"] }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidScopes");
@@ -167,7 +173,7 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.platforms.size).toBe(0);
   });
 
-  test("report what the API refuses about the spec", async ({ world }) => {
+  test("report that the API refuses the spec", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ callbackUrl: "http://shop.example.test" }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "InvalidSpec");
@@ -183,7 +189,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "ExternalConflict");
   });
 
-  test("never touch a Secret that somebody else made, nor register then", async ({ world }) => {
+  test("neither replace a Secret of another owner, nor register in that case", async ({ world }) => {
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     const foreign =
@@ -198,7 +204,9 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("get a new key, not a new registration, when their Secret is gone or damaged", async ({ world }) => {
+  test("replace their key, but do not register again, when their Secret is gone or damaged", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -212,18 +220,21 @@ describe.concurrent("platforms in a folder", () => {
     const damaged = (await readFile(path, "utf8")).replace(/ {2}signing_secret: .*\n/, "");
     await writeFile(path, damaged);
     await until("the key is replaced", () => only(world.api.platforms).api_key !== second);
-    await until("the Secret is whole", async () => {
+    await until("the Secret is complete", async () => {
       return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
     });
     expect(world.api.platforms.size).toBe(1);
   });
 
-  test("leave a lost key no time, whatever grace replaced keys have", async ({ world }) => {
+  test("end a lost key immediately, whatever the grace period is", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const keyRotation = { every: "720h", grace: "1h" };
     await world.folders.write("platform.yaml", platform({ keyRotation }));
-    await until("it is read", async () => (await world.state("Platform", "shop")).metadata.generation === 2);
+    await until(
+      "the manifest is read",
+      async () => (await world.state("Platform", "shop")).metadata.generation === 2,
+    );
     await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
     await until("the key is replaced", () => only(world.api.platforms).retired.length === 1);
     expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(0);
@@ -240,18 +251,18 @@ describe.concurrent("platforms in a folder", () => {
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  test("hand on a key that a person replaced in the console", async ({ world }) => {
+  test("publish a key that a person replaced in the console", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     world.api.rotateKey([...world.api.platforms.keys()][0] as string);
     await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
-    await until("the Secret has it", async () => {
+    await until("the Secret contains the key", async () => {
       return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
     });
     expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
-  test("renew their key when its time has come, with the grace that is asked for", async ({ world }) => {
+  test("replace their key when it is due, with the declared grace period", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
@@ -264,12 +275,12 @@ describe.concurrent("platforms in a folder", () => {
     await world.folders.write("platform.yaml", platform({ keyRotation: { every: "1h", grace: "30m" } }));
     await until("the key is renewed", () => only(world.api.platforms).retired.length === 1);
     expect(only(world.api.platforms).retired).toEqual([{ prefix: old, graceSeconds: 1800 }]);
-    await until("the Secret has it", async () => {
+    await until("the Secret contains the key", async () => {
       return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
     });
   });
 
-  test("are left alone while suspended, and registered after", async ({ world }) => {
+  test("register only after they are no longer suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ suspend: true }));
     await world.start();
     const state = await world.reaches("Platform", "shop", "Suspended");
@@ -282,7 +293,7 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
   });
 
-  test("say that they were removed in the account, and are not registered again", async ({ world }) => {
+  test("report that they were removed in the account, and do not register again", async ({ world }) => {
     await world.start();
     await world.declareAgent();
     only(world.api.platforms).removed = true;

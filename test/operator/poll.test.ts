@@ -52,7 +52,7 @@ describe("the poll", () => {
     vi.useRealTimers();
   });
 
-  test("asks nothing while nothing waits, but for everything once in ten minutes", async () => {
+  test("asks for nothing while nothing waits, but for everything once in ten minutes", async () => {
     objects = [named("a", "Denied")];
     delegations = { a: aState({ status: "denied" }) };
     await vi.advanceTimersByTimeAsync(599_000);
@@ -62,7 +62,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual([]);
   });
 
-  test("asks every second for what awaits a decision, and has it looked at urgently when there is one", async () => {
+  test("asks every second about objects that await a decision, and enqueues decided ones urgently", async () => {
     objects = [named("a", "AwaitingApproval"), named("b", "AwaitingApproval"), named("c", "Denied")];
     delegations = { a: aState(), b: aState() };
     await vi.advanceTimersByTimeAsync(3000);
@@ -77,7 +77,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a!"]);
   });
 
-  test("takes turns among more than it may ask for in one call", async () => {
+  test("takes turns between objects if they exceed the calls of one round", async () => {
     objects = Array.from({ length: 2500 }, (_, index) => named(`n${index}`, "AwaitingApproval"));
     delegations = Object.fromEntries(objects.map(({ metadata }) => [metadata.uid, aState()]));
     await vi.advanceTimersByTimeAsync(2000);
@@ -85,7 +85,7 @@ describe("the poll", () => {
     expect(new Set(asked.flat()).size).toBe(2500);
   });
 
-  test("asks less often while the API is away, and has everything tried again once it is back", async () => {
+  test("asks less often while the API is unavailable, and retries everything once it is back", async () => {
     objects = [named("a", "ApiUnavailable")];
     delegations = { a: aState() };
     away = true;
@@ -97,7 +97,7 @@ describe("the poll", () => {
     expect(enqueued).toEqual(["Delegation/default/a"]);
   });
 
-  test("does not try again every second what fails although the API answers", async () => {
+  test("does not retry every second if calls fail although the API answers", async () => {
     const unfiled = aDelegation({
       metadata: { name: "a", uid: "a" },
       status: { conditions: [truth("Ready", { status: "False", reason: "ApiUnavailable" })] },
@@ -108,7 +108,7 @@ describe("the poll", () => {
     expect(enqueued.length).toBeLessThanOrEqual(5);
   });
 
-  test("has looked at, once in ten minutes, what may wait for something else than the API", async () => {
+  test("enqueues every ten minutes the objects that may wait for something other than the API", async () => {
     objects = [
       aPlatform({
         metadata: { name: "bound" },

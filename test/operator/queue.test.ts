@@ -8,7 +8,7 @@ const key = (name: string, namespace = "default"): Key => ({ kind: "Platform", n
 type Step = { add: string; urgent: boolean } | { end: number; visit: Visit } | { pass: number };
 type Run = { key: string; failures: number; end(visit: Visit): void; fail(error: Error): void };
 
-/** A queue whose runs end when the test says so. */
+/** Creates a queue whose runs end when the test ends them. */
 function controlled(workers = 10, random = () => 1) {
   const runs: Run[] = [];
   const errors: unknown[] = [];
@@ -28,13 +28,13 @@ function controlled(workers = 10, random = () => 1) {
   return { queue, errors, next, runs };
 }
 
-/** Ends a run and lets what follows from it happen. */
+/** Ends a run and waits for its consequences. */
 async function end(run: Run | undefined, visit: Visit = {}): Promise<void> {
   run?.end(visit);
   await vi.advanceTimersByTimeAsync(0);
 }
 
-describe("queue", () => {
+describe("the queue", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -44,7 +44,7 @@ describe("queue", () => {
     expect((await next())?.key).toBe("a");
   });
 
-  test("runs a key once however often it was added before", async () => {
+  test("runs a key once, however often it was added before", async () => {
     const { queue, next } = controlled(1);
     queue.add(key("blocker"));
     const blocker = await next();
@@ -54,7 +54,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("runs a key once more, and not at the same time, when it was added during its run", async () => {
+  test("runs a key exactly once more if it was added during its run", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const first = await next();
@@ -74,7 +74,7 @@ describe("queue", () => {
     expect(queue.depth()).toEqual({ waiting: 7, running: 3 });
   });
 
-  test("comes back when the run says so, not before", async () => {
+  test("runs a key again at the time that its run returned, not before", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -84,7 +84,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(0);
   });
 
-  test("forgets an earlier time to come back when the key runs before", async () => {
+  test("forgets an earlier time if the key runs before", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 5000 });
@@ -94,7 +94,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("comes back once on the way to a time that no timer can hold", async () => {
+  test("runs a key once on the way to a time beyond the longest timer", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { afterMs: 60 * 24 * 3600 * 1000 });
@@ -126,7 +126,7 @@ describe("queue", () => {
     }
   });
 
-  test("spreads retries over half of the delay", async () => {
+  test("spreads retries over the second half of the delay", async () => {
     const { queue, next } = controlled(1, () => 0);
     queue.add(key("a"));
     await end(await next(), { retry: true });
@@ -136,7 +136,7 @@ describe("queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  test("waits as long as it was told to when that is longer", async () => {
+  test("waits for `notBeforeMs` if that is longer than the delay", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { retry: true, notBeforeMs: 20_000 });
@@ -146,7 +146,7 @@ describe("queue", () => {
     expect(await next()).toBeDefined();
   });
 
-  test("counts failures from the start after a success, and after being told to forget", async () => {
+  test("counts failures from the start after a success, and after `forget`", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     await end(await next(), { retry: true });
@@ -173,7 +173,7 @@ describe("queue", () => {
     expect((await next())?.failures).toBe(1);
   });
 
-  test("stops when the runs under way have ended, and starts none after", async () => {
+  test("stops after the runs under way have ended, and starts none afterwards", async () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     const run = await next();
@@ -189,7 +189,7 @@ describe("queue", () => {
     expect(await next()).toBeUndefined();
   });
 
-  test("never runs a key twice at the same time and never loses an addition, whatever happens", async () => {
+  test("never runs a key twice at the same time, and never loses an addition, in random sequences", async () => {
     const step: fc.Arbitrary<Step> = fc.oneof(
       fc.record({ add: fc.constantFrom("a", "b", "c", "d"), urgent: fc.boolean() }),
       fc.record({ end: fc.nat(10), visit: fc.constantFrom<Visit>({}, { afterMs: 10 }, { retry: true }) }),

@@ -48,7 +48,7 @@ describe("the queue's metrics", () => {
     ]);
   });
 
-  test("count what waits, runs, ends well, fails and comes back", async () => {
+  test("count waiting, running, successful, failed and repeated keys", async () => {
     const registry = new Registry();
     const ends: ((visit: Visit) => void)[] = [];
     const queue = createQueue({

@@ -29,7 +29,7 @@ describe("the operator with the real API", () => {
       OPERATOR_API_URL: api.operatorUrl,
       OPERATOR_TOKEN,
     });
-    // People of these tests accept its namespace.
+    // The people of these tests accept the namespace of this cluster.
     await nameCluster(world, "c1");
     person = await api.person();
   });
@@ -45,7 +45,7 @@ describe("the operator with the real API", () => {
       headers: { "x-service-api-key": api_key ?? "" },
     });
 
-  test("accepts the principals that a Platform lists, refuses one that nobody knows, and takes them back", async () => {
+  test("accepts the principals that a Platform lists, refuses an unknown one, and ends acceptances", async () => {
     const stranger = await api.person();
     await world.folders.write("tenants.yaml", bound());
     await world.folders.write("platform.yaml", platform());
@@ -66,10 +66,10 @@ describe("the operator with the real API", () => {
     await until("it is accepted", async () => (await accepted()).length === 1);
     expect(await accepted()).toMatchObject([{ human_id: stranger.humanId, scopes: ["data:read"] }]);
     await world.folders.write("platform.yaml", platform());
-    await until("it is taken back", async () => (await accepted()).length === 0);
+    await until("the acceptance has ended", async () => (await accepted()).length === 0);
   });
 
-  test("makes the quickstart true, from YAML to a narrower approval, to revoked, to nothing", async () => {
+  test("runs the quickstart: from YAML to a narrower approval, to a revocation, to no objects", async () => {
     for (const file of await readdir(examples)) {
       await copyFile(join(examples, file), join(world.folders.manifests, file));
     }
@@ -106,7 +106,7 @@ describe("the operator with the real API", () => {
     expect((await agentsOf(last)).status).toBe(401);
   });
 
-  test("replaces a lost key once, and hands on one that a person replaced", async () => {
+  test("replaces a lost key once, and publishes one that a person replaced", async () => {
     await world.folders.write("all.yaml", bound(), platform());
     await world.start();
     await world.reaches("Platform", "shop", "Active");
@@ -118,11 +118,11 @@ describe("the operator with the real API", () => {
     expect([(await agentsOf(first)).status, (await agentsOf(second)).status]).toEqual([401, 200]);
     await person.client.post(`/v1/service/connections/${first.connection_id}/rotate-key`, {});
     await world.folders.write("all.yaml", bound(), platform({ displayName: "Touched" }));
-    await until("the Secret has it", async () => (await credentials()).api_key !== second.api_key);
+    await until("the Secret contains the key", async () => (await credentials()).api_key !== second.api_key);
     expect((await agentsOf(await credentials())).status).toBe(200);
   });
 
-  test("asks for every constraint that the schema takes", async () => {
+  test("requests every constraint that the schema allows", async () => {
     const constraints = [
       { type: "geo_circle", lat: 47.4, lon: 8.5, radius_m: 500 },
       {
@@ -166,8 +166,8 @@ describe("the operator with the real API", () => {
       },
       "currencies",
     ],
-    ["an end that means without an end", { ttl: undefined, expiresAt: "2200-01-01T00:00:00Z" }, "too late"],
-  ])("says what is wrong with %s", async (_, spec, message) => {
+    ["an end that is too far away", { ttl: undefined, expiresAt: "2200-01-01T00:00:00Z" }, "too late"],
+  ])("reports %s", async (_, spec, message) => {
     await world.folders.write("all.yaml", bound(), platform(), agent(), delegation(spec));
     await world.start();
     const state = await world.reaches("Delegation", "bot", "InvalidSpec");
@@ -183,7 +183,7 @@ describe("the operator with the real API", () => {
     await world.reaches("Platform", "second", "PlatformLimit");
   });
 
-  test("outlasts the vault's absence", async () => {
+  test("survives an unavailable vault", async () => {
     api.vault.failure = new VaultUnavailable("unreachable", "away");
     await world.folders.write("all.yaml", bound(), platform(), agent());
     await world.start();

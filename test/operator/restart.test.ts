@@ -8,8 +8,8 @@ import { until } from "../support/process.ts";
 import { tenants } from "./folder/folders.ts";
 import { condition, only, platform, statePath, folderTest as test } from "./operator_folder.ts";
 
-describe.concurrent("the operator over a restart", () => {
-  test("refuses to start without its identity once it knows objects, and starts when it is back", async ({
+describe.concurrent("the operator after a restart", () => {
+  test("refuses to start without its identity if it has objects, and starts when the identity is back", async ({
     world,
   }) => {
     const path = join(world.folders.status, "cluster.yaml");
@@ -26,7 +26,9 @@ describe.concurrent("the operator over a restart", () => {
     await world.start();
   });
 
-  test("is ready when no status is from before, and though the API is away", async ({ world }) => {
+  test("becomes ready when every object was reconciled, even while the API is unavailable", async ({
+    world,
+  }) => {
     await world.start();
     await world.declareAgent();
     await world.stop();
@@ -43,9 +45,7 @@ describe.concurrent("the operator over a restart", () => {
     await world.api.comeBack();
   });
 
-  test("writes nothing when it starts again and nothing changed, and asks for nothing twice", async ({
-    world,
-  }) => {
+  test("writes nothing if nothing changed, and requests nothing twice", async ({ world }) => {
     await world.start();
     const requestId = await world.declareDelegation();
     world.api.approve(requestId, ["data:read"]);
@@ -66,7 +66,7 @@ describe.concurrent("the operator over a restart", () => {
     await world.stop();
     world.api.calls.length = 0;
     await world.start();
-    await until("every object was looked at", () => world.api.callsTo("PUT", "/platforms").length === 1);
+    await until("every object was reconciled", () => world.api.callsTo("PUT", "/platforms").length === 1);
     await sleep(500);
     expect(await stamps()).toEqual(before);
     expect(
@@ -75,7 +75,7 @@ describe.concurrent("the operator over a restart", () => {
     expect(world.api.calls.every(({ path }) => !/rotate|acknowledge|revoke/.test(path))).toBe(true);
   });
 
-  test("reports every new reason as an event", async ({ world }) => {
+  test("has recorded every new reason as an event", async ({ world }) => {
     await world.start();
     await world.declareDelegation();
     await world.stop();

@@ -7,7 +7,7 @@ import { noTracing } from "../../src/operator/tracing.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anAgent, aPlatform, NOW } from "./objects.ts";
 
-/** Objects in a copy, and which calls of the API they bring about. */
+/** Returns the API calls that the operator makes for these objects. */
 async function callsFor(
   objects: AnyObject[],
   { isCurrent, isHeld }: { isCurrent: boolean; isHeld: boolean },
@@ -61,16 +61,16 @@ const cases: [string, AnyObject[], string][] = [
   ["a request", [aPlatform(), anAgent(), aDelegation()], "putDelegation"],
 ];
 
-describe("the operator asks the API for", () => {
-  test.each(cases)("%s while it leads and the object is as it was read", async (_, objects, call) => {
+describe("the operator's call for", () => {
+  test.each(cases)("%s is made while it leads and the object is current", async (_, objects, call) => {
     expect(await callsFor(objects, { isCurrent: true, isHeld: true })).toContain(call);
   });
 
-  test.each(cases)("%s not for an object that is no longer as it was read", async (_, objects, call) => {
+  test.each(cases)("%s is not made if the object is no longer current", async (_, objects, call) => {
     expect(await callsFor(objects, { isCurrent: false, isHeld: true })).not.toContain(call);
   });
 
-  test.each(cases)("%s not, nor for anything else, once it may no longer lead", async (_, objects) => {
+  test.each(cases)("%s is not made, nor any other, once it may no longer lead", async (_, objects) => {
     expect(await callsFor(objects, { isCurrent: true, isHeld: false })).toEqual([]);
   });
 });

@@ -16,8 +16,8 @@ function reader(fail = false) {
   return { batches, states: createStateReader({ readState }) };
 }
 
-describe("the reader of states", () => {
-  test("asks once for what is wanted at the same time, and gives each its own", async () => {
+describe("the state reader", () => {
+  test("combines concurrent reads into one call, and returns each its own state", async () => {
     const { states, batches } = reader();
     const answers = await Promise.all(["a", "b", "unknown"].map((id) => states.read(id)));
     expect(batches).toEqual([["a", "b", "unknown"]]);
@@ -37,14 +37,14 @@ describe("the reader of states", () => {
     expect(answers[1000]?.value?.agent?.agent_id).toBe("agent of id-1000");
   });
 
-  test("asks anew for what is wanted later", async () => {
+  test("makes a new call for a later read", async () => {
     const { states, batches } = reader();
     await states.read("a");
     await states.read("a");
     expect(batches).toEqual([["a"], ["a"]]);
   });
 
-  test("gives a failure to all that wait for it", async () => {
+  test("returns a failure to all reads of the call", async () => {
     const { states } = reader(true);
     const answers = await Promise.all(["a", "b"].map((id) => states.read(id)));
     expect(answers.map(({ failure }) => failure?.kind)).toEqual(["unavailable", "unavailable"]);

@@ -3,8 +3,8 @@ import { bindingsOf } from "../../src/operator/tenants.ts";
 
 const parse = (data: Record<string, string>) => bindingsOf([{ name: "deputize-tenants", data }]);
 
-describe("tenants", () => {
-  test("bind each namespace to an account, with a ceiling and approvers when given", () => {
+describe("namespace bindings", () => {
+  test("bind each namespace to an account, with an optional ceiling and approvers", () => {
     const bindings = parse({
       a: "accountEmail: a@example.test",
       b: "accountEmail: b@example.test\nceiling: [data:read]\napprovers: [jane]",
@@ -20,7 +20,7 @@ describe("tenants", () => {
     expect(bindings.get("c")).toBeUndefined();
   });
 
-  test("take every form of scope that a Platform may have", () => {
+  test("accept every form of scope that a Platform may have", () => {
     const ceiling = ["data:read", "comms:*", "custom:orders:refund", "custom:orders:*"];
     const { tenant } =
       parse({ a: JSON.stringify({ accountEmail: "a@example.test", ceiling }) }).get("a") ?? {};
@@ -42,14 +42,14 @@ describe("tenants", () => {
         "ceiling.1: neither in the vocabulary nor custom:<area>:<action>",
       ],
     ),
-  ])("bind nothing by an entry with %s, and spoil no other", (_, text, fault) => {
+  ])("ignore an entry with %s, and keep the others", (_, text, fault) => {
     const bindings = parse({ bad: text, good: "accountEmail: a@example.test" });
     expect(bindings.get("bad")?.tenant).toBeUndefined();
     expect(bindings.get("bad")?.fault).toContain(fault);
     expect(bindings.get("good")?.tenant).toBeDefined();
   });
 
-  test("come from several ConfigMaps, of which two with the same namespace bind it to nothing", () => {
+  test("come from several ConfigMaps, and a namespace in two of them is bound by neither", () => {
     const first = {
       name: "first",
       data: { a: "accountEmail: a@example.test", b: "accountEmail: b@example.test" },

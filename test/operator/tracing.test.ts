@@ -22,7 +22,7 @@ const key = { kind: "Agent", namespace: "shop", name: "bot" } as const;
 const of = (attributes: Attribute[]) =>
   Object.fromEntries(attributes.map(({ key: name, value }) => [name, value.stringValue]));
 
-describe("spans of OpenTelemetry", () => {
+describe("OpenTelemetry spans", () => {
   let collector: Server;
   let url: string;
   let batches: Batch[];
@@ -45,7 +45,7 @@ describe("spans of OpenTelemetry", () => {
     collector.close();
   });
 
-  test("say which object was visited, by which version, and how that ended", async () => {
+  test("contain the object, the version and the result of a visit", async () => {
     const tracing = await createTracing(`${url}/`, "1.2.3");
     await tracing.visit(key, async () => ({}));
     await tracing.visit(key, async () => ({ retry: true }));
@@ -72,7 +72,7 @@ describe("spans of OpenTelemetry", () => {
     expect(JSON.stringify(batches)).not.toContain("secret");
   });
 
-  test("are handed on by the header of the visit that a call is made in, and by none outside", async () => {
+  test("continue in calls made during a visit, and only there", async () => {
     const tracing = await createTracing(url, "0");
     const inside: (string | undefined)[] = [];
     await Promise.all(
@@ -91,7 +91,7 @@ describe("spans of OpenTelemetry", () => {
     expect(new Set(headers).size).toBe(2);
   });
 
-  test("disturb nothing while the collector is away", async () => {
+  test("disturb nothing while the collector is unavailable", async () => {
     collector.closeAllConnections();
     collector.close();
     const tracing = await createTracing(url, "0");
@@ -101,13 +101,13 @@ describe("spans of OpenTelemetry", () => {
     expect(performance.now() - begun).toBeLessThan(4_500);
   });
 
-  test("are not recorded without an endpoint", async () => {
+  test("do not exist without an endpoint", async () => {
     expect(await createTracing(undefined, "0")).toBe(noTracing);
     expect(await noTracing.visit(key, async () => ({ afterMs: 5 }))).toEqual({ afterMs: 5 });
     expect(noTracing.traceparent()).toBeUndefined();
   });
 
-  folderTest("of an operator go on at the API", async ({ world }) => {
+  folderTest("of an operator continue at the API", async ({ world }) => {
     world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
     await world.start();
     await world.declareAgent();

@@ -21,7 +21,7 @@ afterEach(async () => {
   await api.stop();
 });
 
-test("a promoted webhook secret comes into the Secret by itself, with a key that works", async () => {
+test("the operator copies a promoted webhook secret into the Secret, with a working key", async () => {
   const person = await api.person();
   await world.folders.write("all.yaml", tenants({ default: `accountEmail: ${person.email}` }), platform());
   await world.start();
@@ -32,7 +32,7 @@ test("a promoted webhook secret comes into the Secret by itself, with a key that
   const { body } = await person.client.post(path);
   expect((await credentials()).webhook_signing_secret).toBe(first.webhook_signing_secret);
   expect((await person.client.post(`${path}/promote`)).status).toBe(200);
-  // A running operator looks for such changes every 10 minutes, and once when it starts.
+  // A running operator checks for such changes every 10 minutes, and once at its start.
   await world.stop();
   await world.start();
   await until(
