@@ -18,7 +18,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
 
-/** Tenants with every right in their namespace, and the admission policies away: what still holds. */
+/** A malicious tenant has every right in its namespace. Some tests also remove the admission policies. */
 describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout: 60_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
@@ -50,7 +50,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
   const certificate = async (status: DelegationStatus) =>
     (await person.client.get(`/v1/service/delegations/${status.certID}`)).body.status;
 
-  /** Writes a status as nobody can while the policies are there. */
+  /** Writes a status that the policies would refuse, by removing a policy for a moment. */
   async function forge(name: string, status: object): Promise<void> {
     await must("DELETE", `${BINDINGS}/deputize-status`);
     try {
@@ -70,7 +70,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     return statusOf(await world.reaches("Delegation", name, "Active"));
   }
 
-  test("who forges a certID has nobody else's certificate revoked", async () => {
+  test("cannot revoke another tenant's certificate by forging a certID", async () => {
     await world.apply(platform(), agent());
     const [mine, theirs] = [await active("mine"), await active("theirs")];
     await forge("mine", { certID: theirs.certID, requestID: theirs.requestID });
@@ -81,7 +81,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(statusOf(await world.find("Delegation", "mine")).certID).toBe(mine.certID);
   });
 
-  test("who forges conditions gets nothing by it, and the operator says again what is so", async () => {
+  test("gains nothing by forging conditions, which the operator corrects", async () => {
     await world.apply(platform(), agent(), delegation());
     const waiting = statusOf(await world.reaches("Delegation", "bot", "AwaitingApproval"));
     const conditions = (waiting.conditions ?? []).map((each) =>
@@ -95,7 +95,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
       certStatus: "Active",
       approvedScope: ["data:read"],
     });
-    await until("it is said again", async () => {
+    await until("the conditions are corrected", async () => {
       const status = statusOf(await world.find("Delegation", "bot"));
       return status.certID === undefined && status.approvedScope === undefined;
     });
@@ -104,7 +104,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(row?.status).toBe("pending");
   });
 
-  test("who points a Platform at an existing Secret gets no key into it, and reads none from it", async () => {
+  test("neither overwrites nor reads an existing Secret by naming it in a Platform", async () => {
     const secrets = `/api/v1/namespaces/${world.namespace}/secrets`;
     const data = { password: Buffer.from("theirs").toString("base64") };
     await must("POST", secrets, { metadata: { name: "database" }, data });
@@ -121,7 +121,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await world.secret("shop-credentials")).toEqual(key);
   });
 
-  test("who edits the scopes, before or after the approval, is refused, and has widened nothing", async () => {
+  test("cannot widen scopes by editing them, before or after the approval", async () => {
     await world.apply(platform(), agent(), delegation());
     const widen = async () => {
       const scopes = ["data:read", "data:share", "payments:send"];
@@ -142,7 +142,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(body.cert_json).toMatchObject({ scope: ["data:read"] });
   });
 
-  test("who points a Platform at the Secret of another namespace reads no key from it", async () => {
+  test("cannot read the key of another namespace by naming its Secret in a Platform", async () => {
     await world.apply(platform());
     await world.reaches("Platform", "shop", "Active");
     const key = await world.secret("shop-credentials");
@@ -154,7 +154,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await world.secret("shop-credentials")).toEqual(key);
   });
 
-  test("who has the operator's own token decides nothing by calling the API", async () => {
+  test("cannot decide a delegation by calling the API with the operator's own token", async () => {
     await world.apply(platform(), agent(), delegation());
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const headers = {
@@ -172,7 +172,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(decided.body).toMatchObject({ status: "pending", cert_id: null });
   });
 
-  test("who suspends and revokes at once has revoked", async () => {
+  test("still revokes if it suspends and revokes in one change", async () => {
     await world.apply(platform(), agent());
     const status = await active("bot");
     await world.apply(delegation({ suspend: true, revoked: true }));
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await certificate(status)).toBe("revoked");
   });
 
-  test("who deletes a Platform and creates it again has raised no ceiling", async () => {
+  test("cannot raise a ceiling by deleting a Platform and creating it again", async () => {
     const narrow = { defaultAllowedScopes: ["data:read"] };
     await world.apply(platform(narrow));
     await world.reaches("Platform", "shop", "Active");
@@ -193,7 +193,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(await api.db("delegation_requests").where({ account_id: person.accountId })).toEqual([]);
   });
 
-  test("whose namespace the owner no longer accepts gets no new key, and can delete and revoke", async () => {
+  test("receives no new key once the owner no longer accepts the namespace, but can still delete and revoke", async () => {
     await world.apply(platform({ deletionPolicy: "Delete" }), agent());
     const status = await active("bot");
     const key = await world.secret("shop-credentials");
@@ -214,7 +214,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
     expect(shown.body.api_key_prefix).toBe(key?.api_key_prefix);
   });
 
-  describe("who is not the cluster's operator opens nothing:", () => {
+  describe("at the operator's API", () => {
     const claim = (token: string, of = cluster) =>
       api
         .operatorClient()
@@ -224,18 +224,18 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
           { headers: { authorization: `Bearer ${token}`, "x-deputize-cluster": of } },
         );
 
-    test("its operator's token opens the API", async () => {
+    test("gains access with the token of the cluster's operator", async () => {
       expect((await claim(await real.tokenOf("deputize-operator", "deputize-api"))).status).toBe(200);
     });
 
     test.each([
       ["another service account's token", "other", "deputize-api"],
       ["the operator's token for another audience", "deputize-operator", "https://kubernetes.default.svc"],
-    ])("%s does not", async (_, account, audience) => {
+    ])("gains no access with %s", async (_, account, audience) => {
       expect((await claim(await real.tokenOf(account, audience))).status).toBe(401);
     });
 
-    test("its own token does not for another cluster, nor does one that nobody has issued", async () => {
+    test("gains no access with a token of another cluster, or with a forged token", async () => {
       const token = await real.tokenOf("deputize-operator", "deputize-api");
       expect((await claim(token, "other")).status).toBe(401);
       const [header, payload] = token.split(".");
@@ -243,7 +243,7 @@ describe.skipIf(binary.missing !== undefined)("a tenant of a cluster", { timeout
       expect((await claim("x".repeat(40))).status).toBe(401);
     });
 
-    test("a token ends with its service account", async () => {
+    test("loses access when the service account of its token is deleted", async () => {
       await kubernetes.call("POST", ACCOUNT, { metadata: { name: "short" } });
       const token = await real.tokenOf("short", "deputize-api");
       await kubernetes.call("DELETE", `${ACCOUNT}/short`);

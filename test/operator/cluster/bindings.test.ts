@@ -7,7 +7,7 @@ const found = (name: string, ...faults: string[]): BindingFaults => ({
 });
 
 describe("the faults of ConfigMaps", () => {
-  test("are told once each as long as they stay as they are", () => {
+  test("appear in one Event each while they remain the same", () => {
     const told: string[] = [];
     const { tell } = createFaultTeller(({ metadata }, message) => told.push(`${metadata.name}: ${message}`));
     tell([found("a", "shop: bad", "bank: worse"), found("b", "x: bad")]);

@@ -14,7 +14,9 @@ const GROUP = "/apis/deputize.io/v1alpha1/namespaces/default";
 const SECRETS = "/api/v1/namespaces/default/secrets";
 const CONFIG_MAPS = `/api/v1/namespaces/${OPERATOR_NAMESPACE}/configmaps`;
 
-/** The API server as its administrator, or as whom that one impersonates. */
+/**
+ * Returns access to the API server as its administrator, or as a user that the administrator impersonates.
+ */
 export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): ClusterAccess {
   return {
     server: url,
@@ -27,13 +29,14 @@ export function adminAccess({ url, ca, adminToken }: Kubernetes, as?: string): C
   };
 }
 
-/** Path of an object. */
+/** Returns the path of an object. */
 export function pathOf({ kind, name }: Pick<Key, "kind" | "name">): string {
   return `${GROUP}/${kind.toLowerCase()}s/${name}`;
 }
 
 /**
- * A cluster without objects, Secrets and bindings, and people who write in it. `access` is the operator's.
+ * Opens a cluster without objects, Secrets and bindings, and functions that change it as people would.
+ * `access` is the operator's.
  */
 export async function clusterHarness(
   kubernetes: Kubernetes,
@@ -84,7 +87,7 @@ export async function clusterHarness(
   };
 }
 
-/** Ends every object, finalizers or not. */
+/** Deletes every object, with or without finalizers. */
 async function clear(kubernetes: Kubernetes): Promise<void> {
   for (const kind of ["Delegation", "Agent", "Platform"] as const) {
     const { body } = await kubernetes.call("GET", `${GROUP}/${kind.toLowerCase()}s`);

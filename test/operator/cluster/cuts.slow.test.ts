@@ -11,15 +11,15 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/** Where an operator ends: at its n-th write, before it or after it. */
+/** The point where an operator loses its connections: before or after its n-th write. */
 type Cut = { at: number; side: "before" | "after" };
 type World = OperatorCluster & { requestId(): string };
 type Scenario = {
-  /** What was made true before. */
+  /** Brings about the initial state. */
   given(world: World): Promise<void>;
-  /** What happens. */
+  /** Makes the change. */
   when(world: World): Promise<void>;
-  /** How it ends, whatever happened on the way. */
+  /** Waits for the final state, which must be the same whatever happened on the way. */
   ends(world: World): Promise<void>;
 };
 
@@ -36,7 +36,7 @@ const active = async (world: World) => {
   world.api.approve(world.requestId(), ["data:read"]);
   await world.reaches("Delegation", "bot", "Active");
 };
-/** The Secret holds the only key, and the API knows that. */
+/** Checks that the Secret contains the only key, and that the API knows it. */
 const published = async (world: World) => {
   await until("the credentials are acknowledged", () => !only(world.api.platforms).undelivered);
   const secret = await world.secret("shop-credentials");
@@ -109,7 +109,7 @@ const scenarios: Record<string, Scenario> = {
   },
 };
 
-describe.skipIf(binary.missing !== undefined)("an operator that is cut off from everything", () => {
+describe.skipIf(binary.missing !== undefined)("an operator that loses all connections", () => {
   let kubernetes: Kubernetes;
   let gateway: FaultyGateway;
 
@@ -124,7 +124,8 @@ describe.skipIf(binary.missing !== undefined)("an operator that is cut off from 
   });
 
   /**
-   * Plays a scenario with an operator that is cut off there and another after it. Gives the count of writes.
+   * Runs a scenario with an operator that is cut off at this point, and another operator afterwards. Returns
+   * the number of writes.
    */
   async function play({ given, when, ends }: Scenario, cut: Cut | undefined): Promise<number> {
     const cluster = await operatorCluster(kubernetes, gateway);
@@ -132,7 +133,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that is cut off from 
     const world: World = { ...cluster, requestId };
     let writes = 0;
     let isCut = false;
-    /** What becomes of a write of the first operator; everything after the cut is lost. */
+    /** Decides what happens to a write of the first operator. Everything after the cut is lost. */
     const fate = (): "cut" | "lost" | undefined => {
       if (isCut) return "cut";
       writes += 1;
@@ -156,7 +157,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that is cut off from 
         await ends(world);
         return writes;
       }
-      // Which writes there are depends on the order of what happens: a late one may not come.
+      // The order of events determines the writes, so a late write may not occur.
       const never = new Promise<void>(() => undefined);
       await Promise.race([until(`write ${cut.at} came`, () => isCut), ends(world).catch(() => never)]);
       await first.stop();
@@ -173,7 +174,7 @@ describe.skipIf(binary.missing !== undefined)("an operator that is cut off from 
   }
 
   test.each(Object.entries(scenarios))(
-    "before or after any of its writes, while %s, is followed by one that ends it as if nothing had happened",
+    "leaves a state that the next operator completes, after a cut before or after any write while %s",
     async (_, scenario) => {
       const count = await play(scenario, undefined);
       expect(count).toBeGreaterThan(0);

@@ -34,7 +34,7 @@ const platform = (name: string, displayName = "Shop") => ({
 const isWatch = (url: URL) => url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 const isList = (url: URL) => !url.searchParams.has("watch") && url.pathname.endsWith("/platforms");
 
-describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
+describe.skipIf(binary.missing !== undefined)("the copy of a failing cluster", () => {
   let kubernetes: Kubernetes;
   let gateway: FaultyGateway;
   let harness: ResourcesHarness;
@@ -71,13 +71,13 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
   const get = (name: string): Platform | undefined => resources.get("Platform", "default", name);
   const nameOf = (name: string) => get(name)?.spec.displayName;
 
-  /** All watches are opened again, under this rule. */
+  /** Opens all watches again, under this rule. */
   function underRule(rule?: (url: URL) => GatewayFault | undefined): void {
     gateway.setRule(rule && ((_, url) => rule(url)));
     gateway.breakAll();
   }
 
-  /** Adds, changes and removes one object each. */
+  /** Adds an object, changes another, and removes a third. */
   async function change(): Promise<void> {
     await harness.apply(platform("added"));
     await harness.apply(platform("kept", "Changed"));
@@ -95,7 +95,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("misses nothing while everything is answered with 500", async () => {
+  test("misses nothing while every call is answered with 500", async () => {
     underRule(() => ({ status: 500 }));
     await change();
     await sleep(1000);
@@ -104,7 +104,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("notices what was deleted before a 410 as a status, by a new list", async () => {
+  test("learns of deletions by a new list after a 410 status", async () => {
     let lists = 0;
     underRule((url) => {
       if (isList(url)) lists += 1;
@@ -114,7 +114,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("notices what was deleted before a 410 as an event, by a new list", async () => {
+  test("learns of deletions by a new list after a 410 event", async () => {
     const event = JSON.stringify({ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } });
     let lists = 0;
     underRule((url) => {
@@ -125,7 +125,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("forgets no object when a list breaks in the middle", async () => {
+  test("keeps all objects when a list breaks in the middle", async () => {
     let breaks = 0;
     underRule((url) => {
       if (isWatch(url)) return breaks < 2 ? { status: 410 } : undefined;
@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("goes on without a list that is too slow, or put off, and lists again", async () => {
+  test("continues during a slow or delayed list, and lists again", async () => {
     const faults: GatewayFault[] = [{ delayMs: 3500 }, { status: 429, headers: { "retry-after": "1" } }];
     let lists = 0;
     underRule((url) => {
@@ -151,7 +151,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     expect(lists).toBeGreaterThanOrEqual(3);
   });
 
-  test("reads the rest when a watch breaks within a line", async () => {
+  test("reads the rest after a watch breaks within a line", async () => {
     let breaks = 0;
     underRule((url) => (isWatch(url) && breaks++ < 3 ? { breakAfter: 300 } : undefined));
     await change();
@@ -159,7 +159,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     expect(breaks).toBeGreaterThan(1);
   });
 
-  test("notices a watch that is silent", async () => {
+  test("notices a silent watch", async () => {
     underRule((url) => (isWatch(url) ? { line: () => undefined } : undefined));
     await sleep(500);
     await change();
@@ -167,7 +167,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("finds events that a watch left out", async () => {
+  test("finds events that a watch omitted", async () => {
     const drop = (text: string) => (text.includes('"BOOKMARK"') ? text : undefined);
     underRule((url) => (isWatch(url) ? { line: drop } : undefined));
     await sleep(500);
@@ -175,7 +175,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await upToDate();
   });
 
-  test("writes once the cluster no longer throttles", async () => {
+  test("writes again once the cluster stops throttling", async () => {
     let throttled = 0;
     gateway.setRule((method) =>
       method === "PATCH" && throttled++ < 2 ? { status: 429, headers: { "retry-after": "1" } } : undefined,
@@ -185,7 +185,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     expect(get("kept")?.status).toEqual({ observedGeneration: 1 });
   });
 
-  test("gives up a write that is not answered, and goes on", async () => {
+  test("gives up a write without an answer, and continues", async () => {
     gateway.setRule((method) => (method === "PATCH" ? "silence" : undefined));
     const write = resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
     await expect(write).rejects.toMatchObject({
@@ -199,7 +199,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     await resources.writeStatus(get("kept") as Platform, { observedGeneration: 1 });
   });
 
-  test("calls and watches through the proxy of the kubeconfig", async () => {
+  test("calls and watches through the kubeconfig's proxy", async () => {
     const tunnels: string[] = [];
     const proxy = createServer().on("connect", ({ url = "" }, socket: Socket) => {
       tunnels.push(url);
@@ -226,7 +226,7 @@ describe.skipIf(binary.missing !== undefined)("a cluster that fails", () => {
     proxy.close();
   });
 
-  test("notices a network that passes nothing on, by TLS, and one that is cut", async () => {
+  test("notices a network that drops all packets, over TLS, and one that is cut", async () => {
     const proxy = await startTcpProxy(kubernetes.url);
     await harness.close();
     harness = await clusterHarness(

@@ -30,7 +30,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     return world.reaches("Delegation", "bot", "AwaitingApproval");
   };
 
-  test("one makes true what is declared, from the Platform to the Delegation and to its end", async () => {
+  test("carry out a Platform, an Agent and a Delegation, up to their end", async () => {
     const operator = await world.start();
     const requested = await declare();
     expect(await operator.isReady()).toBe(true);
@@ -51,7 +51,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     }
   });
 
-  test("one that starts again writes nothing where nothing has changed", async () => {
+  test("write nothing after a restart if nothing has changed", async () => {
     const first = await world.start();
     await declare();
     await first.stop();
@@ -62,7 +62,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     );
     world.api.calls.length = 0;
     await world.start();
-    await until("every object was looked at", () => world.api.callsTo("PUT", "/platforms").length === 1);
+    await until("every object was reconciled", () => world.api.callsTo("PUT", "/platforms").length === 1);
     await sleep(1500);
     const after = await Promise.all(
       (["Platform", "Agent", "Delegation"] as const).map((kind) =>
@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(after).toEqual(before);
   });
 
-  test("of two one leads, and the other goes on where that one stops", async () => {
+  test("have one leader, and the other takes over when it stops", async () => {
     const [first, second] = [await world.start(), await world.start()];
     await until("one leads", () => first.isLeading() || second.isLeading());
     await sleep(3000);
@@ -86,7 +86,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(world.api.leader.epoch).toBe(2);
   });
 
-  test("one takes over from another that was killed, after the lease has run out", async () => {
+  test("take over from a killed leader after the lease has expired", async () => {
     const { child } = await world.spawn();
     await until("it leads", async () => (await world.holder()) !== undefined);
     await declare();
@@ -101,18 +101,18 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     await world.reaches("Delegation", "bot", "Revoked");
   });
 
-  test("one goes on when its Lease is deleted, and calls under the same epoch", async () => {
+  test("survive the deletion of the Lease, under the same epoch", async () => {
     const operator = await world.start();
     await declare();
     await world.lease("DELETE");
-    await until("the Lease is there again", async () => ((await world.holder()) ?? "") !== "");
+    await until("the Lease exists again", async () => ((await world.holder()) ?? "") !== "");
     await world.apply(delegation({ revoked: true }));
     await world.reaches("Delegation", "bot", "Revoked");
     expect(operator.isLeading()).toBe(true);
     expect(world.api.leader.epoch).toBe(1);
   });
 
-  test("one that another took the Lease from stops, and waits its turn", async () => {
+  test("stop when another process takes the Lease, and wait for their turn", async () => {
     const operator = await world.start();
     await declare();
     await world.lease("PATCH", { spec: { holderIdentity: "somebody" } });
@@ -126,14 +126,14 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(await world.metrics()).toContain('deputize_operator_lead_losses_total{cause="lost"} 1');
   });
 
-  test("one that the API no longer knows as the leader stands again, and people are told", async () => {
+  test("run for leader again, with an Event, when the API no longer accepts their epoch", async () => {
     const operator = await world.start();
     await declare();
     world.api.leader.epoch += 5;
     await world.apply(delegation({ revoked: true }));
     await world.reaches("Delegation", "bot", "Revoked");
     expect(operator.isLeading()).toBe(true);
-    await until("the event is there", async () =>
+    await until("the Event exists", async () =>
       (await world.events(world.systemNamespace)).includes("Superseded"),
     );
     const metrics = await world.metrics();
@@ -148,7 +148,7 @@ describe.skipIf(binary.missing !== undefined)("operators in a real cluster", { t
     expect(operator.isAlive()).toBe(true);
   });
 
-  test("one that was paused and wakes up after another leads does nothing any more", async () => {
+  test("do nothing after a pause during which another became leader", async () => {
     const { child } = await world.spawn();
     await until("it leads", async () => (await world.holder()) !== undefined);
     await declare();

@@ -9,13 +9,15 @@ import { until } from "../../support/process.ts";
 type Spec = { holderIdentity?: string; leaseTransitions?: number; renewTime?: string };
 type Sent = { metadata: { resourceVersion?: string }; spec: Spec };
 
-/** A lease in a cluster: writes under another version than the live one are conflicts. */
+/**
+ * Creates a fake cluster with one lease. A write under another version than the current one is a conflict.
+ */
 function fakeCluster() {
   const state = {
     spec: undefined as Spec | undefined,
     version: 0,
     failure: undefined as ClusterError | undefined,
-    /** Comes between a read and the write that follows it. */
+    /** Runs once between a read and the following write. */
     meanwhile: undefined as (() => void) | undefined,
   };
   const error = (status: number) =>
@@ -81,7 +83,7 @@ describe("a lease of the cluster", () => {
     return lead;
   }
 
-  test("is taken where there is none, renewed, and given up", async () => {
+  test("can be acquired, renewed and released", async () => {
     const lead = await acquire("a");
     expect(cluster.spec).toMatchObject({ holderIdentity: "a", leaseTransitions: 1 });
     const version = cluster.version;
@@ -95,12 +97,12 @@ describe("a lease of the cluster", () => {
     expect(cluster.spec).toMatchObject({ holderIdentity: "b", leaseTransitions: 2 });
   });
 
-  test("is not taken from one who renews it, whatever its times say", async () => {
+  test("cannot be taken while its holder renews it, whatever its times say", async () => {
     cluster.put({ holderIdentity: "a", renewTime: "2001-01-01T00:00:00.000000Z" });
     expect(await leaseOf("b").hold()).toBe("taken");
   });
 
-  test("is lost to another holder immediately, and the other one's lease is left alone", async () => {
+  test("ends immediately when another process holds it, and leaves the other's lease alone", async () => {
     const lead = await acquire("a");
     cluster.put({ holderIdentity: "b" });
     await until("it is lost", () => lead.lost.aborted);
@@ -109,7 +111,7 @@ describe("a lease of the cluster", () => {
     expect(cluster.spec?.holderIdentity).toBe("b");
   });
 
-  test("is lost when it cannot be renewed in time, and not before", async () => {
+  test("ends when it cannot be renewed in time, not earlier", async () => {
     const lead = await acquire("a");
     cluster.failure = new ClusterError({ verb: "get", resource: "leases", reason: "ECONNREFUSED" });
     await new Promise((resolve) => setTimeout(resolve, TIMES.renewMs / 2));
@@ -122,10 +124,10 @@ describe("a lease of the cluster", () => {
     expect(lead.isHeld()).toBe(false);
   });
 
-  test("is kept when it was deleted, or somebody wrote to it", async () => {
+  test("survives a deletion, and a write by someone else", async () => {
     const lead = await acquire("a");
     cluster.put(undefined);
-    await until("it is there again", () => cluster.spec?.holderIdentity === "a");
+    await until("it exists again", () => cluster.spec?.holderIdentity === "a");
     cluster.meanwhile = () => cluster.put({ ...cluster.spec, leaseTransitions: 40 });
     await until("somebody wrote", () => cluster.spec?.leaseTransitions === 40);
     const version = cluster.version;
@@ -133,13 +135,13 @@ describe("a lease of the cluster", () => {
     expect(lead.isHeld()).toBe(true);
   });
 
-  test("goes to one of two who want it at the same time", async () => {
+  test("has one winner if two processes want it at the same time", async () => {
     cluster.meanwhile = () => cluster.put({ holderIdentity: "b" });
     expect(await leaseOf("a").hold()).toBe("contended");
     expect(await leaseOf("a").hold()).toBe("taken");
   });
 
-  test("is waited for until the wait is stopped", async () => {
+  test("lets a process wait until the wait is aborted", async () => {
     cluster.put({ holderIdentity: "a" });
     const waiting = electorOf("b").acquire(stopping.signal);
     stopping.abort();

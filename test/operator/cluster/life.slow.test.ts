@@ -15,11 +15,11 @@ const BUILD_TIMEOUT_MS = 20 * 60_000;
 const ANN: KubernetesUser = { name: "ann@example.test", group: "system:masters" };
 const { missing, isShared, open } = await testCluster();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
-if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: what takes a cluster's policies away");
+if (isShared) console.error("SKIPPED with KUBECONFIG_TEST: tests that remove the cluster's policies");
 
 const statusOf = (object: AnyObject) => object.status as DelegationStatus;
 
-/** API server, API, vault and operators are the real ones. */
+/** API server, API, vault and operators are real. */
 describe.skipIf(missing !== undefined)("the life of objects in a cluster", { timeout: 120_000 }, () => {
   let real: RealCluster;
   let kubernetes: Kubernetes;
@@ -31,7 +31,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
 
-  /** Each test has an operator, a namespace and an account of its own. */
+  /** Each test has its own operator, namespace and account. */
   const test = baseTest.extend("life", async ({ onTestFinished }) => {
     const { world, person, cluster } = await real.open();
     onTestFinished(world.dispose);
@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
   });
   const approved = { decision: "Approved", approvedScopes: ["data:read"] };
 
-  describe.concurrent("beside others", () => {
+  describe.concurrent("in parallel tests", () => {
     test("begins when the account's owner accepts the namespace", async ({
       life: { world, person, cluster, accept },
     }) => {
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("goes on when the owner approves in the product, narrower, and ends when the spec says so", async ({
+    test("continues when the owner approves some scopes in the console, and ends when the spec is revoked", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("ends when a linked approver says no", async ({
+    test("ends when a linked approver denies the request", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(ready?.message).toBe(`Denied by ${ANN.name}: not this month`);
     });
 
-    test("waits where the approver is not linked, and the owner can decide all the same", async ({
+    test("waits if the approver is not linked, and the owner can still decide", async ({
       life: { world, person, accept, declare, decide },
     }) => {
       await accept();
@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(statusOf(active)).toMatchObject({ approvedScope: ["payments:send"], decidedBy: person.email });
     });
 
-    test("waits where four eyes are wanted and nobody is said to have asked", async ({
+    test("waits if two people are required and the requester is unknown", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept({ four_eyes: true });
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       await world.reaches("Delegation", "bot", "FourEyesRequired");
     });
 
-    test("is taken up again where Platform and Agent were retained, with key and Secret", async ({
+    test("continues with the retained Platform and Agent, their key and their Secret", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -145,7 +145,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(platforms).toHaveLength(1);
     });
 
-    test("takes over what the owner registered, once confirmed, and the former key stays good for its grace", async ({
+    test("adopts a registered platform once the owner confirms, and the former key stays valid for its grace period", async ({
       life: { world, person, cluster, accept },
     }) => {
       await accept();
@@ -184,7 +184,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       }
     });
 
-    test("has its Secret again, with a new key that works, when somebody deletes it", async ({
+    test("restores a deleted Secret with a new key that works", async ({
       life: { world, accept, declare },
     }) => {
       await accept();
@@ -200,10 +200,10 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
           headers: { "x-service-api-key": key },
         });
       expect((await agents(after?.api_key)).status).toBe(200);
-      await until("the lost one ends", async () => (await agents(before?.api_key)).status === 401);
+      await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
-    test("ends with its deletion, whatever is suspended", async ({
+    test("ends with its deletion, even while suspended", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -218,7 +218,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       expect(body).toMatchObject({ status: "revoked" });
     });
 
-    test("is shown as forgotten when the service lost it, and nothing is asked for again", async ({
+    test("reports that the service no longer knows the request, and requests nothing again", async ({
       life: { world, person, accept, declare },
     }) => {
       await accept();
@@ -231,8 +231,8 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
   });
 
-  describe("alone", () => {
-    test("goes on when a linked approver approves in Kubernetes, within two seconds", async ({
+  describe("in sequential tests", () => {
+    test("continues within two seconds when a linked approver approves in Kubernetes", async ({
       life: { world, accept, link, declare, decide },
     }) => {
       await accept();
@@ -248,7 +248,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
       });
     });
 
-    test("goes on when the vault is back, with a certificate that the vault's key has signed", async ({
+    test("continues when the vault is back, with a certificate that the vault's key has signed", async ({
       life: { world, person, accept, link, declare, decide },
     }) => {
       await accept();
@@ -272,7 +272,7 @@ describe.skipIf(missing !== undefined)("the life of objects in a cluster", { tim
     });
 
     test.skipIf(isShared)(
-      "waits while the policies are missing, and what was decided then never counts",
+      "waits while the policies are missing, and a decision made meanwhile never counts",
       async ({ life: { world, person, accept, link, declare, decide } }) => {
         await accept();
         await link(ANN.name);

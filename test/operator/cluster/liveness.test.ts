@@ -12,7 +12,7 @@ const watch = (silentMs: number, isSynced = true) => ({
   failures: 0,
 });
 
-describe("an operator in a cluster is alive", () => {
+describe("the liveness check of an operator in a cluster", () => {
   let liveness: Liveness;
   afterEach(() => liveness.stop());
 
@@ -22,12 +22,14 @@ describe("an operator in a cluster is alive", () => {
     return liveness.isAlive();
   }
 
-  test("as long as its watches say something", () => expect(begin(500)).toBe(true));
-  test("not when one is silent although the cluster answers", () => expect(begin(1_500)).toBe(false));
-  test("where the cluster answers nothing at all", () => expect(begin(1_500, { answers: false })).toBe(true));
-  test("while not everything was read yet", () => expect(begin(1_500, { isSynced: false })).toBe(true));
+  test("passes while its watches receive something", () => expect(begin(500)).toBe(true));
+  test("fails if a watch is silent although the cluster answers", () => expect(begin(1_500)).toBe(false));
+  test("passes if the cluster answers nothing at all", () =>
+    expect(begin(1_500, { answers: false })).toBe(true));
+  test("passes while the first lists are incomplete", () =>
+    expect(begin(1_500, { isSynced: false })).toBe(true));
 
-  test("not while its event loop lags, and again after that", () => {
+  test("fails while the event loop lags, and passes again afterwards", () => {
     const delay = {
       mean: Number.NaN,
       enable: () => true,
@@ -45,14 +47,14 @@ describe("an operator in a cluster is alive", () => {
     expect(liveness.isAlive()).toBe(true);
   });
 
-  test("not after its event loop was blocked", async () => {
+  test("fails after the event loop was blocked", async () => {
     const delay = monitorEventLoopDelay({ resolution: 100 });
-    // A loop that does nothing shows the resolution, 100 ms.
+    // The mean of an idle loop is the resolution, 100 ms.
     liveness = createLiveness(() => [], { ...LIMITS, lagMs: 400 }, delay);
     await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0));
     const end = performance.now() + 2_000;
     while (performance.now() < end);
-    // Timers run between two immediates, so that the loop has taken its sample.
+    // Timers run between two immediates, so the loop has measured the delay by then.
     await immediate();
     await immediate();
     expect(liveness.isAlive()).toBe(false);

@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)(
       await world.reaches("Delegation", "bot", "Active");
     }
 
-    test("is deleted with everything in it, and what was lent has ended before", async () => {
+    test("disappears with all its objects, whose authority ended before", async () => {
       await declareActive();
       await kubernetes.call("DELETE", path());
       await until("it is gone", isGone, 60_000);
@@ -55,7 +55,7 @@ describe.skipIf(missing !== undefined)(
       expect(only(world.api.platforms).removed).toBe(true);
     });
 
-    test("stays while the API is away and says why, and goes when that is back", async () => {
+    test("remains and reports the reason while the API is unavailable, and disappears when it is back", async () => {
       await declareActive();
       await world.api.goAway();
       await kubernetes.call("DELETE", path());
@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)(
       expect(only(world.api.delegations).status).toBe("revoked");
     });
 
-    test("with a quota of our objects takes no more of them, whoever makes masses", async () => {
+    test("refuses objects beyond a quota for our kinds", async () => {
       const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
       const hard = { "count/delegations.deputize.io": "2" };
       await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard } });
@@ -93,7 +93,7 @@ describe.skipIf(missing !== undefined)(
       expect(statuses).toEqual([201, 201, 403, 403, 403]);
     });
 
-    test("with a quota that is used up shows it at the Platform, and goes on when it is raised", async () => {
+    test("reports a used-up quota at the Platform, and continues when the quota is raised", async () => {
       const quotas = `${path()}/resourcequotas`;
       await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
       await until("the quota counts", async () => {

@@ -21,43 +21,44 @@ import { OWNER, TOKEN } from "../operator_folder.ts";
 const PROGRAM = join(import.meta.dirname, "../operator_process.ts");
 const LEASE = "/apis/coordination.k8s.io/v1/namespaces/NAMESPACE/leases/deputize-operator";
 
-/** Operators in a real cluster, in namespaces of their own, against a fake of the API with one account. */
+/** Operators in a real cluster, in their own namespaces, against a fake API with one account. */
 export type OperatorCluster = {
   api: FakeOperatorApi;
-  /** What the operator counts, of the one that was started last. */
+  /** Returns the metrics of the operator that was started last. */
   metrics(): Promise<string>;
   config: ClusterOperatorConfig;
-  /** The namespace of the objects, and the operator's own. */
+  /** The namespace of the objects, and the operator's own namespace. */
   namespace: string;
   systemNamespace: string;
-  /** An operator in this process. */
+  /** Starts an operator in this process. */
   start(): Promise<Operator>;
-  /** Those in this process. */
+  /** Returns the operators in this process. */
   operators(): Operator[];
-  /** One in a process of its own. */
+  /** Starts an operator as its own process. */
   spawn(): Promise<RunningScript>;
   apply(...manifests: object[]): Promise<void>;
   remove(kind: Kind, name: string): Promise<void>;
-  /** The object; `undefined` when there is none. */
+  /** Returns the object; `undefined` if it does not exist. */
   find(kind: Kind, name: string): Promise<AnyObject | undefined>;
-  /** Waits until Ready of an object has a reason, and gives the object. */
+  /** Waits until Ready of an object has a reason, and returns the object. */
   reaches(kind: Kind, name: string, reason: string, ms?: number): Promise<AnyObject>;
   gone(kind: Kind, name: string): Promise<void>;
-  /** The data of a Secret; `undefined` when there is none. */
+  /** Returns the data of a Secret; `undefined` if it does not exist. */
   secret(name: string): Promise<Record<string, string> | undefined>;
   removeSecret(name: string): Promise<void>;
-  /** Who holds the Lease; empty when nobody does, `undefined` when there is none. */
+  /** Returns the holder of the Lease: empty if nobody holds it, `undefined` if there is no Lease. */
   holder(): Promise<string | undefined>;
   lease(method: string, body?: object): Promise<KubernetesAnswer>;
-  /** Reasons of the Events of a namespace. */
+  /** Returns the reasons of the Events of a namespace. */
   events(namespace: string): Promise<string[]>;
-  /** Stops every operator and the fake. What is in the cluster stays. */
+  /** Stops every operator and the fake API. The objects in the cluster remain. */
   dispose(): Promise<void>;
 };
 
 /**
- * Makes namespaces, binding and fake; operators are started by `start` and `spawn`, and reach the cluster at
- * `url`, as the administrator or as the user `as`. `settings` may name another API than the fake.
+ * Creates the namespaces, a binding and the fake API. `start` and `spawn` start operators, which call the
+ * cluster at `url` as the administrator or as the user `as`. `settings` may name another API than the fake
+ * one.
  */
 export async function operatorCluster(
   kubernetes: Kubernetes,
@@ -70,7 +71,7 @@ export async function operatorCluster(
     settings = {},
     sweepTimes,
   }: {
-    /** What the names of the namespaces end with. */
+    /** Suffix of the namespaces' names. */
     id?: string;
     url?: string;
     ca?: string;

@@ -17,28 +17,29 @@ import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const ACCOUNT = "/api/v1/namespaces/deputize-system/serviceaccounts";
 
-/** What the API calls the cluster begins with this; each operator has a name of its own for it. */
+/** Prefix of the cluster's ids. Each operator has its own id for the cluster. */
 const CLUSTER = "real-";
 
-/** `cluster` is what the API calls the cluster of this operator. */
+/** A person and an operator. `cluster` is the id of the cluster for this operator. */
 export type RealWorld = { person: Person; world: OperatorCluster; cluster: string };
 
 /** A real API server with our definitions and policies, the real API, which trusts it, and its vault. */
 export type RealCluster = {
   kubernetes: Kubernetes;
   api: PlatformApi;
-  /** Has the vault away while something happens; afterwards it runs again. */
+  /** Stops the vault while `happens` runs, and starts it again afterwards. */
   withoutVault(happens: () => Promise<void>): Promise<void>;
-  /** A token of a service account of the operator's namespace. */
+  /** Returns a token of a service account in the operator's namespace. */
   tokenOf(account: string, audience: string): Promise<string>;
-  /** A person with an account, and an operator that watches one namespace, bound to that account. */
+  /**
+   * Creates a person with an account, and an operator that watches one namespace, which is bound to that
+   * account.
+   */
   open(): Promise<RealWorld>;
   stop(): Promise<void>;
 };
 
-/**
- * Starts API and vault beside an API server, which ends with them. The operator may do everything.
- */
+/** Starts API and vault for an API server, which stops together with them. The operator has all rights. */
 export async function startRealCluster(kubernetes: Kubernetes): Promise<RealCluster> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
@@ -59,7 +60,7 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
   };
   let vault = await connected(await startVault());
   const api = await startPlatformApi({ trusted: clusters, vault: vaultForApi(() => vault.client) });
-  // Only what was created ten seconds after the policies were guarded all its life.
+  // Only objects created ten seconds after the policies count as guarded from their creation on.
   await sleep(Math.max(0, 12_000 - (performance.now() - begun)));
 
   async function tokenOf(account: string, audience: string): Promise<string> {
@@ -112,7 +113,9 @@ export async function startRealCluster(kubernetes: Kubernetes): Promise<RealClus
 
 type ConnectedVault = { running: TestVault; client: VaultClient };
 
-/** The vault, at the machine's time, over mutual TLS with the API's certificate. */
+/**
+ * Connects to the vault over mutual TLS with the API's certificate, and sets its clock to the machine's time.
+ */
 async function connected(running: TestVault): Promise<ConnectedVault> {
   running.clock.now = () => systemClock.now();
   return { running, client: createVaultClient({ url: running.url, ...readIdentity(running.home, "api") }) };

@@ -97,14 +97,14 @@ describe("a reflector", () => {
 
   const last = () => watches.at(-1) as Watch;
 
-  /** A reflector whose list gave these objects. */
+  /** Starts a reflector whose first list has these objects. */
   async function started(version: number, ...items: object[]): Promise<void> {
     pages.push({ version, items });
     await reflector.start();
     await soon();
   }
 
-  test("lists in pages of 500 and watches from there on, with bookmarks", async () => {
+  test("lists in pages of 500, and watches from there with bookmarks", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" });
     await started(7, listed("b", 5));
     expect(lists.map(({ query }) => query)).toEqual([{ limit: 500 }, { limit: 500, continue: "more" }]);
@@ -117,7 +117,7 @@ describe("a reflector", () => {
     });
   });
 
-  test("follows what is added, changed and deleted", async () => {
+  test("follows additions, changes and deletions", async () => {
     await started(7, listed("a", 3));
     await last().send("ADDED", listed("b", 8));
     await last().send("MODIFIED", listed("a", 9));
@@ -127,7 +127,7 @@ describe("a reflector", () => {
     expect(changes).toEqual(["default/a", "default/b", "default/a", "default/a"]);
   });
 
-  test("goes on where it was after an end, a bookmark included", async () => {
+  test("continues from its last version, bookmarks included, after a watch ends", async () => {
     await started(7);
     await last().send("ADDED", listed("a", 8));
     await last().send("BOOKMARK", { metadata: { resourceVersion: "12" } });
@@ -151,7 +151,7 @@ describe("a reflector", () => {
   test.each([
     ["a status", () => last().end(error(410))],
     ["an event", () => last().send("ERROR", { kind: "Status", code: 410, reason: "Expired" })],
-  ])("lists again after 410 as %s, and notices what was deleted meanwhile", async (_, expire) => {
+  ])("lists again after 410 as %s, and notices deletions in between", async (_, expire) => {
     await started(7, listed("a", 3), listed("b", 4));
     pages.push({ version: 20, items: [listed("b", 4), listed("c", 15)] });
     changes = [];
@@ -174,7 +174,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@3"]);
   });
 
-  test("lists without pages when the cluster forgot a list between them", async () => {
+  test("lists without pages if the cluster discards a list between two pages", async () => {
     pages.push({ version: 7, items: [listed("a", 3)], continue: "more" }, error(410));
     void reflector.start();
     await soon();
@@ -184,7 +184,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@3", "b@4"]);
   });
 
-  test("waits longer after each failure, 0.2 to 30 s, and soon again after a success", async () => {
+  test("waits longer after each failure, from 0.2 to 30 s, and briefly again after a success", async () => {
     await started(7);
     const fail = async () => {
       const before = systemClock.now().getTime();
@@ -201,7 +201,7 @@ describe("a reflector", () => {
     expect(lists.length).toBe(1);
   });
 
-  test("waits as long as the cluster says", async () => {
+  test("waits for the time that the cluster asks for", async () => {
     await started(7);
     await last().end(error(429, 5000));
     await vi.advanceTimersByTimeAsync(4999);
@@ -210,7 +210,7 @@ describe("a reflector", () => {
     expect(watches.length).toBe(2);
   });
 
-  test("counts a watch that ends at its beginning as a failure", async () => {
+  test("counts a watch that ends immediately as a failure", async () => {
     await started(7);
     await last().end();
     expect(watches.length).toBe(1);
@@ -218,7 +218,7 @@ describe("a reflector", () => {
     expect(watches.length).toBe(2);
   });
 
-  test("survives answers that make no sense", async () => {
+  test("survives invalid answers", async () => {
     await started(7, listed("a", 3));
     await last().send("SURPRISE", {});
     await vi.advanceTimersByTimeAsync(200);
@@ -228,7 +228,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@3", "c@9"]);
   });
 
-  test("finds by a list, from time to time, what a watch left out", async () => {
+  test("finds changes that a watch omitted through regular lists", async () => {
     await started(7, listed("a", 3), listed("b", 4));
     pages.push({ version: 30, items: [listed("a", 25)] });
     for (let minutes = 0; minutes < 30; minutes += 1) {
@@ -239,7 +239,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@25"]);
   });
 
-  test("has its owner's writes immediately, and does not go back behind them", async () => {
+  test("contains its owner's writes immediately, and never returns to a state before them", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 9));
     expect(names()).toEqual(["a@9"]);
@@ -251,7 +251,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("keeps what its owner wrote after the list that lacks it", async () => {
+  test("keeps an object that its owner wrote after the list that lacks it", async () => {
     await started(7);
     reflector.note(listed("a", 9));
     pages.push({ version: 8, items: [] });
@@ -260,7 +260,7 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@9"]);
   });
 
-  test("does not bring back what its owner ended, but does take another one of that name", async () => {
+  test("does not restore an object that its owner ended, but accepts a new one of that name", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z" }));
     expect(names()).toEqual([]);
@@ -271,13 +271,13 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@11"]);
   });
 
-  test("keeps an object in deletion as long as it has finalizers", async () => {
+  test("keeps an object under deletion while it has finalizers", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: ["other"] }));
     expect(names()).toEqual(["a@8"]);
   });
 
-  test("believes a cluster that was restored", async () => {
+  test("accepts older versions from a cluster that was restored", async () => {
     await started(70, listed("a", 30), listed("b", 40));
     reflector.noteEnd({ namespace: "default", name: "b", uid: "b" });
     pages.push({ version: 20, items: [listed("a", 10), listed("b", 15)] });
@@ -289,7 +289,7 @@ describe("a reflector", () => {
     expect(last().query.resourceVersion).toBe("20");
   });
 
-  test("starts only when it has everything, and rejects when it is stopped before", async () => {
+  test("starts only when the copy is complete, and rejects when it is stopped before", async () => {
     const result = reflector.start().then(
       () => "started",
       (failure: Error) => failure.message,

@@ -13,103 +13,102 @@ const ALL = ["get", "list", "watch", "create", "patch", "delete"];
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-describe.skipIf(binary.missing !== undefined)(
-  "a write that the cluster refuses is told at the object",
-  () => {
-    let kubernetes: Kubernetes;
-    let world: OperatorCluster;
+describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses", () => {
+  let kubernetes: Kubernetes;
+  let world: OperatorCluster;
 
-    beforeAll(async () => {
-      kubernetes = await startKubernetes(binary.path ?? "");
-      await installDefinitions(kubernetes);
-    }, BUILD_TIMEOUT_MS);
-    afterAll(() => kubernetes?.stop());
-    afterEach(() => world.dispose());
+  beforeAll(async () => {
+    kubernetes = await startKubernetes(binary.path ?? "");
+    await installDefinitions(kubernetes);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => kubernetes?.stop());
+  afterEach(() => world.dispose());
 
-    /** A user who may do everything that the operator does, but these verbs with these resources. */
-    async function userWithout(name: string, verbs: string[], resources: string[]): Promise<string> {
-      const kinds = ["platforms", "agents", "delegations"];
-      const ofGroup = kinds.flatMap((kind) => [kind, `${kind}/status`]);
-      const others = ["secrets", "events", "configmaps", "namespaces", "leases"];
-      const rules = [...ofGroup, ...others].map((resource) => ({
-        apiGroups: ["", "deputize.io", "coordination.k8s.io"],
-        resources: [resource],
-        verbs: resources.includes(resource) ? ALL.filter((verb) => !verbs.includes(verb)) : ALL,
-      }));
-      await kubernetes.call("POST", `${RBAC}/clusterroles`, { metadata: { name }, rules });
-      await kubernetes.call("POST", `${RBAC}/clusterrolebindings`, {
-        metadata: { name },
-        roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
-        subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name }],
-      });
-      return name;
-    }
-    const allow = (name: string) =>
-      kubernetes.call(
-        "PATCH",
-        `${RBAC}/clusterroles/${name}`,
-        { rules: [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }] },
-        MERGE_PATCH,
-      );
-    const ready = async () => {
-      const object = await world.reaches("Platform", "shop", "ClusterRefused");
-      return object.status.conditions?.find(({ type }) => type === "Ready")?.message;
-    };
-
-    test("when its role lacks a verb, and goes on once it has it", { timeout: 60_000 }, async () => {
-      world = await operatorCluster(kubernetes, {
-        as: await userWithout("no-secrets", ["create"], ["secrets"]),
-      });
-      await world.start();
-      await world.apply(platform());
-      expect(await ready()).toBe(
-        "The cluster refuses to create secrets: 403 Forbidden. The operator's role or an admission policy does not allow it",
-      );
-      const registered = only(world.api.platforms);
-      expect(registered).toMatchObject({ undelivered: true, retired: [] });
-      await allow("no-secrets");
-      await world.reaches("Platform", "shop", "Active", 40_000);
-      expect((await world.secret("shop-credentials"))?.api_key).toBe(registered.api_key);
+  /** Creates a user with all of the operator's rights, except these verbs on these resources. */
+  async function userWithout(name: string, verbs: string[], resources: string[]): Promise<string> {
+    const kinds = ["platforms", "agents", "delegations"];
+    const ofGroup = kinds.flatMap((kind) => [kind, `${kind}/status`]);
+    const others = ["secrets", "events", "configmaps", "namespaces", "leases"];
+    const rules = [...ofGroup, ...others].map((resource) => ({
+      apiGroups: ["", "deputize.io", "coordination.k8s.io"],
+      resources: [resource],
+      verbs: resources.includes(resource) ? ALL.filter((verb) => !verbs.includes(verb)) : ALL,
+    }));
+    await kubernetes.call("POST", `${RBAC}/clusterroles`, { metadata: { name }, rules });
+    await kubernetes.call("POST", `${RBAC}/clusterrolebindings`, {
+      metadata: { name },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name },
+      subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name }],
     });
+    return name;
+  }
+  const allow = (name: string) =>
+    kubernetes.call(
+      "PATCH",
+      `${RBAC}/clusterroles/${name}`,
+      { rules: [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }] },
+      MERGE_PATCH,
+    );
+  const ready = async () => {
+    const object = await world.reaches("Platform", "shop", "ClusterRefused");
+    return object.status.conditions?.find(({ type }) => type === "Ready")?.message;
+  };
 
-    test("when a quota is used up, by its name", async () => {
-      world = await operatorCluster(kubernetes);
-      const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
-      await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
-      // The controller that counts is not there.
-      const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
-      await kubernetes.call("PATCH", `${quotas}/few/status`, { status }, MERGE_PATCH);
-      await until("the quota is enforced", async () => {
-        const probe = { metadata: { generateName: "probe-" } };
-        const path = `/api/v1/namespaces/${world.namespace}/secrets?dryRun=All`;
-        return (await kubernetes.call("POST", path, probe)).status === 403;
-      });
-      await world.start();
-      await world.apply(platform());
-      expect(await ready()).toContain("The quota few is used up: raise it");
+  test("shows in the object's status if the operator's role lacks a verb, until the role has it", {
+    timeout: 60_000,
+  }, async () => {
+    world = await operatorCluster(kubernetes, {
+      as: await userWithout("no-secrets", ["create"], ["secrets"]),
     });
+    await world.start();
+    await world.apply(platform());
+    expect(await ready()).toBe(
+      "The cluster refuses to create secrets: 403 Forbidden. The operator's role or an admission policy does not allow it",
+    );
+    const registered = only(world.api.platforms);
+    expect(registered).toMatchObject({ undelivered: true, retired: [] });
+    await allow("no-secrets");
+    await world.reaches("Platform", "shop", "Active", 40_000);
+    expect((await world.secret("shop-credentials"))?.api_key).toBe(registered.api_key);
+  });
 
-    test("when the Secret is immutable", async () => {
-      world = await operatorCluster(kubernetes);
-      await world.start();
-      await world.apply(platform());
-      await world.reaches("Platform", "shop", "Active");
-      const path = `/api/v1/namespaces/${world.namespace}/secrets/shop-credentials`;
-      await kubernetes.call("PATCH", path, { immutable: true }, MERGE_PATCH);
-      world.config.API_URL = "https://other.example.test";
-      await world.start();
-      await world.operators()[0]?.stop();
-      expect(await ready()).toContain("The cluster refuses to patch secrets: 422 Invalid");
+  test("shows in the object's status with the name of a used-up quota", async () => {
+    world = await operatorCluster(kubernetes);
+    const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
+    await kubernetes.call("POST", quotas, { metadata: { name: "few" }, spec: { hard: { secrets: "0" } } });
+    // No controller runs that counts objects.
+    const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
+    await kubernetes.call("PATCH", `${quotas}/few/status`, { status }, MERGE_PATCH);
+    await until("the quota is enforced", async () => {
+      const probe = { metadata: { generateName: "probe-" } };
+      const path = `/api/v1/namespaces/${world.namespace}/secrets?dryRun=All`;
+      return (await kubernetes.call("POST", path, probe)).status === 403;
     });
+    await world.start();
+    await world.apply(platform());
+    expect(await ready()).toContain("The quota few is used up: raise it");
+  });
 
-    test("as an event, when its status may not be written either", async () => {
-      const as = await userWithout("no-status", ["patch"], ["platforms/status"]);
-      world = await operatorCluster(kubernetes, { as });
-      await world.start();
-      await world.apply(platform());
-      await until("the event is there", async () =>
-        (await world.events(world.namespace)).includes("ClusterRefused"),
-      );
-    });
-  },
-);
+  test("shows in the object's status if the Secret is immutable", async () => {
+    world = await operatorCluster(kubernetes);
+    await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    const path = `/api/v1/namespaces/${world.namespace}/secrets/shop-credentials`;
+    await kubernetes.call("PATCH", path, { immutable: true }, MERGE_PATCH);
+    world.config.API_URL = "https://other.example.test";
+    await world.start();
+    await world.operators()[0]?.stop();
+    expect(await ready()).toContain("The cluster refuses to patch secrets: 422 Invalid");
+  });
+
+  test("causes an Event if the operator may not write the status either", async () => {
+    const as = await userWithout("no-status", ["patch"], ["platforms/status"]);
+    world = await operatorCluster(kubernetes, { as });
+    await world.start();
+    await world.apply(platform());
+    await until("the Event exists", async () =>
+      (await world.events(world.namespace)).includes("ClusterRefused"),
+    );
+  });
+});

@@ -53,7 +53,7 @@ describe("the stop of a cluster's resources", () => {
       (error) => error as Error,
     );
 
-  /** Resolves once this many calls came. The handler is theirs. */
+  /** Sets the handler of the next calls, and resolves once this many calls arrived. */
   function arrived(count: number, given: Handler): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     let left = count;
@@ -88,7 +88,7 @@ describe("the stop of a cluster's resources", () => {
     expect((await start).message).toBe("it was stopped before everything was read");
   });
 
-  test("ends a start while the credentials do not come or cannot be read", async () => {
+  test("ends a start while the credentials do not arrive or cannot be read", async () => {
     for (const given of [new Promise<never>(() => undefined), Promise.reject(new Error("no token file"))]) {
       given.catch(() => undefined);
       credentials = () => given;
@@ -98,7 +98,7 @@ describe("the stop of a cluster's resources", () => {
     }
   });
 
-  test("ends watches that are half open, and those with half a line", async () => {
+  test("ends watches without an answer, and watches within a line", async () => {
     const watches = arrived(10, (request, response) => {
       if (!isWatch(request)) {
         response.writeHead(200).end(JSON.stringify(emptyList));
@@ -113,7 +113,7 @@ describe("the stop of a cluster's resources", () => {
     expect(await stopMs()).toBeLessThan(STOP_MS);
   });
 
-  test("finishes writes and events under way", async () => {
+  test("finishes writes and Events under way", async () => {
     const bodies: string[] = [];
     const read = arrived(1, (request, response) => {
       if (request.method !== "GET") bodies.push(request.method ?? "");
@@ -128,7 +128,7 @@ describe("the stop of a cluster's resources", () => {
     expect(bodies.sort()).toEqual(["PATCH", "POST"]);
   });
 
-  test("waits a while for writes and events that are not answered, then gives all of them up", async () => {
+  test("waits for a limited time for unanswered writes and Events, then gives them up", async () => {
     const calls = arrived(2, () => undefined);
     const writing = failure(write());
     const shop = { ...object, kind: "Platform" } as unknown as Platform;

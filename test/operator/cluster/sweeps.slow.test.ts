@@ -46,21 +46,21 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     world.api.approve(only(world.api.delegations).request_id, ["data:read"]);
     await world.reaches("Delegation", "bot", "Active");
   }
-  /** Takes an object away past the operator, as who strips finalizers can. */
+  /** Removes an object without the operator, as a user who may strip finalizers can. */
   async function strip(kind: "Delegation" | "Agent" | "Platform", name: string): Promise<void> {
     const of = `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/${kind.toLowerCase()}s/${name}`;
     await kubernetes.call("PATCH", of, { metadata: { finalizers: null } }, MERGE_PATCH);
     await world.remove(kind, name);
     await world.gone(kind, name);
   }
-  /** Takes everything away so. */
+  /** Removes every object in this way. */
   const stripAll = async () => {
     await strip("Delegation", "bot");
     await strip("Agent", "bot");
     await strip("Platform", "shop");
   };
 
-  test("are listed, and revoked after the grace", async () => {
+  test("appear in the list, and end after the grace period", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");
@@ -73,7 +73,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     await until("the list is empty", async () => (await record())?.items.length === 0);
   });
 
-  test("as when all are created again with new uids, are ended, and nothing is there twice", async () => {
+  test("end if all objects are created again with new uids, and nothing exists twice", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");
@@ -83,7 +83,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     await world.apply(platform(), agent(), delegation());
     await world.start();
     await world.reaches("Delegation", "bot", "AwaitingApproval");
-    await until("what the former one had has ended", () => {
+    await until("the delegation of the former object has ended", () => {
       const states = [...world.api.delegations.values()].map(({ status }) => status);
       return states.sort().join() === "pending,revoked";
     });
@@ -92,7 +92,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     expect(await world.secret("shop-credentials")).toEqual(secret);
   });
 
-  test("are held in a cluster that was emptied, until an administrator confirms", async () => {
+  test("remain in force in an emptied cluster until an administrator confirms", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");
@@ -111,7 +111,7 @@ describe.skipIf(binary.missing !== undefined)("delegations that lose their objec
     expect(metadata).not.toHaveProperty("annotations");
   });
 
-  test("are held in a cluster that knows an older leader than the service, as a restored one", async () => {
+  test("remain in force in a restored cluster, which knows an older leader than the service", async () => {
     await world.start();
     await declareActive();
     await until("a sweep was recorded", async () => (await record())?.state === "ok");

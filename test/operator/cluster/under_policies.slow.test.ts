@@ -14,7 +14,7 @@ const KINDS = ["platforms", "agents", "delegations"];
 const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
-/** No more than what the operator needs. */
+/** Exactly the rights that the operator needs. */
 const RULES = [
   { apiGroups: ["deputize.io"], resources: KINDS, verbs: ["get", "list", "watch", "patch"] },
   { apiGroups: ["deputize.io"], resources: KINDS.map((kind) => `${kind}/status`), verbs: ["patch"] },
@@ -56,7 +56,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
   const pathOf = (resource: string, name: string) =>
     `/apis/deputize.io/v1alpha1/namespaces/${world.namespace}/${resource}/${name}`;
 
-  test("brings every kind to what it declares, and lets it go, with no more than its role", async () => {
+  test("carries out and deletes objects of every kind with exactly its role", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);
@@ -74,7 +74,7 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
     }
   });
 
-  test("revokes what is deleted, and moves a Secret and takes the former away", async () => {
+  test("revokes on deletion, moves a Secret, and removes the former Secret", async () => {
     const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
     const { requestID } = waiting.status as { requestID: string };
     world.api.approve(requestID, ["data:read"]);
@@ -90,10 +90,10 @@ describe.skipIf(binary.missing !== undefined)("an operator under the admission p
       return before === undefined && after !== undefined;
     });
     await world.removeSecret("elsewhere");
-    await until("the Secret is there again", async () => (await world.secret("elsewhere")) !== undefined);
+    await until("the Secret exists again", async () => (await world.secret("elsewhere")) !== undefined);
   });
 
-  test("keeps an approval that a person wrote while it writes the rest of the status", async () => {
+  test("keeps a person's approval while it writes the rest of the status", async () => {
     await world.reaches("Delegation", "bot", "AwaitingApproval");
     const approval = {
       decision: "Approved",

@@ -50,7 +50,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     return items.filter(({ involvedObject }) => involvedObject.name === name);
   };
 
-  /** A user who has a role in each of two namespaces, and none in the cluster. */
+  /** Starts an operator whose user has a role in two namespaces, and none in the whole cluster. */
   async function withRoles(): Promise<void> {
     const id = randomUUID().slice(0, 8);
     const name = `operator-${id}`;
@@ -72,7 +72,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     }
   }
 
-  test("needs a role in each namespace that it watches only, and leaves the others alone", async () => {
+  test("needs a role only in each namespace that it watches, and leaves the others alone", async () => {
     await withRoles();
     const other = `other-${randomUUID().slice(0, 8)}`;
     await must("POST", "/api/v1/namespaces", { metadata: { name: other } });
@@ -98,7 +98,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     expect(answer.body.metadata).not.toHaveProperty("finalizers");
   });
 
-  test("takes bindings from every ConfigMap with the label, and tells faults at each as an Event", async () => {
+  test("reads bindings from every ConfigMap with the label, and reports faults at each as an Event", async () => {
     world = await operatorCluster(kubernetes);
     const labels = { "deputize.io/tenants": "true" };
     await must("DELETE", `${configMaps()}/deputize-tenants`);
@@ -110,7 +110,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     await world.start();
     await world.apply(platform());
     await world.reaches("Platform", "shop", "Active");
-    await until("the fault is told", async () => (await events("shop-team")).length > 0);
+    await until("the fault is reported", async () => (await events("shop-team")).length > 0);
     expect(await events("shop-team")).toMatchObject([
       { reason: "FaultyBinding", message: expect.stringMatching(/^bank: .*expected object/) },
     ]);
@@ -121,7 +121,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     const unbound = await world.reaches("Platform", "shop", "NamespaceNotBound");
     const ready = unbound.status.conditions?.find(({ type }) => type === "Ready");
     expect(ready?.message).toContain("in second and shop-team");
-    await until("it is told at both", async () => (await events("second")).length > 0);
+    await until("the fault is reported at both", async () => (await events("second")).length > 0);
     expect((await events("shop-team")).length).toBe(2);
     await must("DELETE", `${configMaps()}/second`);
     await world.reaches("Platform", "shop", "Active");
@@ -132,7 +132,7 @@ describe.skipIf(binary.missing !== undefined)("an operator in a cluster", { time
     expect((await events("shop-team")).length).toBe(3);
   });
 
-  test("deletes a delegation so long after it has ended, and keeps what is in force", async () => {
+  test("deletes a delegation some time after its end, and keeps those in force", async () => {
     const settings = { ENDED_TTL: "2s" };
     world = await operatorCluster(kubernetes, {
       settings,

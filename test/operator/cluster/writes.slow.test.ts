@@ -75,7 +75,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     if (status !== 201) throw new Error(`${path} was refused: ${status} ${String(body.message)}`);
   }
 
-  /** The refusal of a write: what it says, and that it says nothing else. */
+  /** Returns the message of a refused write, and checks that the error reveals nothing else. */
   async function refusal(work: Promise<unknown>): Promise<string> {
     const error = await work.then(
       () => new Error("it was not refused"),
@@ -88,7 +88,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     return error.message;
   }
 
-  test("names what a role forbids", async () => {
+  test("report a forbidden verb and resource", async () => {
     const rules = [{ apiGroups: ["*"], resources: ["*"], verbs: ["get", "list", "watch"] }];
     await create(`${RBAC}/clusterroles`, { metadata: { name: "reader" }, rules });
     await create(`${RBAC}/clusterrolebindings`, {
@@ -117,11 +117,11 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     resources.recordEvent(shop(), { type: "Normal", reason: "Active", message: "not taken" });
   });
 
-  test("names a quota that is used up", async () => {
+  test("report a used-up quota", async () => {
     const folder = "/api/v1/namespaces/limited/resourcequotas";
     await create("/api/v1/namespaces", { metadata: { name: "limited" } });
     await create(folder, { metadata: { name: "none" }, spec: { hard: { secrets: "0" } } });
-    // The controller that counts is not there.
+    // No controller runs that counts objects.
     const status = { hard: { secrets: "0" }, used: { secrets: "0" } };
     await kubernetes.call("PATCH", `${folder}/none/status`, { status }, MERGE_PATCH);
     let message = "";
@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     expect(message).toBe("create secrets: 403 Forbidden");
   });
 
-  test("names a Secret that is immutable, or has another type", async () => {
+  test("report a Secret that is immutable or of another type", async () => {
     await resources.writeSecret(secret("secret-first"));
     const first = (await resources.readSecret("default", "shop-credentials")) as Secret;
     const opaque = { ...secret("secret-second"), type: "Opaque" };
@@ -150,14 +150,14 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     expect((await resources.readSecret("default", "shop-credentials"))?.data).toEqual(first.data);
   });
 
-  test("names a status that the schema does not allow", async () => {
+  test("report a status that violates the schema", async () => {
     const status: CommonStatus = { conditions: [condition(`secret-${"x".repeat(3000)}`)] };
     const message = await refusal(resources.writeStatus(shop(), status));
     expect(message).toBe("patch platforms/status: 422 Invalid");
     expect(shop().status).toEqual({});
   });
 
-  test("leaves a person's approval as it is, whatever the operator writes", async () => {
+  test("keep a person's approval, whatever the operator writes", async () => {
     const approval: Approval = {
       decision: "Approved",
       approvedScopes: ["data:read"],
@@ -169,14 +169,14 @@ describe.skipIf(binary.missing !== undefined)("writes to a real API server", () 
     const path = `${pathOf({ kind: "Delegation", name: "shop-help" })}/status`;
     const { status } = await kubernetes.call("PATCH", path, { status: { approval } }, MERGE_PATCH);
     expect(status).toBe(200);
-    // The operator has not seen it.
+    // The operator has not seen the approval.
     await resources.writeStatus(before, { observedGeneration: 1, conditions: [condition("is active")] });
     expect(help().status).toEqual({ observedGeneration: 1, conditions: [condition("is active")], approval });
     await resources.writeStatus(help(), {});
     expect(help().status).toEqual({ approval });
   });
 
-  test("tells people in Events, about which object and when", async () => {
+  test("record Events with the right object and time", async () => {
     const start = Math.floor(Date.now() / 1000) * 1000;
     const message = "all is well, ".repeat(100);
     resources.recordEvent(shop(), { type: "Normal", reason: "Active", message: "ready" });

@@ -8,39 +8,39 @@ import { QUICK } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
 describe("a folder of manifests that change", () => {
-  test("refuses an object that is declared twice, in every place, and keeps what is there", async ({
+  test("refuses an object that is declared twice, in both places, and keeps the former one", async ({
     world,
   }) => {
     await world.started("a.yaml", platform());
     await world.folders.write("b.yaml", platform("shop", { displayName: "Other shop" }));
-    await until("it is told", async () => (await world.folders.errors()).length === 2);
+    await until("both errors are reported", async () => (await world.folders.errors()).length === 2);
     expect((await world.folders.errors()).map(({ file }) => file).sort()).toEqual(["a.yaml", "b.yaml"]);
     await world.folders.write("a.yaml", platform("shop", { displayName: "Third shop" }));
     await world.quiet();
     expect(world.shop()).toMatchObject({ spec: { displayName: "Shop" }, metadata: { generation: 1 } });
     await world.folders.remove("b.yaml");
-    await until("the only one holds", () => world.shop()?.spec.displayName === "Third shop");
+    await until("the only declaration is accepted", () => world.shop()?.spec.displayName === "Third shop");
   });
 
-  test("takes neither of two declarations of a new object", async ({ world }) => {
+  test("accepts neither of two declarations of a new object", async ({ world }) => {
     await world.started("a.yaml", platform(), platform("shop", { displayName: "Other" }));
     expect(world.names()).toEqual([]);
     expect((await world.folders.errors()).map(({ document }) => document)).toEqual([1, 2]);
   });
 
-  test("knows an object again that moves to another file", async ({ world }) => {
+  test("recognizes an object that moves to another file", async ({ world }) => {
     await world.started("a.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     await rename(join(world.folders.manifests, "a.yaml"), join(world.folders.manifests, "b.yaml"));
     await world.quiet();
     expect(world.shop()?.metadata).toMatchObject({ uid, generation: 1 });
     await world.folders.write("b.yaml", "kind: [");
-    await until("it is told", async () => (await world.folders.errors()).length === 1);
+    await until("the error is reported", async () => (await world.folders.errors()).length === 1);
     await world.quiet();
     expect(world.shop()?.metadata.uid).toBe(uid);
   });
 
-  test("does not take an editor's replacing of a file for a deletion", async ({ world }) => {
+  test("does not treat the replacement of a file by an editor as a deletion", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     for (let round = 0; round < 5; round += 1) {
@@ -49,12 +49,15 @@ describe("a folder of manifests that change", () => {
       await writeFile(join(world.folders.manifests, "shop.yaml"), "");
       await sleep(QUICK.quietMs / 3);
       await world.folders.write("shop.yaml", platform("shop", { displayName: `Round ${round}` }));
-      await until("the round's name is there", () => world.shop()?.spec.displayName === `Round ${round}`);
+      await until(
+        "the name of this round is accepted",
+        () => world.shop()?.spec.displayName === `Round ${round}`,
+      );
     }
     expect(world.shop()?.metadata.uid).toBe(uid);
   });
 
-  test("never takes a half-written file, even one that would be valid", async ({ world }) => {
+  test("never accepts a half-written file, even if it would be valid", async ({ world }) => {
     const text = stringify(platform("shop", { defaultAllowedScopes: ["data:read", "data:share"] }));
     await world.started("shop.yaml", text);
     const cut = text.lastIndexOf("    - data:share");

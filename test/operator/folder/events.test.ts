@@ -15,7 +15,7 @@ describe("the file of events", () => {
   const event = (message: string) => ({ type: "Normal", reason: "Active", message }) as const;
   const open = (path: string) => openEventFile(path, { clock: { now: () => NOW } });
 
-  test("has one line of JSON for each, in order", async () => {
+  test("contains one line of JSON per event, in order", async () => {
     const path = join(folder, "status", "events.jsonl");
     const events = open(path);
     for (const message of ["first", "second\nline"]) events.record(aDelegation(), event(message));
@@ -30,7 +30,7 @@ describe("the file of events", () => {
     );
   });
 
-  test("begins anew at 1 MiB and keeps one file before", async () => {
+  test("starts again at 1 MiB, and keeps one former file", async () => {
     const path = join(folder, "events.jsonl");
     await writeFile(path, "x".repeat(1024 * 1024));
     const events = open(path);

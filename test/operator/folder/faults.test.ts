@@ -9,38 +9,46 @@ describe.concurrent("a folder of manifests with faults", () => {
     ["an unknown field", { colour: "red" }, "spec.colour: unknown field"],
     ["a wrong type", { suspend: "perhaps" }, "spec.suspend: must be boolean"],
     ["a broken rule", { keyRotation: { every: "1m" } }, "every is a duration of at least 1h"],
-  ] as const)("refuses a new object with %s, in a status of its own", async ([_, spec, fault], { world }) => {
-    await world.started("shop.yaml", platform("shop", spec));
-    expect(world.names()).toEqual([]);
-    const state = await world.folders.state("Platform", "shop");
-    expect(state?.metadata.uid).toBeUndefined();
-    const ready = state?.status?.conditions?.find(({ type }) => type === "Ready");
-    expect(ready).toMatchObject({ status: "False", reason: "InvalidSpec" });
-    expect(ready?.message).toContain(fault);
-    expect(await world.folders.errors()).toMatchObject([
-      { file: "shop.yaml", document: 1, object: "Platform/default/shop" },
-    ]);
-  });
+  ] as const)(
+    "refuses a new object with %s, and reports it in a status file",
+    async ([_, spec, fault], { world }) => {
+      await world.started("shop.yaml", platform("shop", spec));
+      expect(world.names()).toEqual([]);
+      const state = await world.folders.state("Platform", "shop");
+      expect(state?.metadata.uid).toBeUndefined();
+      const ready = state?.status?.conditions?.find(({ type }) => type === "Ready");
+      expect(ready).toMatchObject({ status: "False", reason: "InvalidSpec" });
+      expect(ready?.message).toContain(fault);
+      expect(await world.folders.errors()).toMatchObject([
+        { file: "shop.yaml", document: 1, object: "Platform/default/shop" },
+      ]);
+    },
+  );
 
-  test("takes the object once its manifest is mended", async ({ world }) => {
+  test("accepts the object once its manifest is corrected", async ({ world }) => {
     await world.started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.write("shop.yaml", platform());
-    await until("it is taken", () => world.shop() !== undefined);
+    await until("it is accepted", () => world.shop() !== undefined);
     expect((await world.folders.state("Platform", "shop"))?.metadata.uid).toBe(world.shop()?.metadata.uid);
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  test("forgets the refusal of a manifest that is taken away", async ({ world }) => {
+  test("forgets the refusal of a manifest that is removed", async ({ world }) => {
     await world.started("shop.yaml", platform("shop", { colour: "red" }));
     await world.folders.remove("shop.yaml");
     await until("it is forgotten", async () => (await world.folders.state("Platform", "shop")) === undefined);
   });
 
-  test("keeps an object whose manifest is refused, and says so until it is mended", async ({ world }) => {
+  test("keeps an object whose manifest is refused, and reports it until the manifest is corrected", async ({
+    world,
+  }) => {
     await world.started("shop.yaml", platform());
     const before = world.shop();
     await world.folders.write("shop.yaml", platform("shop", { surfaceType: "meetings" }));
-    await until("it is told", async () => world.shop()?.status.conditions?.[0]?.type === "Accepted");
+    await until(
+      "the refusal is reported",
+      async () => world.shop()?.status.conditions?.[0]?.type === "Accepted",
+    );
     expect(world.shop()?.status.conditions?.[0]).toMatchObject({ status: "False", reason: "InvalidSpec" });
     expect(world.shop()?.status.conditions?.[0]?.message).toContain("surfaceType is immutable");
     expect(world.shop()).toMatchObject({
@@ -50,11 +58,11 @@ describe.concurrent("a folder of manifests with faults", () => {
     await world.restart();
     expect(world.shop()?.spec).toEqual(before?.spec);
     await world.folders.write("shop.yaml", platform());
-    await until("it is mended", () => world.shop()?.status.conditions?.length === 0);
+    await until("the manifest is corrected", () => world.shop()?.status.conditions?.length === 0);
     expect(world.shop()?.metadata.generation).toBe(1);
   });
 
-  test("compares a change with the last accepted version, also after a restart", async ({ world }) => {
+  test("compares a change with the last accepted version, even after a restart", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.folders.write("shop.yaml", platform("shop", { defaultAllowedScopes: ["data:read"] }));
     await until("the ceiling shrank", () => world.shop()?.metadata.generation === 2);
@@ -64,7 +72,7 @@ describe.concurrent("a folder of manifests with faults", () => {
     expect(world.shop()?.spec.defaultAllowedScopes).toEqual(["data:read"]);
   });
 
-  test("keeps what the operator said when it notes a refusal, and notes it beside", async ({ world }) => {
+  test("adds a refusal to the operator's conditions, and keeps these", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const ready = {
       type: "Ready",
@@ -83,7 +91,7 @@ describe.concurrent("a folder of manifests with faults", () => {
         .shop()
         ?.status.conditions?.map(({ type }) => type)
         .sort();
-    await until("it is told", () => types()?.length === 2);
+    await until("the refusal is reported", () => types()?.length === 2);
     expect(types()).toEqual(["Accepted", "Ready"]);
     await world.resources.writeStatus(object, {
       observedGeneration: 1,
@@ -102,10 +110,10 @@ describe.concurrent("a folder of manifests with faults", () => {
         `a: &a [x,x,x,x,x,x,x,x,x,x]\n${[..."bcdefgh"].map((name, index) => `${name}: &${name} [${Array(10).fill(`*${"abcdefgh"[index]}`).join(",")}]`).join("\n")}\n`,
       ],
       ["too many bytes", `# ${"x".repeat(MAX_FILE_BYTES)}\n`],
-    ] as const)("%s makes the file faulty and keeps its objects", async ([_, text], { world }) => {
+    ] as const)("error makes the file faulty and keeps its objects: %s", async ([_, text], { world }) => {
       await world.started("shop.yaml", platform());
       await world.folders.write("shop.yaml", text);
-      await until("it is told", async () => (await world.folders.errors()).length === 1);
+      await until("the error is reported", async () => (await world.folders.errors()).length === 1);
       expect(await world.folders.errors()).toMatchObject([{ file: "shop.yaml" }]);
       await world.quiet();
       expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
@@ -114,29 +122,27 @@ describe.concurrent("a folder of manifests with faults", () => {
     });
 
     test.for([
-      ["a misspelt kind", { ...platform(), kind: "Platfrom" }, "is not a kind of"],
-      ["a misspelt group", { ...platform(), apiVersion: "deputise.io/v1alpha1" }, "is not a kind of"],
+      ["a misspelled kind", { ...platform(), kind: "Platfrom" }, "is not a kind of"],
+      ["a misspelled group", { ...platform(), apiVersion: "deputise.io/v1alpha1" }, "is not a kind of"],
       ["no name", { ...platform(), metadata: {} }, "metadata.name"],
-      ["a name that climbs", { ...platform(), metadata: { name: "../../etc" } }, "metadata.name"],
-      [
-        "a namespace that climbs",
-        { ...platform(), metadata: { name: "shop", namespace: ".." } },
-        "namespace",
-      ],
+      ["a name with ../", { ...platform(), metadata: { name: "../../etc" } }, "metadata.name"],
+      ["a namespace with ../", { ...platform(), metadata: { name: "shop", namespace: ".." } }, "namespace"],
       ["a list", [platform()], "not an object"],
     ] as const)(
-      "%s is reported and keeps the object it may have meant",
+      "reports %s, and keeps the object that may have been meant",
       async ([_, document, fault], { world }) => {
         await world.started("shop.yaml", platform());
         await world.folders.write("shop.yaml", document);
-        await until("it is told", async () => (await world.faults()).some((text) => text.includes(fault)));
+        await until("the error is reported", async () =>
+          (await world.faults()).some((text) => text.includes(fault)),
+        );
         await world.quiet();
         expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
         expect(await readdir(world.folders.root)).toEqual(["manifests", "secrets", "status"]);
       },
     );
 
-    test("a foreign object in the file keeps no other object from being deleted", async ({ world }) => {
+    test("deletes an object although its file contains a foreign object", async ({ world }) => {
       const foreign = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "other" } };
       await world.started("shop.yaml", platform(), foreign);
       await world.folders.write("shop.yaml", foreign);

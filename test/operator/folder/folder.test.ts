@@ -9,8 +9,7 @@ import { tenants } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
 /**
- * Lets a reader that waits for the other end of a pipe go on, so that a fault of the reader ends with its
- * test.
+ * Releases a reader that waits for the other end of a pipe, so that a fault of the reader ends with its test.
  */
 async function releaseReaders(pipe: string): Promise<void> {
   const end = await open(pipe, constants.O_RDWR | constants.O_NONBLOCK);
@@ -18,7 +17,7 @@ async function releaseReaders(pipe: string): Promise<void> {
 }
 
 describe.concurrent("a folder of manifests", () => {
-  test("reads several documents of a file, and files in folders, whatever their ending", async ({
+  test("reads several documents of a file, and files in subfolders, with either extension", async ({
     world,
   }) => {
     await world.folders.write("team/more.yml", platform("c"));
@@ -27,7 +26,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.errors()).toEqual([]);
   });
 
-  test("leaves out hidden files and files that are no YAML", async ({ world }) => {
+  test("skips hidden files and files that are not YAML", async ({ world }) => {
     await world.folders.write(".hidden.yaml", platform("a"));
     await world.folders.write(".git/b.yaml", platform("b"));
     await world.folders.write("notes.txt", "not: [yaml");
@@ -36,7 +35,7 @@ describe.concurrent("a folder of manifests", () => {
     expect(world.names()).toEqual(["d"]);
   });
 
-  test("follows links, as mounted ConfigMaps are made of", async ({ world }) => {
+  test("follows links, which mounted ConfigMaps consist of", async ({ world }) => {
     await mkdir(join(world.folders.manifests, "..data"));
     await world.folders.write("..data/shop.yaml", platform());
     await symlink("..data/shop.yaml", join(world.folders.manifests, "shop.yaml"));
@@ -44,14 +43,14 @@ describe.concurrent("a folder of manifests", () => {
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("reports a link to nothing and reads the rest", async ({ world }) => {
+  test("reports a broken link and reads the rest", async ({ world }) => {
     await symlink("nowhere.yaml", join(world.folders.manifests, "gone.yaml"));
     await world.started("shop.yaml", platform());
     expect(world.names()).toEqual(["shop"]);
     expect((await world.folders.errors()).map(({ file }) => file)).toEqual(["gone.yaml"]);
   });
 
-  test("reports a pipe and a link to a device as no files, reads neither, and goes on", async ({ world }) => {
+  test("reports a pipe and a link to a device, reads neither, and continues", async ({ world }) => {
     const pipe = join(world.folders.manifests, "pipe.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     await symlink("/dev/null", join(world.folders.manifests, "device.yaml"));
@@ -62,19 +61,21 @@ describe.concurrent("a folder of manifests", () => {
         { file: "pipe.yaml", faults: ["is not a regular file"] },
       ]);
       await world.folders.write("more.yaml", platform("more"));
-      await until("it goes on", () => world.names().length === 2);
+      await until("it continues", () => world.names().length === 2);
     } finally {
       await releaseReaders(pipe);
     }
   });
 
-  test("keeps the objects of a file that a pipe took the place of", async ({ world }) => {
+  test("keeps the objects of a file that was replaced by a pipe", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.folders.remove("shop.yaml");
     const pipe = join(world.folders.manifests, "shop.yaml");
     await promisify(execFile)("mkfifo", [pipe]);
     try {
-      await until("it is told", async () => (await world.faults()).includes("is not a regular file"));
+      await until("the pipe is reported", async () =>
+        (await world.faults()).includes("is not a regular file"),
+      );
       await world.quiet();
       expect(world.shop()?.metadata.deletionTimestamp).toBeUndefined();
     } finally {
@@ -82,36 +83,38 @@ describe.concurrent("a folder of manifests", () => {
     }
   });
 
-  test("reads 16 folders deep, and at 17 calls the folder unreadable and keeps everything", async ({
+  test("reads folders 16 levels deep, and with 17 levels reports the folder as unreadable and keeps everything", async ({
     world,
   }) => {
     const deep = (depth: number) => `${"d/".repeat(depth)}deep.yaml`;
     await world.started(deep(16), platform());
     expect(world.names()).toEqual(["shop"]);
     await world.folders.write(deep(17), platform("deeper"));
-    await until("it is told", async () =>
+    await until("the depth is reported", async () =>
       (await world.faults()).includes("the folder cannot be read (more than 16 folders deep)"),
     );
     await world.quiet();
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("keeps everything when the folder is away, and goes on when it is back", async ({ world }) => {
+  test("keeps everything while the folder is missing, and continues when it is back", async ({ world }) => {
     await world.started("shop.yaml", platform());
     const uid = world.shop()?.metadata.uid;
     await rename(world.folders.manifests, `${world.folders.manifests}.away`);
-    await until("it is told", async () => (await world.faults()).some((text) => text.includes("ENOENT")));
+    await until("the missing folder is reported", async () =>
+      (await world.faults()).some((text) => text.includes("ENOENT")),
+    );
     await world.quiet();
     expect(world.shop()?.metadata).toMatchObject({ uid });
     await world.restart();
     expect(world.shop()?.metadata).toMatchObject({ uid });
     await rename(`${world.folders.manifests}.away`, world.folders.manifests);
     await world.folders.write("more.yaml", platform("more"));
-    await until("it goes on", () => world.names().length === 2);
+    await until("it continues", () => world.names().length === 2);
     await until("the error is gone", async () => (await world.folders.errors()).length === 0);
   });
 
-  test("deletes what was taken away while it was not running", async ({ world }) => {
+  test("deletes objects whose manifest was removed while it was not running", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.resources.stop();
     await world.folders.remove("shop.yaml");
@@ -121,11 +124,11 @@ describe.concurrent("a folder of manifests", () => {
     expect(await world.folders.state("Platform", "shop")).toBeUndefined();
   });
 
-  test("keeps the last binding while its file cannot be read, also over a restart", async ({ world }) => {
+  test("keeps the last binding while its file is unreadable, even after a restart", async ({ world }) => {
     await world.started("tenants.yaml", tenants());
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.folders.write("tenants.yaml", "data: [");
-    await until("it is told", async () => (await world.folders.errors()).length === 1);
+    await until("the error is reported", async () => (await world.folders.errors()).length === 1);
     expect(world.resources.binding("default")?.tenant).toBeDefined();
     await world.restart();
     expect(world.resources.binding("default")?.tenant).toBeDefined();
@@ -136,7 +139,7 @@ describe.concurrent("a folder of manifests", () => {
   test("keeps the last binding while it is declared twice", async ({ world }) => {
     await world.started("tenants.yaml", tenants());
     await world.folders.write("other.yaml", tenants({ default: "accountEmail: other@example.test" }));
-    await until("it is told", async () => (await world.folders.errors()).length === 2);
+    await until("both errors are reported", async () => (await world.folders.errors()).length === 2);
     expect(world.resources.binding("default")?.tenant?.accountEmail).toBe("owner@example.test");
   });
 });

@@ -8,12 +8,12 @@ import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { loadSchemas } from "../../../src/operator/schema/schemas.ts";
 
-/** Patience of tests, in milliseconds: real files, but nobody types. */
+/** Short delays for tests, in milliseconds. The files are real, but nobody types. */
 export const QUICK = { quietMs: 15, missingMs: 60, rescanMs: 400 };
 
 const schemas = await loadSchemas();
 
-/** Three folders of a test's own: manifests, status, secrets. */
+/** The three folders of a test: manifests, status and secrets. */
 export type TestFolders = {
   root: string;
   manifests: string;
@@ -22,15 +22,15 @@ export type TestFolders = {
   /** Writes a manifest file: text, or objects as YAML documents. */
   write(file: string, ...content: (string | object)[]): Promise<void>;
   remove(file: string): Promise<void>;
-  /** The state file of an object, parsed; `undefined` when there is none. */
+  /** Returns the parsed state file of an object; `undefined` if there is none. */
   state(kind: string, name: string, namespace?: string): Promise<StateFile | undefined>;
-  /** What `errors.yaml` lists. */
+  /** Returns the errors that `errors.yaml` lists. */
   errors(): Promise<{ file: string; document?: number; object?: string; faults: string[] }[]>;
   open(): Promise<Resources>;
   dispose(): Promise<void>;
 };
 
-/** A state file as a person would read it. */
+/** A state file, as a person would read it. */
 export type StateFile = {
   metadata: { uid?: string; generation?: number; deletionTimestamp?: string; finalizers?: string[] };
   spec?: Record<string, unknown>;
@@ -39,7 +39,7 @@ export type StateFile = {
   };
 };
 
-/** Makes the folders. */
+/** Creates the folders. */
 export async function testFolders(): Promise<TestFolders> {
   const root = await mkdtemp(join(tmpdir(), "deputize-operator-"));
   const [manifests, status, secrets] = ["manifests", "status", "secrets"].map((name) => join(root, name)) as [
@@ -89,7 +89,7 @@ export async function testFolders(): Promise<TestFolders> {
   };
 }
 
-/** The ConfigMap that binds namespaces. */
+/** Returns the ConfigMap that binds namespaces. */
 export function tenants(
   data: Record<string, string> = { default: "accountEmail: owner@example.test" },
 ): object {

@@ -4,7 +4,7 @@ import type { Platform } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
 import { QUICK, type TestFolders, testFolders } from "./folders.ts";
 
-/** A platform's manifest. */
+/** Returns the manifest of a platform. */
 export const platform = (name = "shop", spec: object = {}) => ({
   apiVersion: "deputize.io/v1alpha1",
   kind: "Platform",
@@ -17,23 +17,23 @@ export const platform = (name = "shop", spec: object = {}) => ({
   },
 });
 
-/** Folders of a test's own and the source that reads them. */
+/** The folders of a test, and the resources that read them. */
 export type OpenFolder = {
   folders: TestFolders;
   resources: Resources;
   /** Writes a manifest file and starts reading. */
   started(file: string, ...content: (string | object)[]): Promise<void>;
   restart(): Promise<void>;
-  /** Names of the platforms there are, sorted. */
+  /** Returns the names of the existing platforms, sorted. */
   names(): string[];
   shop(): Platform | undefined;
-  /** All faults that are reported. */
+  /** Returns all reported faults. */
   faults(): Promise<string[]>;
-  /** Long enough for a change to have had its effect, if it had one. */
+  /** Waits long enough for a change to take effect, if it has one. */
   quiet(): Promise<void>;
 };
 
-/** Tests that each have fresh such folders, opened and not started. */
+/** Tests with fresh folders each. The folders are open but not started. */
 export const openFolderTest = test.extend("world", async ({ onTestFinished }) => {
   const folders = await testFolders();
   const world: OpenFolder = {

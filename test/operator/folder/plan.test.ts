@@ -54,45 +54,49 @@ describe("a plan", () => {
     [accepted, refused, unchanged, removed, errors].map((list) => list.length).join(" ");
 
   test.each<[string, () => Plan, string]>([
-    ["accepts what is new", () => plan([file("a", platform())]), "1 0 0 0 0"],
-    ["leaves what is the same", () => plan([file("a", platform())], [known("a")]), "0 0 1 0 0"],
-    ["accepts what changed", () => plan([file("a", platform("New"))], [known("a")]), "1 0 0 0 0"],
-    ["removes what is nowhere", () => plan([file("a")], [known("a")]), "0 0 0 1 0"],
-    ["removes what was in a file that is gone", () => plan([], [known("a")]), "0 0 0 1 0"],
-    ["keeps what was in a broken file", () => plan([broken("a")], [known("a")]), "0 0 0 0 1"],
+    ["accepts a new object", () => plan([file("a", platform())]), "1 0 0 0 0"],
+    ["leaves an unchanged object", () => plan([file("a", platform())], [known("a")]), "0 0 1 0 0"],
+    ["accepts a changed object", () => plan([file("a", platform("New"))], [known("a")]), "1 0 0 0 0"],
+    ["removes an object that no file declares", () => plan([file("a")], [known("a")]), "0 0 0 1 0"],
+    ["removes an object whose file is gone", () => plan([], [known("a")]), "0 0 0 1 0"],
+    ["keeps an object whose file is broken", () => plan([broken("a")], [known("a")]), "0 0 0 0 1"],
     [
-      "keeps what was in an unsettled file, silently",
+      "keeps an object whose file is being written, without an error",
       () => plan([beingWritten("a")], [known("a")]),
       "0 0 0 0 0",
     ],
     [
-      "removes what was in another file than the broken one",
+      "removes an object whose file is not the broken one",
       () => plan([broken("b")], [known("a")]),
       "0 0 0 1 1",
     ],
     [
-      "keeps what a foreign object may have meant",
+      "keeps an object with the name of a foreign object",
       () => plan([file("a", foreign("shop"))], [known("a")]),
       "0 0 0 0 1",
     ],
     [
-      "removes what a foreign object cannot have meant",
+      "removes an object without the name of the foreign object",
       () => plan([file("a", foreign("x"))], [known("a")]),
       "0 0 0 1 1",
     ],
-    ["refuses both of two", () => plan([file("a", platform()), file("b", platform())]), "0 1 0 0 2"],
     [
-      "takes no second declaration while the first cannot be read",
+      "refuses both of two declarations",
+      () => plan([file("a", platform()), file("b", platform())]),
+      "0 1 0 0 2",
+    ],
+    [
+      "ignores a second declaration while the first is unreadable",
       () => plan([beingWritten("a"), file("b", platform("Other"))], [known("a")]),
       "0 0 0 0 0",
     ],
     [
-      "takes a move to another file",
+      "accepts a move to another file",
       () => plan([file("a"), file("b", platform())], [known("a")]),
       "0 0 1 0 0",
     ],
     [
-      "leaves what is being deleted",
+      "leaves an object under deletion",
       () => plan([file("a", platform("New"))], [known("a", { deletionTimestamp: "2026-01-01T00:00:00Z" })]),
       "0 0 0 0 0",
     ],
@@ -102,29 +106,34 @@ describe("a plan", () => {
 
   const bound: TenantsFound = { data: { default: "accountEmail: owner@example.test" }, manifest: "a" };
   test.each<[string, ManifestFile[], TenantsFound | undefined, TenantsFound | "none" | undefined]>([
-    ["finds the tenants", [file("a", tenants())], undefined, bound],
-    ["finds that there are none", [], bound, "none"],
-    ["cannot tell from a broken file", [broken("a")], bound, undefined],
-    ["cannot tell from two", [file("a", tenants()), file("b", tenants())], bound, undefined],
+    ["finds namespace bindings", [file("a", tenants())], undefined, bound],
+    ["finds that there are no bindings", [], bound, "none"],
+    ["keeps the bindings of a broken file", [broken("a")], bound, undefined],
     [
-      "takes no second declaration while the first cannot be read",
+      "keeps the bindings if there are two declarations",
+      [file("a", tenants()), file("b", tenants())],
+      bound,
+      undefined,
+    ],
+    [
+      "ignores a second declaration of bindings while the first is unreadable",
       [beingWritten("a"), file("b", tenants())],
       bound,
       undefined,
     ],
-    ["follows a move", [file("b", tenants())], bound, { ...bound, manifest: "b" }],
-    ["cares not for other broken files", [broken("b")], bound, "none"],
+    ["follows bindings to another file", [file("b", tenants())], bound, { ...bound, manifest: "b" }],
+    ["ignores other broken files for the bindings", [broken("b")], bound, "none"],
   ])("%s", (_, files, before, expected) => {
     expect(plan(files, [], before).tenants).toEqual(expected);
   });
 
-  test("takes the default namespace for an object without one, and another for another object", () => {
+  test("puts an object without a namespace into the default namespace", () => {
     const other = { ...platform(), metadata: { name: "shop", namespace: "team" } };
     const { accepted } = plan([file("a", platform(), other)]);
     expect(accepted.map(({ key }) => key.namespace)).toEqual(["default", "team"]);
   });
 
-  test("drops what only a server sets, so that an exported object can be put in", () => {
+  test("drops fields that only a server sets, so that an exported object can be a manifest", () => {
     const exported = {
       ...platform(),
       metadata: {

@@ -7,8 +7,8 @@ import { until } from "../../support/process.ts";
 import { tenants } from "./folders.ts";
 import { platform, openFolderTest as test } from "./open_folder.ts";
 
-describe.concurrent("a folder of manifests, and the records kept of it,", () => {
-  test("writes Secrets for their owner's eyes only", async ({ world }) => {
+describe.concurrent("the records of a folder", () => {
+  test("give Secrets permissions for their owner only", async ({ world }) => {
     await world.resources.start();
     await world.resources.writeSecret({
       namespace: "default",
@@ -23,7 +23,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect((await stat(join(world.folders.secrets, "default"))).mode & 0o777).toBe(0o700);
   });
 
-  test("takes a file that is no Secret for somebody else's", async ({ world }) => {
+  test("treat a file that is not a Secret as another owner's", async ({ world }) => {
     await world.resources.start();
     await mkdir(join(world.folders.secrets, "default"), { recursive: true });
     await writeFile(join(world.folders.secrets, "default", "s.yaml"), "my shopping list");
@@ -39,10 +39,10 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect(await world.resources.writeSecret(written)).toBe(false);
   });
 
-  test("writes nothing when it looks again and nothing changed", async ({ world }) => {
+  test("remain unwritten if nothing changed", async ({ world }) => {
     await world.started("shop.yaml", platform(), tenants());
     await world.folders.write("broken.yaml", platform("broken", { colour: "red" }));
-    await until("the broken one is told", async () => (await world.folders.errors()).length === 1);
+    await until("the broken manifest is reported", async () => (await world.folders.errors()).length === 1);
     const files = [
       "default/platform.shop.yaml",
       "default/platform.broken.yaml",
@@ -62,7 +62,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect(await stamps()).toEqual(before);
   });
 
-  test("refuses to start over a record of its own that is damaged, and names it", async ({ world }) => {
+  test("prevent the start if one is damaged, with its path in the error", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await world.resources.stop();
     const path = join(world.folders.status, "default", "platform.shop.yaml");
@@ -77,7 +77,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("refuses to start over a damaged record of the tenants, says what that is, and reads it anew once removed", async ({
+  test("prevent the start if the record of bindings is damaged, until it is removed and read again from the manifests", async ({
     world,
   }) => {
     await world.started("tenants.yaml", tenants());
@@ -100,7 +100,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect(world.resources.binding("default")).toEqual(before);
   });
 
-  test("clears away what a crash left half-written", async ({ world }) => {
+  test("lose half-written files of a crash at the next start", async ({ world }) => {
     await world.started("shop.yaml", platform());
     await writeFile(join(world.folders.status, "default", ".platform.shop.yaml.abc.unfinished"), "kind: Pl");
     await world.restart();
@@ -108,7 +108,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     expect(world.names()).toEqual(["shop"]);
   });
 
-  test("keeps one id for a folder of status, and refuses to make up another", async ({ world }) => {
+  test("contain one id for a status folder, and no other is created", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const idOf = () => clusterIdOf(path, { hasObjects: false });
     const ids = await Promise.all([idOf(), idOf()]);
@@ -123,7 +123,7 @@ describe.concurrent("a folder of manifests, and the records kept of it,", () => 
     }
   });
 
-  test("makes up no id for objects that are known under another", async ({ world }) => {
+  test("receive no new id if there are objects under another one", async ({ world }) => {
     const path = join(world.folders.status, "cluster.yaml");
     const error: unknown = await clusterIdOf(path, { hasObjects: true }).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StartError);

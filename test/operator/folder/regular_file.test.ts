@@ -13,7 +13,7 @@ describe("reading a regular file", () => {
   });
   afterEach(() => rm(folder, { recursive: true, force: true }));
 
-  test("gives its bytes up to the limit, and one more than that is a fault", async () => {
+  test("returns at most the allowed number of bytes, and a fault beyond", async () => {
     await writeFile(path(), "grün");
     expect(await readRegularFile(path(), 5)).toEqual({ text: "grün" });
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "has more than 4 bytes" });
@@ -24,22 +24,22 @@ describe("reading a regular file", () => {
     expect(await readRegularFile(path(), 4)).toEqual({ text: "" });
   });
 
-  test("reads no pipe, and does not wait for its other end", async () => {
+  test("refuses a pipe without waiting for its other end", async () => {
     execFileSync("mkfifo", [path()]);
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  test.each(["/dev/zero", "/dev/null", tmpdir()])("reads no link to %s", async (target) => {
+  test.each(["refuses a link to %s", "/dev/null", tmpdir()])("reads no link to %s", async (target) => {
     await symlink(target, path());
     expect(await readRegularFile(path(), 4)).toEqual({ fault: "is not a regular file" });
   });
 
-  test("does not trust the size that the system reports", async () => {
+  test("ignores the size that the system reports", async () => {
     await symlink("/proc/self/maps", path());
     expect(await readRegularFile(path(), 16)).toEqual({ fault: "has more than 16 bytes" });
   });
 
-  test("throws when there is none", async () => {
+  test("throws if the file does not exist", async () => {
     await expect(readRegularFile(path(), 4)).rejects.toThrow("ENOENT");
   });
 });

@@ -9,7 +9,8 @@ const binary = await kubernetesBinary();
 if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.missing}`);
 
 /**
- * A kind that takes any spec, for what kubectl's YAML reader makes of it; the API server has the same one.
+ * A kind with an arbitrary spec. It shows how kubectl's YAML reader, which the API server uses too, reads a
+ * manifest.
  */
 const thing = {
   apiVersion: "apiextensions.k8s.io/v1",
@@ -48,7 +49,7 @@ describe.skipIf(binary.missing !== undefined)("YAML as Kubernetes reads it", () 
 
   afterAll(() => kubernetes?.stop());
 
-  /** Until the kind is served the answer is text. */
+  /** The answer is plain text until the kind is served. */
   async function isServed(): Promise<boolean> {
     return kubernetes.call("GET", things).then(
       ({ status }) => status === 200,

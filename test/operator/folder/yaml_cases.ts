@@ -1,6 +1,6 @@
 /**
- * YAML below `spec:` and what kubectl makes of it; `undefined` where it refuses it or where the folder
- * does because the two would differ.
+ * YAML below `spec:` and the value that kubectl reads. `undefined`: kubectl refuses it, or the folder refuses
+ * it because the two would differ.
  */
 export type YamlCase = { name: string; text: string; spec?: unknown; onlyFolderRefuses?: true };
 
@@ -65,23 +65,23 @@ const structures: YamlCase[] = [
   { name: "reads a folded block", text: "  a: >-\n    b\n    c\n", spec: { a: "b c" } },
   { name: "reads a list", text: "  a: [0100, yes, {b: on}]\n", spec: { a: [64, true, { b: true }] } },
   {
-    name: "merges keys, of which the object's own win",
+    name: "merges keys, where the object's own keys win",
     text: "  a: &a {b: 1, c: 2}\n  d: {<<: *a, b: 3}\n",
     spec: { a: { b: 1, c: 2 }, d: { b: 3, c: 2 } },
   },
   {
-    name: "merges lists of objects, of which the first wins",
+    name: "merges lists of objects, where the first one wins",
     text: "  a: &a {b: 1}\n  c: &c {b: 2, d: 010}\n  e:\n    <<: [*a, *c]\n",
     spec: { a: { b: 1 }, c: { b: 2, d: 8 }, e: { b: 1, d: 8 } },
   },
-  { name: "takes no merge key in quotes for one", text: '  "<<": {b: 1}\n', spec: { "<<": { b: 1 } } },
+  { name: "reads a merge key in quotes as a plain key", text: '  "<<": {b: 1}\n', spec: { "<<": { b: 1 } } },
   { name: "resolves an alias", text: "  a: &a 0100\n  b: *a\n", spec: { a: 64, b: 64 } },
-  { name: "takes a key in quotes as it is", text: '  "yes": 1\n', spec: { yes: 1 } },
+  { name: "reads a key in quotes as text", text: '  "yes": 1\n', spec: { yes: 1 } },
 ];
 
 const refused: YamlCase[] = [
   { name: "refuses infinity", text: "  a: .inf\n" },
-  { name: "refuses what is not a number", text: "  a: .NaN\n" },
+  { name: "refuses NaN", text: "  a: .NaN\n" },
   { name: "refuses an escaped slash", text: '  a: "\\/"\n' },
   { name: "refuses a number beyond 2^53-1", text: "  a: 9007199254740992\n", onlyFolderRefuses: true },
   { name: "refuses a fraction with _", text: "  a: .5_0\n", onlyFolderRefuses: true },
@@ -99,13 +99,13 @@ const refused: YamlCase[] = [
     onlyFolderRefuses: true,
   },
   { name: "refuses a tag", text: '  a: !!int "3"\n', onlyFolderRefuses: true },
-  { name: "refuses a tag of one's own", text: "  a: !b {c: 1}\n", onlyFolderRefuses: true },
+  { name: "refuses a custom tag", text: "  a: !b {c: 1}\n", onlyFolderRefuses: true },
   { name: "refuses the end of a document", text: "  a: 1\n...\n", onlyFolderRefuses: true },
   { name: "refuses a line break of YAML 1.1", text: "  a: b\u2028c\n" },
   { name: "refuses text after ---", text: "  a: 1\n--- {b: 1}\n", onlyFolderRefuses: true },
 ];
 
-/** Both readers are asked all of these. */
+/** All cases, for kubectl's reader and for the folder's. */
 export const yamlCases: YamlCase[] = [
   ...scalars.map(([text, value]) => ({
     name: `reads ${JSON.stringify(text)}`,
@@ -116,7 +116,7 @@ export const yamlCases: YamlCase[] = [
   ...refused,
 ];
 
-/** A whole manifest with a case's text. */
+/** Returns a complete manifest with the text of a case. */
 export function manifestOf({ text }: YamlCase, name: string): string {
   return `apiVersion: test.deputize.io/v1\nkind: Thing\nmetadata: {name: ${name}}\nspec:\n${text}`;
 }

@@ -21,41 +21,57 @@ const deleting = { deletionTimestamp: "2026-06-01T11:59:00.000Z" };
 const unregistered = aPlatform({ status: { conditions: [truth("Registered", { status: "False" })] } });
 const keyless = anAgent({ status: { conditions: [] } });
 
-describe("the next step of a delegation that was not asked for", () => {
+describe("the next step of a delegation without a request", () => {
   test.each<[string, Partial<DelegationInput>, string]>([
-    ["is the request, when all is there", {}, "request"],
-    ["is none once revoked", spec({ revoked: true }), "Revoked"],
-    ["is none while suspended", spec({ suspend: true }), "Suspended"],
-    ["is none in the second after its end", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
-    ["is the request in the second of its end", spec({ expiresAt: "2026-06-01T12:00:00Z" }), "request"],
-    ["waits for a platform to exist", { platform: undefined }, "PlatformNotReady"],
-    ["waits for a platform to be registered", { platform: unregistered }, "PlatformNotReady"],
+    ["requests approval if nothing is missing", {}, "request"],
+    ["reports Revoked if it is revoked", spec({ revoked: true }), "Revoked"],
+    ["reports Suspended while suspended", spec({ suspend: true }), "Suspended"],
+    ["reports Expired one second after its end", spec({ expiresAt: "2026-06-01T11:59:59Z" }), "Expired"],
+    ["requests approval in the second of its end", spec({ expiresAt: "2026-06-01T12:00:00Z" }), "request"],
+    ["waits until the platform exists", { platform: undefined }, "PlatformNotReady"],
+    ["waits until the platform is registered", { platform: unregistered }, "PlatformNotReady"],
     [
-      "waits for a platform that is suspended",
+      "waits while the platform is suspended",
       { platform: aPlatform({ spec: { suspend: true } }) },
       "PlatformNotReady",
     ],
     [
-      "waits for no platform that is being deleted",
+      "waits for a new platform if the former one is under deletion",
       { platform: aPlatform({ metadata: deleting }) },
       "PlatformNotReady",
     ],
-    ["waits for an agent to exist", { agent: undefined }, "AgentNotReady"],
-    ["waits for an agent's key", { agent: keyless }, "AgentNotReady"],
-    ["waits for no agent that is being deleted", { agent: anAgent({ metadata: deleting }) }, "AgentNotReady"],
+    ["waits until the agent exists", { agent: undefined }, "AgentNotReady"],
+    ["waits until the agent has a key", { agent: keyless }, "AgentNotReady"],
     [
-      "needs an agent of the same platform",
+      "waits for a new agent if the former one is under deletion",
+      { agent: anAgent({ metadata: deleting }) },
+      "AgentNotReady",
+    ],
+    [
+      "waits for an agent of the same platform",
       { agent: anAgent({ spec: { platformRef: { name: "x" } } }) },
       "AgentNotReady",
     ],
-    ["needs scopes of the vocabulary", spec({ scopes: ["data:fly"] }), "InvalidScopes"],
-    ["needs scopes within the ceiling", spec({ scopes: ["data:share"] }), "CeilingExceeded"],
-    ["takes what a wildcard of the ceiling grants", spec({ scopes: ["payments:receive"] }), "request"],
-    ["takes no sensitive scope of a wildcard", spec({ scopes: ["payments:authorize"] }), "CeilingExceeded"],
-    ["names the platform before the agent", { platform: undefined, agent: undefined }, "PlatformNotReady"],
-    ["names a bad scope before a wide one", spec({ scopes: ["data:share", "data:fly"] }), "InvalidScopes"],
+    ["reports unknown scopes", spec({ scopes: ["data:fly"] }), "InvalidScopes"],
+    ["reports scopes beyond the ceiling", spec({ scopes: ["data:share"] }), "CeilingExceeded"],
+    ["accepts scopes of a wildcard in the ceiling", spec({ scopes: ["payments:receive"] }), "request"],
     [
-      "names the revocation before everything",
+      "reports sensitive scopes that only a wildcard contains",
+      spec({ scopes: ["payments:authorize"] }),
+      "CeilingExceeded",
+    ],
+    [
+      "reports a missing platform before a missing agent",
+      { platform: undefined, agent: undefined },
+      "PlatformNotReady",
+    ],
+    [
+      "reports an unknown scope before one beyond the ceiling",
+      spec({ scopes: ["data:share", "data:fly"] }),
+      "InvalidScopes",
+    ],
+    [
+      "reports the revocation before everything else",
       { ...spec({ revoked: true, suspend: true }), platform: undefined },
       "Revoked",
     ],
@@ -64,71 +80,79 @@ describe("the next step of a delegation that was not asked for", () => {
   });
 });
 
-describe("the next step of a delegation that was asked for", () => {
+describe("the next step of a delegation with a request", () => {
   test.each<[string, Partial<DelegationInput>, string]>([
-    ["is to wait for a decision", { state: aState() }, "AwaitingApproval"],
+    ["waits for a decision", { state: aState() }, "AwaitingApproval"],
     [
-      "is to wait even without platform and agent",
+      "waits for a decision even without platform and agent",
       { state: aState(), platform: undefined, agent: undefined },
       "AwaitingApproval",
     ],
-    ["is none while suspended", { state: aState(), ...spec({ suspend: true }) }, "Suspended"],
-    ["is none once approved", { state: anApproval() }, "Active"],
+    ["reports Suspended while suspended", { state: aState(), ...spec({ suspend: true }) }, "Suspended"],
+    ["reports Active once approved", { state: anApproval() }, "Active"],
     [
-      "is none once approved, although suspended",
+      "reports Active once approved, even while suspended",
       { state: anApproval(), ...spec({ suspend: true }) },
       "Active",
     ],
-    ["is none for one without an end", { state: anApproval({ expires_at: null }) }, "Active"],
     [
-      "is none in the certificate's last second",
+      "reports Active for a certificate without an end",
+      { state: anApproval({ expires_at: null }) },
+      "Active",
+    ],
+    [
+      "reports Active in the certificate's last second",
       { state: anApproval({ expires_at: "2026-06-01T12:00:00.000Z" }) },
       "Active",
     ],
-    ["is none a second later", { state: anApproval({ expires_at: "2026-06-01T11:59:59.000Z" }) }, "Expired"],
-    ["is none once denied", { state: aState({ status: "denied" }) }, "Denied"],
-    ["is none once nobody decided", { state: aState({ status: "expired" }) }, "Expired"],
     [
-      "is to wait in the last second before the end that was asked for",
+      "reports Expired a second later",
+      { state: anApproval({ expires_at: "2026-06-01T11:59:59.000Z" }) },
+      "Expired",
+    ],
+    ["reports Denied once denied", { state: aState({ status: "denied" }) }, "Denied"],
+    ["reports Expired if nobody decided in time", { state: aState({ status: "expired" }) }, "Expired"],
+    [
+      "waits for a decision in the last second before the requested end",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T12:00:00Z" }) },
       "AwaitingApproval",
     ],
     [
-      "is none when that end passed before anybody decided",
+      "reports Expired if the requested end passed before a decision",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Expired",
     ],
     [
-      "is none when it passed while suspended",
+      "reports Expired if the requested end passed while suspended",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", suspend: true }) },
       "Expired",
     ],
     [
-      "is to withdraw a request whose end has passed",
+      "withdraws a request whose end has passed",
       { state: aState(), ...spec({ expiresAt: "2026-06-01T11:59:59Z", revoked: true }) },
       "revoke",
     ],
     [
-      "is none once approved with an end of its own",
+      "reports Active if the approval has another end than the spec",
       { state: anApproval(), ...spec({ expiresAt: "2026-06-01T11:59:59Z" }) },
       "Active",
     ],
-    ["is none once withdrawn", { state: aState({ status: "withdrawn" }) }, "Revoked"],
-    ["is none once revoked", { state: anApproval({ status: "revoked" }) }, "Revoked"],
-    ["is to withdraw the request", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
-    ["is to revoke the certificate", { state: anApproval(), ...spec({ revoked: true }) }, "revoke"],
+    ["reports Revoked once withdrawn", { state: aState({ status: "withdrawn" }) }, "Revoked"],
+    ["reports Revoked once revoked", { state: anApproval({ status: "revoked" }) }, "Revoked"],
+    ["withdraws the request", { state: aState(), ...spec({ revoked: true }) }, "revoke"],
+    ["revokes the certificate", { state: anApproval(), ...spec({ revoked: true }) }, "revoke"],
     [
-      "is to revoke although suspended",
+      "revokes even while suspended",
       { state: anApproval(), ...spec({ revoked: true, suspend: true }) },
       "revoke",
     ],
     [
-      "is none when denied and revoked",
+      "reports Denied if denied and then revoked",
       { state: aState({ status: "denied" }), ...spec({ revoked: true }) },
       "Denied",
     ],
     [
-      "is none when revoked twice",
+      "reports Revoked if revoked already",
       { state: anApproval({ status: "revoked" }), ...spec({ revoked: true }) },
       "Revoked",
     ],
@@ -136,7 +160,7 @@ describe("the next step of a delegation that was asked for", () => {
     expect(outcome(changes)).toBe(expected);
   });
 
-  test("does not depend on a slash at the end of the console's address", () => {
+  test("ignores a slash at the end of the console's URL", () => {
     const messages = ["https://c.example.test", "https://c.example.test/"].map((consoleUrl) => {
       const next = nextStep(input({ state: aState(), consoleUrl }));
       return next.step === "report" ? next.verdict.message : "";
@@ -147,7 +171,7 @@ describe("the next step of a delegation that was asked for", () => {
 });
 
 describe("the end of a certificate", () => {
-  test("comes after its last second, however the fractions lie", () => {
+  test("comes after its last second, regardless of fractions", () => {
     expect(hasEnded("2026-06-01T12:00:00.000Z", new Date("2026-06-01T12:00:00.999Z"))).toBe(false);
     expect(hasEnded("2026-06-01T12:00:00.999Z", new Date("2026-06-01T12:00:01.000Z"))).toBe(true);
   });
@@ -185,7 +209,7 @@ describe("the status of a delegation", () => {
       "Requested True, Approved False, Denied True, Issued False, Revoked False",
     ],
     [
-      "expired unanswered",
+      "expired without a decision",
       { state: aState({ status: "expired" }) },
       "Requested True, Approved False, Denied False, Issued False, Revoked False",
     ],
@@ -204,12 +228,12 @@ describe("the status of a delegation", () => {
       { state: anApproval({ status: "revoked" }) },
       "Requested True, Approved True, Denied False, Issued True, Revoked True",
     ],
-  ])("says of one that is %s what is known and what not", (_, changes, expected) => {
+  ])("contains the right conditions if it is %s", (_, changes, expected) => {
     const types = ["Requested", "Approved", "Denied", "Issued", "Revoked"];
     expect(types.map((type) => `${type} ${condition(changes, type)}`).join(", ")).toBe(expected);
   });
 
-  test("leaves out what does not exist", () => {
+  test("omits absent fields", () => {
     expect(Object.keys(statusOf({ state: aState() }))).toEqual([
       "observedGeneration",
       "requestID",
@@ -217,7 +241,7 @@ describe("the status of a delegation", () => {
     ]);
   });
 
-  test("keeps a transition time while the status of the condition stays", () => {
+  test("keeps a transition time while the condition's status remains", () => {
     const before = truth("Ready", { status: "False", reason: "Suspended" });
     const object = aDelegation({ status: { conditions: [before, truth("Requested", { status: "False" })] } });
     const { conditions } = statusOf({ object, state: aState() });
@@ -226,7 +250,7 @@ describe("the status of a delegation", () => {
     expect(at("Requested")).toBe(NOW.toISOString());
   });
 
-  test("is the same for the same input, so that nothing is written", () => {
+  test("equals the former status for the same input, so that nothing is written", () => {
     const first = statusOf({ state: anApproval() });
     const object = aDelegation({ status: first });
     const later = new Date(NOW.getTime() + 60_000);
@@ -234,7 +258,7 @@ describe("the status of a delegation", () => {
   });
 });
 
-describe("the next step of a delegation that a person decided on in the cluster", () => {
+describe("the next step after a decision in the cluster", () => {
   const decided = (requestedBy?: string, tenant: object = {}): Partial<DelegationInput> => ({
     state: aState(),
     binding: { source: "deputize-tenants", tenant: { accountEmail: "owner@example.test", ...tenant } },
@@ -252,20 +276,36 @@ describe("the next step of a delegation that a person decided on in the cluster"
   });
 
   test.each<[string, Partial<DelegationInput>, string]>([
-    ["is to have it decided", decided(), "decide"],
-    ["is to have it decided where nobody is bound to it", { ...decided(), binding: undefined }, "decide"],
-    ["waits once that was asked for on this visit", { ...decided(), hasDecided: true }, "AwaitingApproval"],
-    ["is none once it is approved", { ...decided(), state: anApproval() }, "Active"],
-    ["is to have it decided by an approver of the binding", decided("ed", { approvers: ["ann"] }), "decide"],
-    ["is none for another approver", decided("ed", { approvers: ["bob"] }), "ApproverNotLinked"],
-    ["is to have it decided by another pair of eyes", decided("ed", { fourEyes: true }), "decide"],
-    ["is none for who asked", decided("ann", { fourEyes: true }), "FourEyesRequired"],
+    ["asks the API to decide", decided(), "decide"],
+    ["asks the API to decide without a binding", { ...decided(), binding: undefined }, "decide"],
     [
-      "is none where nobody is said to have asked",
+      "waits if this visit has already asked the API to decide",
+      { ...decided(), hasDecided: true },
+      "AwaitingApproval",
+    ],
+    ["reports Active once approved", { ...decided(), state: anApproval() }, "Active"],
+    [
+      "asks the API to decide if the approver is in the binding",
+      decided("ed", { approvers: ["ann"] }),
+      "decide",
+    ],
+    [
+      "reports an approver who is not in the binding",
+      decided("ed", { approvers: ["bob"] }),
+      "ApproverNotLinked",
+    ],
+    [
+      "asks the API to decide if another person approves than requests",
+      decided("ed", { fourEyes: true }),
+      "decide",
+    ],
+    ["reports an approver who is the requester", decided("ann", { fourEyes: true }), "FourEyesRequired"],
+    [
+      "reports a missing requester if two people are required",
       decided(undefined, { fourEyes: true }),
       "FourEyesRequired",
     ],
-    ["is to have it decided where one pair is enough", decided("ann", { fourEyes: false }), "decide"],
+    ["asks the API to decide if one person suffices", decided("ann", { fourEyes: false }), "decide"],
   ])("%s", (_, changes, expected) => {
     expect(outcome(changes)).toBe(expected);
   });

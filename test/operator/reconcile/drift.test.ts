@@ -20,7 +20,7 @@ const issued = { requestID: "req-1", certID: "cert-1" };
 
 describe("drift", () => {
   test.each<[string, boolean, Parameters<typeof hasDrifted>[0], ExternalState]>([
-    ["a platform as it is", false, platform, { platform: platformState }],
+    ["an unchanged platform", false, platform, { platform: platformState }],
     [
       "a platform with another key",
       true,
@@ -44,12 +44,7 @@ describe("drift", () => {
       { agent: { ...agentState, disabled: true } },
     ],
     ["an agent that is unknown", true, agent, {}],
-    [
-      "an agent that the status does not tell of",
-      true,
-      anAgent({ status: { agentID: "b" } }),
-      { agent: agentState },
-    ],
+    ["an agent that the status lacks", true, anAgent({ status: { agentID: "b" } }), { agent: agentState }],
     ["a request that is pending", false, delegation("AwaitingApproval"), { delegation: aState() }],
     ["a request that was approved", true, delegation("AwaitingApproval"), { delegation: anApproval() }],
     [
@@ -66,12 +61,7 @@ describe("drift", () => {
     ],
     ["a request that is unknown", true, delegation("AwaitingApproval"), {}],
     ["a request that was never made", false, delegation("CeilingExceeded", {}), {}],
-    [
-      "a request that the status does not tell of",
-      true,
-      delegation("ApiUnavailable", {}),
-      { delegation: aState() },
-    ],
+    ["a request that the status lacks", true, delegation("ApiUnavailable", {}), { delegation: aState() }],
     ["a request whose end has passed", true, ended("AwaitingApproval"), { delegation: aState() }],
     ["a suspended request whose end has passed", true, ended("Suspended"), { delegation: aState() }],
     ["a request known to have ended", false, ended("Expired"), { delegation: aState() }],
@@ -107,7 +97,7 @@ describe("drift", () => {
       delegation("Denied"),
       { delegation: aState({ status: "denied" }) },
     ],
-  ])("of %s: %s", (_, expected, object, state) => {
+  ])("shows for %s: %s", (_, expected, object, state) => {
     expect(hasDrifted(object, state, NOW)).toBe(expected);
   });
 });

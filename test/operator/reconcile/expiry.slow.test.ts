@@ -20,11 +20,11 @@ describe("the end of a certificate", () => {
     ["a minute", 60, 54],
     ["70 days", 70 * DAY, 63 * DAY],
     ["a year", 365 * DAY, 358 * DAY],
-  ])("is near in the last tenth of its life, at most seven days: of %s", (_, life, from) => {
+  ])("comes near in the last tenth of %s, at most seven days before", (_, life, from) => {
     expect(soonFrom(lasting(life))?.toISOString()).toBe(inSeconds(from));
   });
 
-  test("is never near for what lives until revoked, waits, or has ended", () => {
+  test("never counts as near without an end, before the approval, or after the end", () => {
     expect(soonFrom(anApproval({ expires_at: null }))).toBeUndefined();
     expect(soonFrom(aState({ expires_at: inSeconds(1) }))).toBeUndefined();
     expect(soonFrom(anApproval({ status: "revoked" }))).toBeUndefined();
@@ -36,15 +36,15 @@ describe("the end of a certificate", () => {
     const input = { object, state: lasting(3600), now, consoleUrl: "" };
     return delegationStatus(input, verdict).conditions.find(({ type }) => type === "ExpiresSoon")?.status;
   };
-  test("is a condition while the certificate is in force, and none after it", () => {
+  test("has a condition while the certificate is in force, and none afterwards", () => {
     expect(found(3239)).toBe("False");
     expect(found(3240)).toBe("True");
     expect(found(3600)).toBe("True");
     expect(found(3601, [truth("ExpiresSoon")])).toBeUndefined();
   });
 
-  describe("of a delegation in a folder", () => {
-    folderTest("is told as one event when it comes near, without anybody's change", async ({ world }) => {
+  describe("for a delegation in a folder", () => {
+    folderTest("causes one event when it comes near, without any change by people", async ({ world }) => {
       const soonEvents = async () =>
         (await readFile(join(world.folders.status, "events.jsonl"), "utf8"))
           .split("\n")
@@ -56,7 +56,7 @@ describe("the end of a certificate", () => {
       const isSoon = async () => condition(await world.state("Delegation", "bot"), "ExpiresSoon")?.status;
       expect(await isSoon()).toBe("False");
       await until("its end is near", async () => (await isSoon()) === "True");
-      await until("it is told", async () => (await soonEvents()).length > 0);
+      await until("the event is recorded", async () => (await soonEvents()).length > 0);
       await world.stop();
       await world.start();
       await world.reaches("Delegation", "bot", "Expired");

@@ -39,7 +39,7 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
 });
 const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
 
-/** A platform with nothing left to do, but for what is given. */
+/** Returns the input for a platform that is up to date, with these changes. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   object: aPlatform(),
   binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT } },
@@ -65,36 +65,36 @@ const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: {
 
 describe("the next step of a platform", () => {
   test.each<[string, Partial<PlatformInput>, string]>([
-    ["is none when all is said and done", {}, "Active"],
-    ["is the registration when the API knows nothing", { state: undefined, secrets: {} }, "register"],
+    ["reports Active if nothing is left to do", {}, "Active"],
+    ["registers a platform that the API does not know", { state: undefined, secrets: {} }, "register"],
     [
-      "is none while suspended",
+      "reports Suspended while suspended",
       { object: aPlatform({ spec: { suspend: true } }), state: undefined },
       "Suspended",
     ],
     [
-      "is none once removed in the account",
+      "reports Revoked once removed in the account",
       { state: { ...state, api_key_prefix: null, removed: true } },
       "Revoked",
     ],
     ["waits for a binding", { binding: undefined }, "NamespaceNotBound"],
     [
-      "waits for a binding without faults",
+      "waits for a valid binding",
       { binding: { source: "deputize-tenants", fault: "not YAML" } },
       "NamespaceNotBound",
     ],
     [
-      "needs scopes of the vocabulary",
+      "reports unknown scopes",
       { object: aPlatform({ spec: { defaultAllowedScopes: ["urn:x"] } }) },
       "InvalidScopes",
     ],
     [
-      "needs a ceiling within the namespace's",
+      "reports a ceiling beyond the namespace's",
       { binding: { source: "deputize-tenants", tenant: { accountEmail: ACCOUNT, ceiling: ["data:read"] } } },
       "CeilingExceeded",
     ],
     [
-      "takes a ceiling that the namespace's wildcards grant",
+      "accepts a ceiling within the namespace's wildcards",
       {
         binding: {
           source: "deputize-tenants",
@@ -104,28 +104,24 @@ describe("the next step of a platform", () => {
       "Active",
     ],
     [
-      "needs what is accepted of other accounts within the namespace's ceiling too",
+      "reports accepted principals beyond the namespace's ceiling",
       accepting(["data:read", "custom:orders:refund"], ["data:*", "payments:*"]),
       "CeilingExceeded",
     ],
     [
-      "takes what is accepted of other accounts within it",
+      "accepts principals within the namespace's ceiling",
       accepting(["data:*", "custom:orders:refund"], ["data:*", "payments:*", "custom:orders:refund"]),
       "Active",
     ],
-    [
-      "takes anything that is accepted where the namespace has no ceiling",
-      accepting(["execute:code"]),
-      "Active",
-    ],
+    ["accepts any principals if the namespace has no ceiling", accepting(["execute:code"]), "Active"],
     ["needs accepted scopes of the vocabulary", accepting(["data:fly"], ["data:*"]), "InvalidScopes"],
     [
-      "leaves a Secret of another type",
+      "reports a Secret of another type",
       { secrets: { current: secret({ type: "Opaque" }) } },
       "SecretNotOwned",
     ],
     [
-      "leaves a Secret of another platform",
+      "reports a Secret of another platform",
       { secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "x" } }) } },
       "SecretNotOwned",
     ],
@@ -135,31 +131,31 @@ describe("the next step of a platform", () => {
     ["is none shortly before it is time to tell again", told({ at: ago(REPEAT_MS - 1) }), "Active"],
     ["is to tell the API again then", told({ at: ago(REPEAT_MS) }), "register"],
     [
-      "is to tell the API while not Ready",
+      "registers again while not Ready",
       { object: aPlatform({ status: { conditions: [truth("Ready", { status: "False" })] } }) },
       "register",
     ],
     ["is to bring the Secret back", { secrets: {} }, "register"],
     ["is to mend a Secret that lacks something", { secrets: withData({ signing_secret: "" }) }, "register"],
     [
-      "is to fetch a key that is current elsewhere",
+      "registers again if the API has another key",
       { state: { ...state, api_key_prefix: "dpz_2" } },
       "register",
     ],
     [
-      "is to correct the base URL",
+      "registers again to correct the base URL",
       { secrets: withData({ base_url: "https://old.example.test" }) },
       "register",
     ],
     [
-      "is to clear away the former Secret",
+      "registers again to remove the former Secret",
       { secrets: { current: secret(), former: secret({ name: "old" }) } },
       "register",
     ],
     ["is none before the key is due", rotated("1h1s"), "Active"],
     ["is the rotation when the key is due", rotated("1h"), "register"],
     [
-      "is the rotation when nobody knows since when the key is there",
+      "registers again if the age of the key is unknown",
       {
         ...rotated("720h"),
         secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "uid-of-shop" } }) },

@@ -15,7 +15,7 @@ const CLUSTER_ONLY = [
 const names = Object.keys(reasons) as Reason[];
 
 describe("reasons", () => {
-  test("are each brought about on an object in a folder by a test, but for those that only a cluster has", async () => {
+  test("occur in a test with a folder, except those that only a cluster has", async () => {
     const folder = join(import.meta.dirname, "..");
     const files = (await readdir(folder)).filter((file) => file.endsWith(".test.ts"));
     const texts = await Promise.all(files.map((file) => readFile(join(folder, file), "utf8")));
@@ -24,17 +24,17 @@ describe("reasons", () => {
     expect(names.filter((reason) => !found.has(reason)).sort()).toEqual(CLUSTER_ONLY.sort());
   });
 
-  test("are documented, each with what it means", async () => {
+  test("have their meaning in the documentation", async () => {
     const docs = await readFile(join(import.meta.dirname, "../../../docs/operator.md"), "utf8");
     for (const reason of names) expect(docs).toContain(`| \`${reason}\` | ${reasons[reason].meaning} |`);
   });
 
-  test("an end that the spec asked for sets none of Ready, Reconciling and Stalled", () => {
+  test("set none of Ready, Reconciling and Stalled after an end that the spec requested", () => {
     const facts = readiness({ reason: "Revoked", message: "", asAsked: true });
     expect(facts.map(({ status }) => status)).toEqual(["False", "False", "False"]);
   });
 
-  test.each(names)("%s sets at most one of Ready, Reconciling and Stalled", (reason) => {
+  test.each(names)("set at most one of Ready, Reconciling and Stalled: %s", (reason) => {
     const facts = readiness({ reason, message: "" });
     expect(facts.map(({ type }) => type)).toEqual(["Ready", "Reconciling", "Stalled"]);
     expect(facts.filter(({ status }) => status === "True")).toHaveLength(reason === "Suspended" ? 0 : 1);

@@ -33,7 +33,7 @@ describe.concurrent("the Secret of a platform", () => {
     return { declare, status, rotations, path, secret, begin };
   });
 
-  test("says who manages it, and the number of its key, which grows with each new one", async ({
+  test("names its manager and the version of its key, which grows with each new key", async ({
     world,
     shop,
   }) => {
@@ -43,24 +43,30 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.status()).credentialsVersion).toBe(1);
     const { api_key } = only(world.api.platforms);
     await shop.declare({}, { [ROTATE]: "2026-11-23T12:00:00Z" });
-    await until("the status says so", async () => (await shop.status()).credentialsVersion === 2);
+    await until(
+      "the status shows the new version",
+      async () => (await shop.status()).credentialsVersion === 2,
+    );
     expect((await shop.secret()).annotations["deputize.io/credentials-version"]).toBe("2");
     expect((await shop.secret()).data.api_key).not.toBe(api_key);
   });
 
-  test("goes on counting where the Secret was lost", async ({ shop }) => {
+  test("continues the versions after the Secret was lost", async ({ shop }) => {
     await shop.begin();
     await rm(shop.path());
     await until("there is a new key", async () => (await shop.status()).credentialsVersion === 2);
     expect((await shop.secret()).annotations["deputize.io/credentials-version"]).toBe("2");
   });
 
-  test("gets a new key once for each request, which the status echoes", async ({ world, shop }) => {
+  test("receives a new key once for each request, and the status repeats the request", async ({
+    world,
+    shop,
+  }) => {
     await shop.begin({}, { [ROTATE]: "from before" });
     expect((await shop.status()).lastRotationRequest).toBe("from before");
     expect(shop.rotations()).toBe(0);
     await shop.declare({ keyRotation: { every: "720h", grace: "1h" } }, { [ROTATE]: "leaked" });
-    await until("it is echoed", async () => (await shop.status()).lastRotationRequest === "leaked");
+    await until("the status repeats it", async () => (await shop.status()).lastRotationRequest === "leaked");
     expect(shop.rotations()).toBe(1);
     expect(only(world.api.platforms).retired[0]?.graceSeconds).toBe(3600);
     expect((await shop.secret()).data.api_key).toBe(only(world.api.platforms).api_key);
@@ -75,21 +81,18 @@ describe.concurrent("the Secret of a platform", () => {
     expect(shop.rotations()).toBe(1);
   });
 
-  test("does not count a request as carried out by a key that was there before it", async ({
-    world,
-    shop,
-  }) => {
+  test("does not count a request as handled by a key from before the request", async ({ world, shop }) => {
     await shop.begin();
     const registered = only(world.api.platforms);
     registered.undelivered = true;
     const before = registered.api_key;
     await shop.declare({}, { [ROTATE]: "leaked" });
-    await until("it is carried out", async () => (await shop.status()).lastRotationRequest === "leaked");
+    await until("the request is handled", async () => (await shop.status()).lastRotationRequest === "leaked");
     expect(only(world.api.platforms).api_key).not.toBe(before);
     expect((await shop.secret()).data.api_key).toBe(only(world.api.platforms).api_key);
   });
 
-  test("carries the labels and annotations of the template, and drops those it no longer names", async ({
+  test("carries the template's labels and annotations, and drops those of a former template", async ({
     shop,
   }) => {
     await shop.begin({
@@ -98,40 +101,40 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).labels).toMatchObject({ team: "shop" });
     expect((await shop.secret()).annotations).toMatchObject({ note: "a", other: "b" });
     await shop.declare({ secretTemplate: { annotations: { note: "c" } } });
-    await until("the template is followed", async () => (await shop.secret()).annotations.note === "c");
+    await until("the new template is applied", async () => (await shop.secret()).annotations.note === "c");
     expect((await shop.secret()).labels).toEqual({ "app.kubernetes.io/managed-by": "deputize" });
     expect((await shop.secret()).annotations).not.toHaveProperty("other");
     expect(shop.rotations()).toBe(0);
     await shop.declare({});
-    await until("the template is gone", async () => !("note" in (await shop.secret()).annotations));
+    await until("the template is removed", async () => !("note" in (await shop.secret()).annotations));
     expect(
       Object.keys((await shop.secret()).annotations).filter((name) => !name.startsWith("deputize.io/")),
     ).toEqual([]);
     expect((await shop.secret()).annotations).not.toHaveProperty("deputize.io/template");
   });
 
-  test("keeps the labels and annotations that others gave it", async ({ shop }) => {
+  test("keeps labels and annotations of other owners", async ({ shop }) => {
     await shop.begin({ secretTemplate: { labels: { team: "shop" } } });
     const file = parse(await readFile(shop.path(), "utf8"));
     Object.assign(file.metadata.labels, { theirs: "1" });
     Object.assign(file.metadata.annotations, { "theirs.example.test/x": "2" });
     await writeFile(shop.path(), stringify(file));
     await shop.declare({ secretTemplate: { labels: { team: "bank" } } });
-    await until("the template is followed", async () => (await shop.secret()).labels.team === "bank");
+    await until("the new template is applied", async () => (await shop.secret()).labels.team === "bank");
     expect((await shop.secret()).labels.theirs).toBe("1");
     expect((await shop.secret()).annotations["theirs.example.test/x"]).toBe("2");
   });
 
-  test("is looked at again when the annotation asks for it, and the status says that this is done", async ({
-    world,
-    shop,
-  }) => {
+  test("follows a reconciliation request, which the status then repeats", async ({ world, shop }) => {
     await shop.begin();
     const before = world.api.callsTo("PUT", "/platforms").length;
     await shop.declare({}, { [RECONCILE]: "now" });
-    await until("it is echoed", async () => (await shop.status()).lastHandledReconcileAt === "now");
+    await until("the status repeats it", async () => (await shop.status()).lastHandledReconcileAt === "now");
     expect(world.api.callsTo("PUT", "/platforms").length).toBe(before + 1);
     await shop.declare({});
-    await until("the echo goes", async () => (await shop.status()).lastHandledReconcileAt === undefined);
+    await until(
+      "the status no longer repeats it",
+      async () => (await shop.status()).lastHandledReconcileAt === undefined,
+    );
   });
 });

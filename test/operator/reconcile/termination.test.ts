@@ -36,7 +36,7 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
 const outage: ApiFailure = { kind: "unavailable", message: "away" };
 
 describe("termination", () => {
-  test("takes nothing back for an object that is not, or no longer, the one that was read", async () => {
+  test("revokes nothing for an object that is no longer current", async () => {
     const { released, finalizerRemoved, written } = await end(undefined, 0, object, false);
     expect([released, finalizerRemoved, written]).toEqual([0, false, []]);
   });
@@ -52,32 +52,32 @@ describe("termination", () => {
     });
   });
 
-  test("takes for confirmed that the API never knew the object", async () => {
+  test("counts as confirmed if the API does not know the object", async () => {
     expect(await end({ kind: "refused", code: "not_found", message: "" })).toMatchObject({
       finalizerRemoved: true,
     });
   });
 
-  test("counts as stalled after many failures, and goes on trying", async () => {
+  test("counts as stalled after many failures, and continues to retry", async () => {
     expect(await end(outage, STALLED_AFTER_FAILURES - 2)).toMatchObject({ stalled: "False" });
     const late = await end(outage, STALLED_AFTER_FAILURES - 1);
     expect(late).toMatchObject({ stalled: "True", finalizerRemoved: false, visit: { retry: true } });
   });
 
-  test("waits as long as the API asks for", async () => {
+  test("waits for the time that the API asks for", async () => {
     expect((await end({ ...outage, retryAfterMs: 7000 })).visit).toMatchObject({ notBeforeMs: 7000 });
   });
 
-  test("leaves an object alone that does not wait for this operator", async () => {
+  test("ignores an object without this operator's finalizer", async () => {
     const other = aDelegation({ metadata: { finalizers: ["example.test/other"], deletionTimestamp: "x" } });
     expect(await end(undefined, 0, other)).toMatchObject({ released: 0, finalizerRemoved: false });
   });
 
-  test("writes nothing for a leader that another has followed", async () => {
+  test("writes nothing after a newer leader took over", async () => {
     expect((await end({ kind: "superseded", message: "" })).written).toEqual([]);
   });
 
-  test("writes the same failure once", async () => {
+  test("writes the same failure only once", async () => {
     const [status] = (await end(outage)).written;
     const again = aDelegation({ metadata: object.metadata, status: { ...status } });
     expect((await end(outage, 1, again)).written).toEqual([]);

@@ -9,7 +9,7 @@ import { metadata } from "./cases/metadata.ts";
 import { platforms } from "./cases/platforms.ts";
 import { statuses } from "./cases/statuses.ts";
 
-/** Good and bad objects, both sides of each limit. */
+/** Valid and invalid objects, on both sides of each limit. */
 export const schemaCases: SchemaCase[] = [
   ...metadata,
   ...platforms,
@@ -22,7 +22,7 @@ export const schemaCases: SchemaCase[] = [
   ...statuses,
 ].map(withoutUndefined);
 
-/** As YAML would give it: members that are undefined are absent. */
+/** Removes undefined members, as YAML would. */
 function withoutUndefined(schemaCase: SchemaCase): SchemaCase {
   return JSON.parse(JSON.stringify(schemaCase)) as SchemaCase;
 }

@@ -23,7 +23,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
 
   afterAll(() => kubernetes?.stop());
 
-  test("takes the definitions without a warning about their structure", async () => {
+  test("contain valid definitions without a warning about their structure", async () => {
     for (const resource of definitions) {
       const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource}.deputize.io`;
       const { body } = await kubernetes.call("GET", path);
@@ -33,7 +33,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     }
   });
 
-  test("has short names, and selects objects by their references", async () => {
+  test("define short names, and fields by which objects can be selected", async () => {
     const { body } = await kubernetes.call("GET", "/apis/deputize.io/v1alpha1");
     const kinds = body.resources as { name: string; shortNames?: string[] }[];
     const shortNames = kinds.flatMap(({ name, shortNames = [] }) => shortNames.map((short) => [short, name]));
@@ -55,7 +55,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     expect(items.map(({ metadata }) => metadata.name)).toEqual(["d0", "d1"]);
   });
 
-  test("names the field of a refusal and says why in a sentence", async () => {
+  test("report the field of a violation, with a readable message", async () => {
     await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "refused" } });
     const answer = await write({
       apiVersion: "deputize.io/v1alpha1",
@@ -95,7 +95,8 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
   });
 
   /**
-   * Two patterns are left: CEL has a moment's text no more, and the other is too costly for 64,000 scopes.
+   * Two patterns remain visible: CEL cannot see the text of a time, and a rule instead of the second pattern
+   * would be too expensive for 64,000 scopes.
    */
   function showsPattern(message: string): boolean {
     return message.includes("should match '") && !/should match '\^(2\[0-9\]|\(custom)/.test(message);
@@ -117,7 +118,7 @@ describe.skipIf(binary.missing !== undefined)("schemas on a real API server", ()
     return { object: inNamespace(object), previous: previous && inNamespace(previous) };
   }
 
-  /** Creates or replaces the object, then its status when it has one. */
+  /** Creates or replaces the object, and then its status if it has one. */
   async function write(manifest: Manifest): Promise<Written> {
     const { status, ...object } = manifest;
     const plural = `${manifest.kind.toLowerCase()}s`;

@@ -10,12 +10,12 @@ import { canonicalBytes } from "../../../src/protocol/encoding/canonical.ts";
 import { MAX_PROOF_BUNDLE_BYTES } from "../../../src/protocol/encoding/constants.ts";
 import { schemaCases } from "./schema_cases.ts";
 
-/** What a certificate has beside scopes and constraints: two public keys, ids, times. */
+/** Size of a certificate apart from scopes and constraints: two public keys, ids and times. */
 const CERTIFICATE_BYTES = 7_000;
-/** What the API keeps free for the rest of a bundle. */
+/** Size that the API reserves for the rest of a bundle. */
 const BUNDLE_BYTES = 12_800;
 
-/** The API server describes metadata, and lets no definition do so. */
+/** The API server describes metadata itself, and definitions cannot do so. */
 const METADATA = /^[A-Za-z]+\.metadata$/;
 
 describe("schemas", () => {
@@ -29,7 +29,7 @@ describe("schemas", () => {
     expect(schemas.validate(object, previous).violations === undefined).toBe(accepted);
   });
 
-  test("names the place and the fault", () => {
+  test("report the place and the fault", () => {
     const object = {
       apiVersion: "deputize.io/v1alpha1",
       kind: "Delegation",
@@ -45,7 +45,7 @@ describe("schemas", () => {
   test.each([
     ["Platform", "defaultAllowedScopes", { displayName: "Shop", surfaceType: "agentic_api" }],
     ["Delegation", "scopes", { platformRef: { name: "shop" }, agentRef: { name: "bot" } }],
-  ])("says what a scope of a %s looks like, and shows no pattern for it", (kind, field, rest) => {
+  ])("explain the form of a scope of a %s without showing its pattern", (kind, field, rest) => {
     const spec = { ...rest, [field]: ["data:read", "no scope"] };
     const object = { apiVersion: "deputize.io/v1alpha1", kind, metadata: { name: "example" }, spec };
     expect(schemas.validate(object).violations).toEqual([
@@ -53,7 +53,7 @@ describe("schemas", () => {
     ]);
   });
 
-  test("names the field that a rule of the whole spec is about", () => {
+  test("report the field that a rule of the whole spec concerns", () => {
     const spec = {
       platformRef: { name: "shop" },
       agentRef: { name: "bot" },
@@ -67,7 +67,7 @@ describe("schemas", () => {
     ]);
   });
 
-  test("says what a text for people looks like, and shows neither pattern nor text", () => {
+  test("explain the form of a text for people without showing its pattern or the text", () => {
     const spec = {
       displayName: "Sh\u202eop",
       surfaceType: "agentic_api",
@@ -84,7 +84,7 @@ describe("schemas", () => {
     ]);
   });
 
-  test("takes from other accounts every scope of the vocabulary and every wildcard", () => {
+  test("accept every scope and wildcard of the vocabulary for accepted principals", () => {
     const all = [...CANONICAL_SCOPES, ...WILDCARDS.keys()];
     const acceptedPrincipals = [all.slice(0, 64), all.slice(64)]
       .filter((scopes) => scopes.length > 0)
@@ -104,14 +104,14 @@ describe("schemas", () => {
     expect(schemas.validate(object).violations).toBeUndefined();
   });
 
-  test("refuses kinds it does not know", () => {
+  test("refuse unknown kinds", () => {
     expect(schemas.validate({ apiVersion: "deputize.io/v1", kind: "Platform" }).violations).toHaveLength(1);
     expect(schemas.validate({ apiVersion: "deputize.io/v1alpha1", kind: "Pod" }).violations).toHaveLength(1);
     expect(schemas.validate(undefined).violations).toHaveLength(1);
     expect(schemas.validate([]).violations).toHaveLength(1);
   });
 
-  test("keeps the sensitive scopes in step with the vocabulary", async () => {
+  test("contain the same sensitive scopes as the vocabulary", async () => {
     const groups = [...WILDCARDS.keys()].map((wildcard) => wildcard.slice(0, -1));
     const reachable = [...SENSITIVE_SCOPES].filter((scope) =>
       groups.some((group) => scope.startsWith(group)),
@@ -123,7 +123,7 @@ describe("schemas", () => {
     expect(lists).toEqual([reachable.sort(), reachable.sort()]);
   });
 
-  test("takes no constraints that make a certificate larger than the API issues", () => {
+  test("refuse constraints that would make a certificate larger than the API allows", () => {
     const long = -1.2345678901234567e-100;
     const points = Array.from({ length: 256 }, () => [long, long]);
     const box = { type: "geo_bbox", min_lat: long, min_lon: long, max_lat: long, max_lon: long };
@@ -144,7 +144,7 @@ describe("schemas", () => {
     expect(bytes).toBeLessThan(MAX_PROOF_BUNDLE_BYTES - BUNDLE_BYTES);
   });
 
-  test("describes every field for kubectl explain", async () => {
+  test("describe every field for kubectl explain", async () => {
     const undescribed = (await readDefinitions()).flatMap(({ kind, schema }) =>
       fieldsOf(schema, kind).filter(([, field]) => !/^[A-Z].*\.$/s.test(String(field.description))),
     );
@@ -152,12 +152,12 @@ describe("schemas", () => {
     expect(paths).toEqual([]);
   });
 
-  test("declares no defaults, which would make a GitOps tool see a difference", async () => {
+  test("declare no defaults, which would make a GitOps tool report a difference", async () => {
     expect(JSON.stringify(await readDefinitions())).not.toContain('"default"');
   });
 });
 
-/** The fields of a schema by their paths, at any depth. */
+/** Returns the fields of a schema with their paths, at any depth. */
 function fieldsOf(schema: StructuralSchema, path: string): [string, StructuralSchema][] {
   const members = Object.entries(schema.properties ?? {}).flatMap(([name, child]) => [
     [`${path}.${name}`, child] satisfies [string, StructuralSchema],

@@ -16,15 +16,18 @@ const polygon = (corners: number): Changes => ({
   points: Array.from({ length: corners }, (_, index) => [index / 10, index / 10]),
 });
 export const bounds: SchemaCase[] = [
-  accepts("1,024 corners together", constrained(...Array.from({ length: 4 }, () => polygon(256)))),
+  accepts(
+    "polygons with 1,024 corners in total",
+    constrained(...Array.from({ length: 4 }, () => polygon(256))),
+  ),
   refuses(
-    "1,025 corners together",
+    "polygons with 1,025 corners in total",
     constrained(...Array.from({ length: 4 }, () => polygon(255)), polygon(5)),
   ),
   accepts("a polygon of 256 corners", constrained(polygon(256))),
   refuses("a polygon of 257 corners", constrained(polygon(257))),
   accepts(
-    "8,192 characters of resources and paths together",
+    "resources and paths with 8,192 characters in total",
     constrained(
       ...Array.from({ length: 16 }, () => ({
         ...path,
@@ -34,7 +37,7 @@ export const bounds: SchemaCase[] = [
     ),
   ),
   refuses(
-    "8,193 characters of resources and paths together",
+    "resources and paths with 8,193 characters in total",
     constrained(
       ...Array.from({ length: 16 }, () => ({
         ...path,

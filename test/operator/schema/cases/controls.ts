@@ -12,14 +12,14 @@ import {
   withStatus,
 } from "./manifests.ts";
 
-/** Texts by which people approve: what is hidden in one may make it look like another. */
+/** Texts on which people base approvals. Hidden characters could make one text look like another. */
 const hidingNames: [string, (text: string) => Manifest][] = [
-  ["a Platform's name for people", (displayName) => platform({ displayName })],
-  ["an Agent's name for people", (displayName) => agent({ displayName })],
+  ["a Platform's display name", (displayName) => platform({ displayName })],
+  ["an Agent's display name", (displayName) => agent({ displayName })],
   ["a resource", (resource_id) => constrained({ ...path, resource_id })],
   ["a path", (text) => constrained({ ...path, path_prefix: `/${text}` })],
-  ["who asks", (requestedBy) => delegation({ requestedBy })],
-  ["who approves", (username) => withStatus(approval({ approver: { username } }))],
+  ["a requester's name", (requestedBy) => delegation({ requestedBy })],
+  ["an approver's name", (username) => withStatus(approval({ approver: { username } }))],
 ];
 export const controls: SchemaCase[] = [
   ...hidingNames.flatMap(([name, make]) => [
@@ -39,8 +39,8 @@ export const controls: SchemaCase[] = [
       "Jane Doe <jane@example.test>",
     ].map((text) => accepts(`${name} with ${JSON.stringify(text)}`, make(text))),
   ]),
-  accepts("an agent's name for people of 256 bytes", agent({ displayName: "\u{1f525}".repeat(64) })),
-  refuses("an agent's name for people of 260 bytes", agent({ displayName: "\u{1f525}".repeat(65) })),
+  accepts("an agent's display name of 256 bytes", agent({ displayName: "\u{1f525}".repeat(64) })),
+  refuses("an agent's display name of 260 bytes", agent({ displayName: "\u{1f525}".repeat(65) })),
   accepts("an approval with a message", withStatus(approval({ message: "Fine.\nUntil May." }))),
-  refuses("an approval with a hiding message", withStatus(approval({ message: "Fi\u202ene" }))),
+  refuses("an approval whose message has a direction mark", withStatus(approval({ message: "Fi\u202ene" }))),
 ];

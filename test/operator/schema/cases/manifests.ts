@@ -7,7 +7,7 @@ export type Manifest = {
 };
 
 /**
- * One object that is applied (over `previous`, when there is one), and whether it is taken. A `status` is
+ * One object that is applied, over `previous` if there is one, and whether it must be accepted. A `status` is
  * written through the status subresource.
  */
 export type SchemaCase = { name: string; object: Manifest; previous?: Manifest; accepted: boolean };

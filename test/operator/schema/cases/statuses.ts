@@ -8,7 +8,7 @@ export const statuses: SchemaCase[] = [
   refuses("an approval of nothing", withStatus(approval({ approvedScopes: [] }))),
   refuses("an approval without an approver", withStatus(approval({ approver: undefined }))),
   refuses(
-    "an approval of a scope that was not asked for",
+    "an approval of a scope that was not requested",
     withStatus(approval({ approvedScopes: ["data:share"] })),
   ),
   accepts(
