@@ -5,7 +5,7 @@ import { errorCode, type Person, platformApi } from "../support/platform_world.t
 const PATH = "/v1/service/cluster-approvers";
 const api = platformApi();
 
-describe("a user of a cluster who decides for an account", () => {
+describe("a cluster approver", () => {
   let person: Person;
   beforeEach(async () => {
     person = await api.person();
@@ -17,7 +17,7 @@ describe("a user of a cluster who decides for an account", () => {
       ({ username }) => username,
     );
 
-  test("is linked by the account's owner, once, and unlinked", async () => {
+  test("can be linked once and unlinked by the account's owner", async () => {
     const first = await link("ann@example.test");
     expect(first).toMatchObject({ status: 201, body: { cluster: "c1", username: "ann@example.test" } });
     expect((await link("ann@example.test")).body).toEqual(first.body);
@@ -30,7 +30,7 @@ describe("a user of a cluster who decides for an account", () => {
     expect(await linked()).toEqual(["oidc:https://issuer.example.test#7"]);
   });
 
-  test("is nobody else's: a stranger neither sees nor unlinks them", async () => {
+  test("remains invisible to other accounts, which cannot unlink it either", async () => {
     const stranger = await api.person();
     const { body } = await link("ann@example.test");
     expect(await linked(stranger)).toEqual([]);
@@ -39,7 +39,7 @@ describe("a user of a cluster who decides for an account", () => {
     expect(await linked()).toEqual(["ann@example.test"]);
   });
 
-  test("is one of 1,000: at the limit they are still linked again and unlinked, by others linked too", async () => {
+  test("counts toward a limit of 1,000 per account, at which it can still be linked again and unlinked", async () => {
     await api.db("cluster_approvers").insert(
       Array.from({ length: 999 }, (_, n) => ({
         approver_id: randomUUID(),
@@ -67,7 +67,7 @@ describe("a user of a cluster who decides for an account", () => {
     "ann\nbob",
     "ann\u202ebob",
     "x".repeat(254),
-  ])("is a person with a name that can be read: not %j", async (username) => {
+  ])("must be a person with a readable name, so the API rejects %j", async (username) => {
     expect(errorCode(await link(username))).toBe("invalid_request");
     expect(await linked()).toEqual([]);
   });

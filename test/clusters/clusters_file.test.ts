@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readClustersFile } from "../../src/clusters/trusted_clusters.ts";
 import { ConfigError } from "../../src/config.ts";
 
-describe("the file of clusters", () => {
+describe("CLUSTERS_FILE", () => {
   let folder: string;
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "deputize-clusters-"));
@@ -18,7 +18,7 @@ describe("the file of clusters", () => {
     return readClustersFile(path);
   }
 
-  test("names clusters, how they are reached and who their operator is", async () => {
+  test("lists clusters, how to reach them, and their operators' users", async () => {
     const operator = "system:serviceaccount:deputize-system:deputize-operator";
     expect(
       await read(`clusters:
@@ -43,13 +43,13 @@ describe("the file of clusters", () => {
     ["has an id of other characters", "clusters: [{ id: a/b }]", "clusters.0.id"],
     ["has an unknown field", "clusters: [{ id: a, server: x }]", "server"],
     ["names a cluster twice", "clusters: [{ id: a }, { id: b }, { id: a }]", "the cluster a is listed twice"],
-  ])("is refused when it %s", async (_, text, why) => {
+  ])("causes an error when it %s", async (_, text, why) => {
     const error = await read(text).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ConfigError);
     expect(String(error)).toContain(why);
   });
 
-  test("must be there", async () => {
+  test("causes an error if it does not exist", async () => {
     await expect(readClustersFile(join(folder, "none.yaml"))).rejects.toThrow("CLUSTERS_FILE: names a file");
   });
 });

@@ -12,7 +12,7 @@ describe("an operator's token", () => {
   let identify: IdentifyOperator;
   let asked: string[];
 
-  /** A cluster whose only good token is its name. */
+  /** Returns a cluster whose only valid token is the cluster's name. */
   const cluster = (name: string): TrustedCluster => ({
     operator: OPERATOR,
     client: {
@@ -43,18 +43,18 @@ describe("an operator's token", () => {
       (error: { code: string }) => error.code,
     );
 
-  test("is good for the cluster that says so, and for no other of the settings", async () => {
+  test("identifies the operator of its own cluster and of no other in the settings", async () => {
     expect(await code("one", "one")).toBe("one");
     expect(await code("one", "two")).toBe("operator_unauthorized");
     expect(await code("two", "one")).toBe("operator_unauthorized");
   });
 
-  test("that both sides share opens no cluster of the settings", async () => {
+  test("cannot be the shared one for a cluster in the settings", async () => {
     expect(await code(SHARED, "one")).toBe("operator_unauthorized");
     expect(await api.db("operator_token_cluster")).toEqual([]);
   });
 
-  test("that is a cluster's own opens no cluster beside the settings, and takes no place there", async () => {
+  test("cannot identify a cluster outside the settings if it belongs to one of them", async () => {
     expect(await code("one", "three")).toBe("operator_unauthorized");
     expect(await code("", "three")).toBe("operator_unauthorized");
     expect(asked).toEqual([]);
@@ -63,7 +63,7 @@ describe("an operator's token", () => {
   });
 
   test.each(["", "a/b", "a.b", "%", "x".repeat(65), "ann\nbob"])(
-    "is for no cluster with an id that can be none: %j",
+    "cannot be used with an invalid cluster id: %j",
     async (id) => {
       expect(await code(SHARED, id)).toBe("invalid_request");
       expect(await api.db("operator_token_cluster")).toEqual([]);
@@ -71,7 +71,7 @@ describe("an operator's token", () => {
     },
   );
 
-  test("is none where neither is set", async () => {
+  test("cannot exist without a setting", async () => {
     identify = createIdentifyOperator({
       ...api,
       clusters: { get: () => undefined, close: async () => undefined },

@@ -16,7 +16,7 @@ describe("a namespace that acts for an account", () => {
   const bindings = async (who = person) =>
     (await who.client.get(BINDINGS)).body.namespace_bindings as Record<string, unknown>[];
 
-  test("is accepted by the account's owner, and registers nothing before", async () => {
+  test("registers nothing before the account's owner accepts it", async () => {
     const refused = await declare("shop");
     expect(seen(refused)).toEqual([404, "namespace_not_bound"]);
     expect(refused.text).toContain("/v1/service/namespace-bindings/c1/shop");
@@ -33,19 +33,19 @@ describe("a namespace that acts for an account", () => {
     expect((await declare("shop")).status).toBe(200);
   });
 
-  test("is one of one cluster: the same name in another cluster is not accepted", async () => {
+  test("needs an acceptance for each cluster", async () => {
     await accept("c1/shop");
     expect(seen(await declare("shop", { id: newId("c2") }))).toEqual([404, "namespace_not_bound"]);
   });
 
-  test("of a stranger's account is nobody else's: an acceptance counts for its own account only", async () => {
+  test("needs an acceptance by the owner of its own account", async () => {
     const stranger = await api.person();
     await accept("c1/shop", {}, stranger);
     expect(seen(await declare("shop"))).toEqual([404, "namespace_not_bound"]);
     expect((await bindings(stranger)).map(({ namespace }) => namespace)).toEqual(["default", "shop"]);
   });
 
-  test("is refused alike whether or not the address has an account", async () => {
+  test("causes the same answer whether or not the address has an account", async () => {
     const unknown = await declare("shop", { email: "nobody@example.test" });
     const unaccepted = await declare("shop");
     expect(unknown.text.replaceAll(/"request_id":"[^"]*"/g, "")).toBe(
@@ -59,7 +59,7 @@ describe("a namespace that acts for an account", () => {
     ]);
   });
 
-  test("gets no more than its owner accepts of it, for agents and for other accounts' principals", async () => {
+  test("cannot exceed the accepted ceiling, for agents and for accepted principals", async () => {
     await accept("c1/shop", { ceiling: ["data:*"] });
     expect(seen(await declare("shop"))).toEqual([400, "ceiling_exceeded"]);
     const other = await api.person();
@@ -69,7 +69,7 @@ describe("a namespace that acts for an account", () => {
     expect((await declare("shop", data)).status).toBe(200);
   });
 
-  test("asks for nothing beyond a ceiling that was narrowed, and nothing once it is no longer accepted", async () => {
+  test("cannot request scopes beyond a narrowed ceiling, or anything once its acceptance has ended", async () => {
     await accept("c1/shop");
     const platform = newId();
     const agent = newId();
@@ -101,7 +101,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await person.client.call("DELETE", `${BINDINGS}/c1/shop`))).toEqual([404, "not_found"]);
   });
 
-  test("that is no longer accepted gets no key, no agent, and removes nothing; it can still revoke", async () => {
+  test("receives no key and no agent after its acceptance has ended, but can still revoke", async () => {
     await accept("c1/shop");
     const [platform, agent, delegation] = [newId(), newId(), newId()];
     const declared = await declare("shop", { id: platform });
@@ -167,7 +167,7 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await declare("shop", { id: platform, name: "other" }))).toEqual([409, "external_conflict"]);
   });
 
-  test("is one of 1,000 accepted ones, which change and end at the limit, and asks beside them", async () => {
+  test("counts toward a limit of 1,000 accepted ones, at which acceptances can still change and end", async () => {
     await api.db("namespace_bindings").insert(
       Array.from({ length: 998 }, (_, n) => ({
         account_id: person.accountId,
@@ -187,7 +187,7 @@ describe("a namespace that acts for an account", () => {
     expect((await accept("c1/beyond")).status).toBe(200);
   });
 
-  test("has the Platforms of before places were noted where they are declared next", async () => {
+  test("owns Platforms from before places were recorded as soon as they are declared again", async () => {
     await accept("c1/shop");
     const id = newId();
     const first = await declare("shop", { id });
@@ -201,17 +201,17 @@ describe("a namespace that acts for an account", () => {
     expect(seen(await declare("default", { id }))).toEqual([409, "external_conflict"]);
   });
 
-  describe("that asks", () => {
+  describe("with an open request", () => {
     const ask = async (namespaces: string[], cluster = "c3") => {
       for (const namespace of namespaces) await declare(namespace, { id: newId(cluster) });
     };
-    /** Read past the session, which does not live that long. */
+    /** Read past the session, which would have expired by then. */
     const asking = async () =>
       (await listBindings(api, person.accountId))
         .filter(({ accepted_at }) => accepted_at === null)
         .map(({ namespace }) => namespace);
 
-    test("is shown with the nine newest ones of its cluster, and pushes no other cluster's out", async () => {
+    test("appears with the nine newest ones of its cluster, and displaces none of another cluster", async () => {
       await ask(["mine"], "c4");
       for (let n = 0; n < 12; n += 1) {
         api.clock.advance(1);
@@ -224,7 +224,7 @@ describe("a namespace that acts for an account", () => {
       expect(shown).not.toContain("team-1");
     });
 
-    test("is noted once an hour", async () => {
+    test("updates the recorded time once an hour", async () => {
       const noted = async () => (await listBindings(api, person.accountId))[0]?.asked_at;
       await ask(["team"]);
       const first = await noted();
@@ -236,7 +236,7 @@ describe("a namespace that acts for an account", () => {
       expect(await noted()).toEqual(api.clock.now());
     });
 
-    test("is forgotten after 14 days, and shown anew when it asks again", async () => {
+    test("disappears after 14 days, and appears again with the next request", async () => {
       await ask(["old"]);
       api.clock.advance(14 * DAY + 1);
       expect(await asking()).toEqual([]);
@@ -247,10 +247,10 @@ describe("a namespace that acts for an account", () => {
 
   test.each<[string, string, object, [number, string]]>([
     ["a cluster of other characters", "c_1/shop", {}, [404, "not_found"]],
-    ["a namespace that can be none", "c1/Shop", {}, [404, "not_found"]],
+    ["an invalid namespace", "c1/Shop", {}, [404, "not_found"]],
     ["an empty ceiling", "c1/shop", { ceiling: [] }, [400, "invalid_request"]],
-    ["scopes that are none", "c1/shop", { ceiling: ["data:fly"] }, [400, "invalid_scopes"]],
-  ])("is not accepted with %s", async (_, place, body, expected) => {
+    ["unknown scopes", "c1/shop", { ceiling: ["data:fly"] }, [400, "invalid_scopes"]],
+  ])("cannot be accepted with %s", async (_, place, body, expected) => {
     expect(seen(await accept(place, body))).toEqual(expected);
   });
 });

@@ -2,16 +2,16 @@ import { randomUUID } from "node:crypto";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorCode, type Person, type PlatformApi } from "../support/platform_world.ts";
 
-/** Where owners accept namespaces. */
+/** Path at which owners accept namespaces. */
 export const BINDINGS = "/v1/service/namespace-bindings";
 
-/** An operator's id of something that nobody has declared. */
+/** Returns a new external id of an operator. */
 export const newId = (cluster = "c1") => `${cluster}.${randomUUID()}`;
 
-/** The status of an answer and the code of its error. */
+/** Returns the status of an answer and the code of its error. */
 export const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
 
-/** What namespaces and their owners ask an API; `owner` is who it is about at the moment. */
+/** Returns functions that call the API as an operator and as the current `owner`. */
 export function namespaces(api: PlatformApi, owner: () => Person) {
   /** Declares the Platform `name` of a namespace. */
   const declare = (

@@ -10,7 +10,7 @@ const api = platformApi();
 let person: Person;
 const { declare, accept } = namespaces(api, () => person);
 
-describe("a namespace that its owner takes back meanwhile", () => {
+describe("a namespace whose acceptance ends during a call", () => {
   const takeBack = async () =>
     expect((await person.client.call("DELETE", `${BINDINGS}/c1/shop`)).status).toBe(200);
   beforeEach(async () => {
@@ -18,7 +18,7 @@ describe("a namespace that its owner takes back meanwhile", () => {
     await accept("c1/shop");
   });
 
-  /** What the work answers when the namespace is taken back while the work waits for a lock. */
+  /** Returns the answer of a call if the acceptance ends while the call waits for a lock. */
   async function waiting(
     lock: (tx: Transaction) => Promise<unknown>,
     work: () => Promise<HttpAnswer>,
@@ -38,7 +38,7 @@ describe("a namespace that its owner takes back meanwhile", () => {
   }
   const notBound = [404, "namespace_not_bound"];
 
-  test("registers nothing any more", async () => {
+  test("registers nothing", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
       tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
@@ -46,7 +46,7 @@ describe("a namespace that its owner takes back meanwhile", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
-  test("registers no more than its owner leaves it", async () => {
+  test("registers only what its owner's new ceiling allows", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
       tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
@@ -61,7 +61,7 @@ describe("a namespace that its owner takes back meanwhile", () => {
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
 
-  test("gets no agent and no request any more", async () => {
+  test("receives no agent and no request", async () => {
     const [platform, agent] = [newId(), newId()];
     const { connection_id } = (await declare("shop", { id: platform })).body;
     const object = (name: string) => ({ namespace: "shop", name });

@@ -6,11 +6,11 @@ import { noObjects } from "../support/fake_cluster.ts";
 
 const OPERATOR = "system:serviceaccount:deputize-system:deputize-operator";
 const GOOD = { authenticated: true, user: { username: OPERATOR }, audiences: ["deputize-api"] };
-/** A token in the form of Kubernetes', which ends at a time; its signature is not read here. */
+/** Returns a token in Kubernetes' form with this expiry. The tests never check its signature. */
 const tokenUntil = (exp: number) =>
   ["e30", Buffer.from(JSON.stringify({ exp })).toString("base64url"), "sig"].join(".");
 
-describe("reviews of operators' tokens", () => {
+describe("the reviews of operator tokens", () => {
   let clock: SteeredClock;
   let reviews: TokenReviews;
   let asked: string[];
@@ -38,23 +38,23 @@ describe("reviews of operators' tokens", () => {
   };
   const isOperator = (token = "t", id = "one") => reviews.isOperator(id, cluster, token);
 
-  test("know the operator of the settings, with the audience of this API", async () => {
+  test("accept the token of the configured operator for this API's audience", async () => {
     expect(await isOperator()).toBe(true);
   });
 
   test.each<[string, object]>([
     ["is not authenticated", { ...GOOD, authenticated: false }],
-    ["says nothing of it", { user: GOOD.user, audiences: GOOD.audiences }],
+    ["has no authentication result", { user: GOOD.user, audiences: GOOD.audiences }],
     ["is another service account's", { ...GOOD, user: { username: "system:serviceaccount:shop:default" } }],
     ["has no user", { ...GOOD, user: {} }],
     ["is for another audience", { ...GOOD, audiences: ["https://kubernetes.default.svc"] }],
     ["is for no audience", { ...GOOD, audiences: undefined }],
-  ])("refuse a token that %s", async (_, status) => {
+  ])("reject a token that %s", async (_, status) => {
     answer = () => status;
     expect(await isOperator()).toBe(false);
   });
 
-  test("do not take a silent cluster for consent, and ask it again", async () => {
+  test("reject while the cluster does not answer, and ask it again later", async () => {
     answer = () => Promise.reject(new Error("away"));
     await expect(isOperator()).rejects.toMatchObject({
       code: "unavailable",
@@ -67,7 +67,7 @@ describe("reviews of operators' tokens", () => {
     await expect(isOperator()).rejects.toMatchObject({ code: "unavailable" });
   });
 
-  test("are remembered for a minute, asked for anew after half of it, a refusal for ten seconds", async () => {
+  test("cache a good answer for a minute, renew it after half of that, and cache a bad one for ten seconds", async () => {
     await isOperator();
     clock.advance(29);
     await isOperator();
@@ -87,7 +87,7 @@ describe("reviews of operators' tokens", () => {
     expect(asked).toHaveLength(4);
   });
 
-  test("hold no longer than the token itself", async () => {
+  test("cache no longer than the token is valid", async () => {
     const token = tokenUntil(clock.now().getTime() / 1000 + 20);
     expect(await isOperator(token)).toBe(true);
     answer = () => ({ authenticated: false });
@@ -97,18 +97,18 @@ describe("reviews of operators' tokens", () => {
     expect(await isOperator(token)).toBe(false);
   });
 
-  test("of one cluster say nothing about another", async () => {
+  test("keep the answers of different clusters apart", async () => {
     await isOperator("t", "one");
     answer = () => ({ authenticated: false });
     expect(await isOperator("t", "two")).toBe(false);
   });
 
-  test("of one token at the same time are one", async () => {
+  test("share one call between concurrent reviews of the same token", async () => {
     expect(await Promise.all(Array.from({ length: 20 }, () => isOperator()))).not.toContain(false);
     expect(asked).toHaveLength(1);
   });
 
-  test("are few at a time, however many bad tokens come, and the operator's own goes on", async () => {
+  test("limit concurrent calls for bad tokens, which do not delay the operator's own token", async () => {
     await isOperator("own");
     let release: (() => void) | undefined;
     const gate = new Promise<void>((resolve) => {
@@ -126,7 +126,7 @@ describe("reviews of operators' tokens", () => {
     expect(await isOperator("x".repeat(8_193))).toBe(false);
   });
 
-  test("of a good token outlast masses of bad ones, and are made beside them when their time is over", async () => {
+  test("keep a good token in the cache despite many bad ones, and renew it meanwhile", async () => {
     await isOperator("own");
     answer = (token) => (token === "own" ? GOOD : { authenticated: false });
     for (let n = 0; n < 1_100; n += 1) await isOperator(`bad-${n}`);
@@ -142,7 +142,7 @@ describe("reviews of operators' tokens", () => {
     await Promise.all(flood);
   });
 
-  test("are forgotten when they are very many: bad tokens do not fill the memory", async () => {
+  test("limit the cache of bad tokens", async () => {
     answer = () => ({ authenticated: false });
     for (let n = 0; n < 1_001; n += 1) await isOperator(`bad-${n}`);
     asked = [];
@@ -151,14 +151,14 @@ describe("reviews of operators' tokens", () => {
     expect(asked).toEqual(["bad-0"]);
   });
 
-  test("are asked for again when the clock was set back", async () => {
+  test("ask again after the clock was set back", async () => {
     await isOperator();
     clock.advance(-3_600);
     await isOperator();
     expect(asked).toHaveLength(2);
   });
 
-  test("that fail while a former answer is still good end nothing", async () => {
+  test("keep a former good answer while its renewal fails", async () => {
     await isOperator();
     answer = () => Promise.reject(new Error("away"));
     clock.advance(30);

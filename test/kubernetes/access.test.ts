@@ -22,7 +22,7 @@ describe("access to a cluster", () => {
     await rm(folder, { recursive: true });
   });
 
-  /** A kubeconfig with this user and another context beside it. */
+  /** Writes a kubeconfig with this user and a second context. */
   const write = (user: object, cluster: object = {}) =>
     writeFile(
       file,
@@ -55,7 +55,7 @@ describe("access to a cluster", () => {
     expect(access).toMatchObject({ server: "https://two.test", namespace: undefined });
   });
 
-  test("reads certificates and the name that the server's has", async () => {
+  test("reads certificates and the expected name of the server", async () => {
     const base64 = (text: string) => Buffer.from(text).toString("base64");
     await write(
       { "client-certificate-data": base64("cert"), "client-key-data": base64("key") },
@@ -70,7 +70,7 @@ describe("access to a cluster", () => {
     });
   });
 
-  test("reads the proxy on the way to the server", async () => {
+  test("reads the proxy URL", async () => {
     await write({ token: "first" }, { "proxy-url": "http://me:secret@proxy.test:3128" });
     const access = await openAccess({ file, clock });
     expect(access.proxyUrl).toBe("http://me:secret@proxy.test:3128");
@@ -82,7 +82,7 @@ describe("access to a cluster", () => {
     expect(headers).toEqual({ authorization: "Basic bWU6cGFzcw==" });
   });
 
-  test("reads again after a minute and not before, and right after a refusal", async () => {
+  test("reads again after a minute, not earlier, and immediately after a refusal", async () => {
     await write({ token: "first" });
     const access = await openAccess({ file, clock });
     const token = async () => (await access.credentials()).headers.authorization;
@@ -97,7 +97,7 @@ describe("access to a cluster", () => {
     expect(await token()).toBe("Bearer third");
   });
 
-  test("keeps what it has while the file is away, and reads it when it is back", async () => {
+  test("keeps the credentials while the file is missing, and reads it when it is back", async () => {
     await write({ token: "first" });
     const access = await openAccess({ file, clock });
     await access.credentials();
@@ -108,7 +108,7 @@ describe("access to a cluster", () => {
     expect((await access.credentials()).headers.authorization).toBe("Bearer second");
   });
 
-  test("asks a plugin once, and again after a refusal", async () => {
+  test("runs a plugin once, and again after a refusal", async () => {
     const runs = join(folder, "runs");
     const plugin = join(folder, "plugin.sh");
     const answer = '{"kind":"ExecCredential","status":{"token":"of-plugin"}}';
@@ -143,7 +143,7 @@ describe("access to a cluster", () => {
     expect((await access.credentials()).headers.authorization).toBe("Bearer second");
   });
 
-  test("refuses to start where no cluster can be found, and says why", async () => {
+  test("prevents the start if no cluster is found, with the reason", async () => {
     const refusal = async (context?: string) =>
       openAccess({ file, context, clock }).then(
         () => "none",

@@ -15,7 +15,7 @@ describe("the programs of KUBEBUILDER_ASSETS", () => {
   });
   afterEach(() => rm(folder, { recursive: true }));
 
-  test("are started by name, with their flags", async () => {
+  test("start by name, with their flags", async () => {
     for (const name of ["etcd", "kube-apiserver", "kubectl"]) {
       await writeFile(join(folder, name), `#!/bin/sh\necho ${name} "$@"\n`);
       await chmod(join(folder, name), 0o755);
@@ -25,7 +25,7 @@ describe("the programs of KUBEBUILDER_ASSETS", () => {
     expect((await run(path, ["kubectl", "get", "*"])).stdout).toBe("kubectl get *\n");
   });
 
-  test("are said to be missing by name", async () => {
+  test("cause a message with the name of the missing one", async () => {
     await writeFile(join(folder, "etcd"), "");
     expect(await assetsProgram(folder)).toEqual({
       missing: `kube-apiserver in KUBEBUILDER_ASSETS, which names ${folder}`,

@@ -44,7 +44,7 @@ describe("the client of a cluster", () => {
     await once(server, "close");
   });
 
-  /** Answers in this order; the last one again and again. */
+  /** Answers with these responses in order, and repeats the last one. */
   function answers(...all: [number, object | string, Record<string, string>?][]): void {
     handler = (request, response) => {
       const [status, body, headers] = all[Math.min(asked.length, all.length - 1)] as (typeof all)[number];
@@ -79,13 +79,13 @@ describe("the client of a cluster", () => {
     expect(asked[0]?.headers.authorization).toBe("Bearer token-0");
   });
 
-  test("uses its connections again for one call after the other", async () => {
+  test("reuses its connections", async () => {
     answers([200, {}]);
     for (let count = 0; count < 10; count += 1) await list();
     expect(new Set(asked.map(({ socket }) => socket)).size).toBeLessThanOrEqual(2);
   });
 
-  test("names a patch as a merge patch", async () => {
+  test("sends a patch as a merge patch", async () => {
     answers([200, {}]);
     await client.custom.patchNamespacedCustomObjectStatus({ ...PLACE, name: "bot", body: {} });
     expect(asked[0]).toMatchObject({
@@ -95,7 +95,7 @@ describe("the client of a cluster", () => {
     expect(asked[0]?.headers["content-type"]).toBe("application/merge-patch+json");
   });
 
-  test.each([400, 403, 413, 422])("calls %i a refusal, with verb and resource", async (status) => {
+  test.each([400, 403, 413, 422])("reports %i as a refusal, with verb and resource", async (status) => {
     answers([status, { kind: "Status", reason: "Invalid", message: "secret-body" }]);
     const error = await failure(create({ data: "secret-data" }));
     expect(error).toBeInstanceOf(ClusterRefused);
@@ -103,7 +103,7 @@ describe("the client of a cluster", () => {
     expect(error.message).toBe(`create platforms: ${status} Invalid`);
   });
 
-  test.each([404, 409, 410, 500, 503])("calls %i no refusal", async (status) => {
+  test.each([404, 409, 410, 500, 503])("reports %i as an error but not as a refusal", async (status) => {
     answers([status, { reason: "Reason" }]);
     const error = await failure(list());
     expect(error).toBeInstanceOf(ClusterError);
@@ -111,14 +111,14 @@ describe("the client of a cluster", () => {
     expect(error).toMatchObject({ status, reason: "Reason" });
   });
 
-  test("quotes nothing of bodies, headers and tokens in an error", async () => {
+  test("quotes no bodies, headers or tokens in an error", async () => {
     answers([403, { reason: "secret reason", message: "secret-message" }, { "x-secret": "secret-header" }]);
     const error = await failure(create({ data: "secret-data" }));
     expect(`${JSON.stringify(error)} ${error.message} ${error.stack}`).not.toMatch(/secret|token-/);
     expect(error.cause).toBeUndefined();
   });
 
-  test("reads the credentials again when they are refused, and asks once more", async () => {
+  test("reads the credentials again after a refusal, and repeats the call once", async () => {
     answers([401, {}], [200, { kind: "List" }]);
     expect(await list()).toEqual({ kind: "List" });
     expect(asked.map(({ headers }) => headers.authorization)).toEqual(["Bearer token-0", "Bearer token-1"]);
@@ -128,14 +128,14 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(2);
   });
 
-  test.each([429, 503])("waits as long as %i says, then asks again", async (status) => {
+  test.each([429, 503])("waits for the time in the answer %i, then repeats the call", async (status) => {
     answers([status, {}, { "retry-after": "1" }], [200, {}]);
     const start = performance.now();
     await list();
     expect(performance.now() - start).toBeGreaterThanOrEqual(990);
   });
 
-  test("does not wait beyond its deadline, and says how long to wait", async () => {
+  test("does not wait beyond its deadline, and reports the requested wait", async () => {
     answers([429, {}, { "retry-after": "60" }]);
     const start = performance.now();
     expect(await failure(list())).toMatchObject({ status: 429, retryAfterMs: 60_000 });
@@ -143,14 +143,14 @@ describe("the client of a cluster", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("gives up a call that is not answered, or not to its end, within its deadline", async () => {
+  test("gives up a call without a complete answer at its deadline", async () => {
     handler = () => undefined;
     expect(await failure(list())).toMatchObject({ reason: "Timeout", status: undefined });
     handler = (_, response) => void response.writeHead(200).write("{");
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
   });
 
-  test("gives up credentials that do not come", async () => {
+  test("gives up credentials that do not arrive", async () => {
     answers([200, {}]);
     access.credentials = () => new Promise(() => undefined);
     expect(await failure(list())).toMatchObject({ reason: "Timeout" });
@@ -158,14 +158,14 @@ describe("the client of a cluster", () => {
     expect(await failure(list())).toMatchObject({ message: "list platforms: NoCredentials" });
   });
 
-  test("names a broken connection and an answer that is not JSON", async () => {
+  test("reports a broken connection, and an answer that is not JSON", async () => {
     answers([200, "<html>"]);
     expect(await failure(list())).toMatchObject({ reason: "BadAnswer" });
     handler = (request) => void request.socket.destroy();
     expect((await failure(list())).message).toMatch(/^list platforms: (UND_ERR_SOCKET|ECONNRESET)$/);
   });
 
-  test("gives up a connection that is not made within the deadline", async () => {
+  test("gives up a connection that cannot be opened within the deadline", async () => {
     const sockets: Socket[] = [];
     const silent = createTcpServer((socket) => void sockets.push(socket.on("error", () => undefined)));
     silent.listen(0, "127.0.0.1");
@@ -185,10 +185,10 @@ describe("the client of a cluster", () => {
   const halfAnswer: Handler = (_, response) => void response.writeHead(200).write("{}\n");
   const longWait: Handler = (_, response) => void response.writeHead(429, { "retry-after": "20" }).end("{}");
   test.each([
-    ["a server that is silent", silence],
+    ["a silent server", silence],
     ["half an answer", halfAnswer],
     ["a wait that the cluster asked for", longWait],
-  ])("ends calls and watches immediately when it is closed: %s", async (_, given) => {
+  ])("ends calls and watches immediately when it is closed during %s", async (_, given) => {
     await client.close();
     client = await createClusterClient({ access, deadlineMs: 60_000 });
     const arrived = Promise.withResolvers<void>();
@@ -209,7 +209,7 @@ describe("the client of a cluster", () => {
     expect(performance.now() - start).toBeLessThan(1000);
   });
 
-  test("gives a watch's lines, whole ones only, however they arrive", async () => {
+  test("passes on only complete lines of a watch, however they arrive", async () => {
     handler = (_, response) => {
       const bytes = Buffer.from('{"type":"ä"}\n\n{"type":"B"}\n{"type":"half');
       response.writeHead(200);
@@ -219,7 +219,7 @@ describe("the client of a cluster", () => {
     expect(await watched()).toEqual([{ type: "ä" }, { type: "B" }]);
   });
 
-  test("gives the error of a watch that is refused, cut, or not JSON", async () => {
+  test("reports a watch that is refused, interrupted, or not JSON", async () => {
     answers([410, { reason: "Expired" }]);
     expect(await failure(watched())).toMatchObject({ verb: "watch", status: 410, reason: "Expired" });
     handler = (_, response) => void response.writeHead(200).write("{}\n", () => response.destroy());
@@ -228,7 +228,7 @@ describe("the client of a cluster", () => {
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
   });
 
-  test("gives up a watch that is not answered within the deadline, but lets one last that is", async () => {
+  test("gives up a watch that is unanswered at the deadline, but keeps an answered one", async () => {
     handler = () => undefined;
     expect(await failure(watched())).toMatchObject({ reason: "Timeout" });
     handler = (_, response) => {
@@ -238,13 +238,13 @@ describe("the client of a cluster", () => {
     expect(await watched()).toEqual([{}, { type: "late" }]);
   });
 
-  test("ends a call with its signal", async () => {
+  test("ends a call when its signal aborts", async () => {
     handler = () => undefined;
     const error = await failure(list(client.until(AbortSignal.timeout(300))));
     expect(error).toMatchObject({ verb: "list", reason: "Timeout" });
   });
 
-  test("names each call as roles do", async () => {
+  test("describes each call in the terms of roles", async () => {
     answers([500, {}]);
     const one = { ...PLACE, name: "bot" };
     const calls = [
@@ -284,12 +284,12 @@ describe("the client of a cluster", () => {
     other.close();
   });
 
-  test("keeps an event whose text has a line separator of Unicode", async () => {
+  test("keeps an event that contains a Unicode line separator", async () => {
     answers([200, '{"type":"ADDED","object":{"name":"a\u2028b\u2029c"}}\n']);
     expect(await watched()).toEqual([{ type: "ADDED", object: { name: "a\u2028b\u2029c" } }]);
   });
 
-  test("ends a watch whose event is refused, with that error", async () => {
+  test("ends a watch with the error that its listener throws", async () => {
     handler = (_, response) => void response.writeHead(200).write('{"type":"A"}\n{"type":"B"}\n');
     const seen: unknown[] = [];
     const watching = client.watch({
@@ -305,7 +305,7 @@ describe("the client of a cluster", () => {
     expect(seen).toEqual([{ type: "A" }]);
   });
 
-  test("ends a watch with a line that has no end", async () => {
+  test("ends a watch whose line has no end", async () => {
     handler = (_, response) => {
       response.writeHead(200);
       for (let count = 0; count < 17; count += 1) response.write("x".repeat(1024 * 1024));
@@ -313,11 +313,11 @@ describe("the client of a cluster", () => {
     expect(await failure(watched())).toMatchObject({ reason: "BadAnswer" });
   });
 
-  test("sets the silence after which the library would end a watch", () => {
+  test("overrides the library's limit for silence, which is still 30 s", () => {
     expect(new Watch(new KubeConfig())).toHaveProperty("requestTimeoutMs", 30_000);
   });
 
-  test("ends a watch with its signal", async () => {
+  test("ends a watch when its signal aborts", async () => {
     handler = (_, response) => void response.writeHead(200).write("{}\n");
     expect(await failure(watched(AbortSignal.timeout(300)))).toBeInstanceOf(ClusterError);
   });

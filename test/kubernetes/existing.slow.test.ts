@@ -39,7 +39,7 @@ describe.skipIf(binary.missing !== undefined)("the cluster of KUBECONFIG_TEST", 
     return items.filter(({ metadata }) => !metadata.deletionTimestamp).map(({ metadata }) => metadata.name);
   };
 
-  test("loses what the tests created, whatever holds it, and keeps the rest", async () => {
+  test("loses everything that the tests created, finalizers included, and keeps the rest", async () => {
     await kubernetes.call("POST", NAMESPACES, { metadata: { name: "theirs" } });
     const before = await names(NAMESPACES);
     const tests = await openExisting(kubeconfig);
@@ -58,7 +58,7 @@ describe.skipIf(binary.missing !== undefined)("the cluster of KUBECONFIG_TEST", 
     expect(bindings.filter((name) => name.startsWith("deputize-test"))).toEqual([]);
   });
 
-  test("is left alone where an operator leads", async () => {
+  test("remains untouched if an operator leads in it", async () => {
     const leases = "/apis/coordination.k8s.io/v1/namespaces/theirs/leases";
     const renewTime = systemClock.now().toISOString().replace("Z", "000Z");
     await kubernetes.call("POST", leases, {

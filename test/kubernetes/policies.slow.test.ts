@@ -48,7 +48,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     if (answer.status !== 200) throw new Error(`${answer.status} ${String(answer.body.message)}`);
   };
 
-  test("finds those of this version, with their hash and since when they are so", async () => {
+  test("accepts the policies of this version, with their hash and the time of their last change", async () => {
     const before = await check();
     expect(before.hash).toMatch(/^[0-9a-f]{64}$/);
     expect(Math.abs(Date.now() - (before.since?.getTime() ?? 0))).toBeLessThan(120_000);
@@ -61,14 +61,14 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
       [POLICY, name],
       [BINDING, name],
     ]),
-  )("misses %s %s", async (kind, name) => {
+  )("reports that %s %s is missing", async (kind, name) => {
     await kubernetes.call("DELETE", policyPath(kind, name));
     expect(await check()).toEqual({ fault: `${kind} ${name} is missing` });
   });
 
   test.each<[string, string, string, object]>([
-    ["a rule that is left out", POLICY, "deputize-approval", { validations: [{ expression: "true" }] }],
-    ["a policy that lets pass what fails", POLICY, "deputize-status", { failurePolicy: "Ignore" }],
+    ["a missing rule", POLICY, "deputize-approval", { validations: [{ expression: "true" }] }],
+    ["a policy that ignores failures", POLICY, "deputize-status", { failurePolicy: "Ignore" }],
     [
       "another condition",
       POLICY,
@@ -76,13 +76,13 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
       { matchConditions: [{ name: "none", expression: "false" }] },
     ],
     [
-      "namespaces that are left out",
+      "excluded namespaces",
       POLICY,
       "deputize-approval",
       { matchConstraints: { namespaceSelector: { matchLabels: { strict: "true" } } } },
     ],
     [
-      "resources that are left out",
+      "excluded resources",
       POLICY,
       "deputize-approval",
       {
@@ -94,7 +94,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
       },
     ],
     [
-      "a user who is left out",
+      "an excluded user",
       POLICY,
       "deputize-status",
       {
@@ -103,29 +103,29 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     ],
     ["a parameter", POLICY, "deputize-status", { paramKind: { apiVersion: "v1", kind: "ConfigMap" } }],
     [
-      "a binding with a parameter, which need not be there",
+      "a binding with an optional parameter",
       BINDING,
       "deputize-approval",
       { paramRef: { name: "none", namespace: "default", parameterNotFoundAction: "Allow" } },
     ],
-    ["a binding that only notes", BINDING, "deputize-approval", { validationActions: ["Audit"] }],
+    ["a binding that only audits", BINDING, "deputize-approval", { validationActions: ["Audit"] }],
     ["a binding that only warns", BINDING, "deputize-status", { validationActions: ["Warn"] }],
     [
-      "a binding of some namespaces",
+      "a binding for some namespaces only",
       BINDING,
       "deputize-approval",
       { matchResources: { namespaceSelector: { matchLabels: { strict: "true" } } } },
     ],
-  ])("notices %s", async (_, kind, name, spec) => {
+  ])("reports %s", async (_, kind, name, spec) => {
     await change(kind, name, { spec });
     expect(await check()).toEqual({
       fault: `${kind} ${name} differs from crds/policies.yaml of this version`,
     });
-    // What was added is no other manager's to remove.
+    // Server-side apply does not remove fields that another manager has added.
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 
-  test("takes policies for another operator as altered, and says since when they are as they are", async () => {
+  test("reports policies for another operator as altered, and returns the time of the last change", async () => {
     expect((await checkPolicies(client, { operator: "system:serviceaccount:a:b" })).fault).toContain(
       "ValidatingAdmissionPolicy deputize-status",
     );
@@ -138,7 +138,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     expect(after.since?.getTime()).toBeGreaterThan(before.since?.getTime() ?? 0);
   });
 
-  test("counts from when every API server enforces them, not from when they were written", async () => {
+  test("counts from the time when every API server enforces the policies", async () => {
     await kubernetes.call("DELETE", policyPath(BINDING, "deputize-approval"));
     await installPolicies(kubernetes);
     const written = (await kubernetes.call("GET", policyPath(BINDING, "deputize-approval"))).body.metadata;
@@ -147,7 +147,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   });
 
   test.each(["never", "once"])(
-    "counts from no label or annotation: what they say was changed %s",
+    "ignores changes of labels and annotations, for a policy whose rules were changed %s",
     async (changed) => {
       const name = "deputize-definitions";
       await kubernetes.call("DELETE", policyPath(POLICY, name));
@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
   test.each<[string, object, object]>([
     [POLICY, { failurePolicy: "Ignore" }, { failurePolicy: "Fail" }],
     [BINDING, { validationActions: ["Warn"] }, { validationActions: ["Deny", "Audit"] }],
-  ])("takes a %s for altered whose changes were wiped out", async (kind, weak, whole) => {
+  ])("reports a %s whose record of changes was erased", async (kind, weak, whole) => {
     const name = "deputize-approval";
     await change(kind, name, { spec: weak });
     await change(kind, name, { spec: whole });
@@ -181,7 +181,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await kubernetes.call("DELETE", policyPath(kind, name));
   });
 
-  test("says of another revision whatever was done and undone in between, even where it left no time", async () => {
+  test("returns another revision after a change that was undone, even without a recorded time", async () => {
     const path = policyPath(POLICY, "deputize-approval");
     const before = await check();
     const { managedFields } = (await kubernetes.call("GET", path)).body.metadata as {
@@ -197,26 +197,26 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     await kubernetes.call("DELETE", path);
   });
 
-  test("keeps its revision while the same file is applied again", async () => {
+  test("returns the same revision after the same file was applied again", async () => {
     const before = await check();
     await installPolicies(kubernetes);
     expect((await check()).revision).toBe(before.revision);
   });
 
-  test("knows an operator of another name, whose name was put into the file", async () => {
+  test("accepts an operator of another name that was put into the file", async () => {
     const operator = "system:serviceaccount:elsewhere:helper";
     await installPolicies(kubernetes, operator);
     expect((await checkPolicies(client, { operator })).fault).toBeUndefined();
     expect((await check()).fault).toContain("deputize-status differs");
   });
 
-  test("takes the operator's name as it is, whatever is in it", async () => {
+  test("treats the operator's name as plain text", async () => {
     for (const operator of ["$&", "a: b # c", 'oidc:op\'s \\ "name"']) {
       expect((await checkPolicies(client, { operator })).fault).toContain("differs from crds/policies.yaml");
     }
   });
 
-  test("needs the right to read them, and no other", async () => {
+  test("needs only the right to read the policies", async () => {
     const rbac = "/apis/rbac.authorization.k8s.io/v1";
     const apiGroup = "rbac.authorization.k8s.io";
     const name = "reads-policies";
@@ -242,7 +242,7 @@ describe.skipIf(binary.missing !== undefined)("the check of a cluster's policies
     }
   });
 
-  test("does not take silence for consent", async () => {
+  test("fails if the cluster does not answer", async () => {
     const nowhere = await createClusterClient({
       access: { ...adminAccess(kubernetes), server: "https://127.0.0.1:1" },
       deadlineMs: 500,

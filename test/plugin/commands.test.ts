@@ -17,7 +17,7 @@ describe("the plugin", () => {
   const { run, calls } = kubectl;
   const me = { status: { userInfo: { username: "jane" } } };
 
-  test("says what it can do, and how each command is said", async () => {
+  test("prints its help, and the help of each command", async () => {
     expect(await run(["--help"])).toBe(0);
     expect(kubectl.out).toContain("kubectl deputize <command>");
     expect(await run([])).toBe(2);
@@ -35,19 +35,19 @@ describe("the plugin", () => {
     [["status", "-o", "yaml"], "--output must be json"],
     [["status", "--confirm"], "--confirm needs --orphans"],
     [["status", "bot", "--orphans"], "--orphans takes no name"],
-  ])("%j is not understood, with a sentence", async (args, message) => {
+  ])("rejects %j with an explanation", async (args, message) => {
     expect(await run(args)).toBe(2);
     expect(kubectl.notes).toContain(message);
     expect(kubectl.out).toBe("");
   });
 
-  test("has a page that names every command", async () => {
+  test("has every command in its documentation", async () => {
     const page = await readFile(new URL("../../docs/kubectl.md", import.meta.url), "utf8");
     const named = [...page.matchAll(/^\| `([a-z-]+)/gm)].map(([, name]) => name);
     expect(named.sort()).toEqual(Object.keys(commands).sort());
   });
 
-  test("hands on to every call where to look and as whom", async () => {
+  test("passes the options for cluster, namespace and user to every call", async () => {
     await run(["status", "-n", "bank", "--context=prod", "--as", "jane", "--as-group", "a", "--as-group=b"], {
       "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { items: [] },
     });
@@ -64,7 +64,7 @@ describe("the plugin", () => {
     );
   });
 
-  test("decides nothing where nobody says yes", async () => {
+  test("decides nothing without a confirmation", async () => {
     kubectl.answer = false;
     expect(
       await run(["approve", "bot"], { "get delegations.deputize.io": delegation, "auth whoami": me }),
@@ -73,7 +73,7 @@ describe("the plugin", () => {
     expect((await calls()).map(([first]) => first)).not.toContain("patch");
   });
 
-  test("writes a decision at the version that was shown, as who makes it", async () => {
+  test("writes a decision for the version that was shown, in the user's name", async () => {
     await run(["deny", "bot", "--no-wait", "-y", "-m", "no"], {
       "get delegations.deputize.io": delegation,
       "auth whoami": me,
@@ -97,9 +97,14 @@ describe("the plugin", () => {
   test.each<
     [string, Partial<Delegation["spec"]> | undefined, Partial<Delegation["metadata"]> | undefined, string]
   >([
-    ["what one asked for oneself", { requestedBy: "jane" }, undefined, "You requested it yourself"],
-    ["what is revoked", { revoked: true }, undefined, "It is revoked"],
-    ["what is being deleted", undefined, { deletionTimestamp: NOW.toISOString() }, "It is being deleted"],
+    ["the user's own request", { requestedBy: "jane" }, undefined, "You requested it yourself"],
+    ["a revoked delegation", { revoked: true }, undefined, "It is revoked"],
+    [
+      "a delegation under deletion",
+      undefined,
+      { deletionTimestamp: NOW.toISOString() },
+      "It is being deleted",
+    ],
   ])("does not decide %s", async (_, spec, metadata, message) => {
     const object = {
       ...delegation,
@@ -112,14 +117,14 @@ describe("the plugin", () => {
     expect(kubectl.notes).toContain(message);
   });
 
-  test("shows what hides in names and refusals written out", async () => {
+  test("escapes control characters in names and errors", async () => {
     await run(["status"], {
       "get platforms.deputize.io,agents.deputize.io,delegations.deputize.io": { fails: "no\u001b[2J" },
     });
     expect(kubectl.notes).toBe("no\\u{1b}[2J\n");
   });
 
-  test("says that kubectl is not there", async () => {
+  test("reports that kubectl is missing", async () => {
     kubectl.program = `${kubectl.program}-is-not-there`;
     expect(await run(["status"])).toBe(1);
     expect(kubectl.notes).toContain("was not found: install it");
@@ -130,11 +135,11 @@ describe("the plugin", () => {
     ["bot-2", [], "bot-3"],
     ["bot", ["bot-2", "bot-3"], "bot-4"],
     [`${"a".repeat(62)}b`, [], `${"a".repeat(61)}-2`],
-  ])("calls what renews %s, beside %j, %s", (name, taken, next) => {
+  ])("renews %s, next to %j, as %s", (name, taken, next) => {
     expect(nextName(name, new Set(taken))).toBe(next);
   });
 
-  test("renews what was asked for, without its end, its owners and who asked before", () => {
+  test("renews a request without its end, its owner marks and its requester", () => {
     const old = {
       ...delegation,
       metadata: {

@@ -20,7 +20,7 @@ const kubectl = fakeKubectl();
 const { run, calls } = kubectl;
 const who = { "auth whoami": { status: { userInfo: { username: "jane" } } } };
 
-/** The object with a newer version, and what else was changed of it. */
+/** Returns the object with a newer version and further changes. */
 const changed = (metadata: object, status?: object) => ({
   ...delegation,
   metadata: { ...delegation.metadata, resourceVersion: "6", ...metadata },
@@ -38,7 +38,7 @@ const patches = async () => (await calls()).filter(([verb]) => verb === "patch")
 const written = (patch: string[] = []) => JSON.parse(patch[patch.indexOf("-p") + 1] ?? "");
 
 describe("a decision", () => {
-  test("grants what was chosen and nothing that was not asked for", async () => {
+  test("grants the chosen scopes, and refuses scopes that were not requested", async () => {
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y", "--no-wait", "--scopes", "data:read"], answers)).toBe(0);
     const [patch] = await patches();
@@ -48,7 +48,7 @@ describe("a decision", () => {
     expect(await patches()).toHaveLength(1);
   });
 
-  test("is the server's dry run where that is wanted, and nobody is asked", async () => {
+  test("becomes a server-side dry run with --dry-run, without a question", async () => {
     kubectl.answer = false;
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "--dry-run"], answers)).toBe(0);
@@ -56,7 +56,7 @@ describe("a decision", () => {
     expect(kubectl.out).toContain("would be approved (dry run)");
   });
 
-  test("is written again where the operator wrote in between", async () => {
+  test("repeats the write if the operator wrote in between", async () => {
     const answers = { [GET]: [delegation, changed({})], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(0);
     const versions = (await patches()).map((patch) => written(patch).metadata.resourceVersion);
@@ -66,7 +66,7 @@ describe("a decision", () => {
   test.each([
     ["created again", { uid: "2" }],
     ["changed", { generation: 2 }],
-  ])("is not written for an object that was %s since it was shown", async (_, metadata) => {
+  ])("fails if the object was %s since it was shown", async (_, metadata) => {
     const answers = { [GET]: [delegation, changed(metadata)], ...who, [PATCH]: [CONFLICT, {}] };
     expect(await run(["deny", "bot", "-y", "--no-wait"], answers)).toBe(1);
     expect(kubectl.notes).toContain("It has changed since it was read");
@@ -80,7 +80,7 @@ describe("a decision", () => {
     ["ApproverNotLinked", "Approved", 1],
     ["FourEyesRequired", "Approved", 1],
     ["ExternalMissing", "Approved", 1],
-  ])("that ends in %s after %s ends with status %i", async (reason, decision, status) => {
+  ])("with result %s after %s ends with exit status %i", async (reason, decision, status) => {
     const answers = { [GET]: [delegation, decided(reason, decision)], ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y"], answers)).toBe(status);
     expect(kubectl.out).toContain(`delegation/bot is ${reason}: because`);

@@ -4,10 +4,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { runPlugin } from "../../src/plugin/run.ts";
 
-/** The plugin's time. */
+/** The current time of the plugin in tests. */
 export const NOW = new Date("2026-06-01T12:00:00Z");
 
-/** A program in kubectl's place that answers by its first words, of several answers one after the other. */
+/**
+ * A program in place of kubectl. It chooses its answer by the first two words, and uses several answers one
+ * after the other.
+ */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
 const [, , ...args] = process.argv;
@@ -21,19 +24,19 @@ if (answer === undefined || answer.fails) { console.error(answer?.fails ?? "Erro
 console.log(JSON.stringify(answer));
 `;
 
-/** The plugin beside a kubectl that answers as told, for the tests of a file. */
+/** The plugin with a fake kubectl, for the tests of a file. */
 export type FakeKubectl = {
   program: string;
-  /** What the person said when asked, and what was printed. */
+  /** The user's answer to questions, and the plugin's output. */
   answer: boolean;
   out: string;
   notes: string;
   run(args: string[], answers?: Record<string, unknown>): Promise<number>;
-  /** The arguments of every call of kubectl. */
+  /** Returns the arguments of every call of kubectl. */
   calls(): Promise<string[][]>;
 };
 
-/** Makes one before each test. */
+/** Creates a fake kubectl before each test. */
 export function fakeKubectl(): FakeKubectl {
   let folder: string;
   const fake: FakeKubectl = {

@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** What is thrown when kubectl writes this on its standard error and ends with 1. */
+/** Returns the message thrown when kubectl writes this to its standard error and exits with 1. */
 async function failureAfter(err: string): Promise<string> {
   const program = join(folder, "kubectl");
   await writeFile(`${program}.err`, err);
@@ -26,7 +26,7 @@ async function failureAfter(err: string): Promise<string> {
 
 const LOG = 'E1125 12:41:54.802031    1107 memcache.go:265] "Unhandled Error" err="connection refused"\n';
 
-test("a refusal is what kubectl says, without the lines of its log", async () => {
+test("an error contains kubectl's message without its log lines", async () => {
   const refusal = "The connection to the server localhost:8080 was refused";
   expect(await failureAfter(`${LOG}${LOG}${refusal}\n`)).toBe(refusal);
   expect(await failureAfter(`${refusal}\nE1 is no line of a log\n`)).toBe(
@@ -34,7 +34,7 @@ test("a refusal is what kubectl says, without the lines of its log", async () =>
   );
 });
 
-test("where it says nothing else its log is shown, and its status where it says nothing", async () => {
+test("an error contains kubectl's log if there is no message, and the exit status if there is no output", async () => {
   expect(await failureAfter(LOG)).toBe(LOG.trim());
   expect(await failureAfter("")).toMatch(/kubectl ended with status 1$/);
 });

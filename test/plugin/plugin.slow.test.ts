@@ -17,7 +17,7 @@ if (binary.missing !== undefined) console.error(`SKIPPED, missing: ${binary.miss
 
 const statusOf = (object: AnyObject | undefined) => object?.status as DelegationStatus & PlatformStatus;
 
-/** kubectl, API server, API and operators are the real ones; keys are made by the tests' vault. */
+/** kubectl, API server, API and operators are real. The tests' vault creates the keys. */
 describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { timeout: 120_000 }, () => {
   let real: RealCluster;
 
@@ -31,7 +31,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
   }, BUILD_TIMEOUT_MS);
   afterAll(() => real?.stop());
 
-  /** Each test has an operator, a namespace and an account of its own, and the people's kubectl. */
+  /** Each test has its own operator, namespace and account, and a kubectl for each person. */
   const test = baseTest.extend("shop", async ({ onTestFinished }) => {
     const { world, person, cluster } = await real.open();
     onTestFinished(world.dispose);
@@ -58,7 +58,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     };
     const link = () => person.client.post("/v1/service/cluster-approvers", { cluster, username: JANE });
 
-    /** Lets somebody read our objects, and write and approve them too where it says so. */
+    /** Allows a user to read our objects, and grants these further rules. */
     async function allow(who: string, name: string, rules: object[]): Promise<void> {
       const reads = { apiGroups: ["deputize.io"], resources: ["*"], verbs: ["get", "list", "watch"] };
       const metadata = { name };
@@ -93,7 +93,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     return { world, person, cluster, plugin, as, call, link, allow, approvers, editors, declare };
   });
 
-  test("approves what is asked for, some of it, once, and waits for what comes of it", async ({
+  test("approves some requested scopes, once, and waits for the result", async ({
     shop: { world, as, link, approvers, declare },
   }) => {
     await approvers();
@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     await declare();
     const nobody = await as("jane", "approve", "bot");
     expect(nobody).toMatchObject({ status: 1, out: "" });
-    expect(nobody.err).toContain("nobody can be asked: add --yes to confirm");
+    expect(nobody.err).toContain("Nobody can be asked without a terminal: add --yes to confirm");
     expect(nobody.err).toMatch(/Requested +data:read, payments:send/);
     const dry = await as("jane", "approve", "bot", "--dry-run");
     expect(dry).toMatchObject({ status: 0, out: "delegation/bot would be approved (dry run)\n" });
@@ -126,7 +126,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(shown.out).toContain(`Approved       data:read by ${JANE}: for March`);
   });
 
-  test("denies, with the reason that people read", async ({ shop: { as, link, approvers, declare } }) => {
+  test("denies with a reason for people", async ({ shop: { as, link, approvers, declare } }) => {
     await approvers();
     await link();
     await declare();
@@ -137,7 +137,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     });
   });
 
-  test("says what is missing where a decision does not count, and what the cluster refuses", async ({
+  test("explains why a decision does not count, and what the cluster refuses", async ({
     shop: { world, as, approvers, editors, declare },
   }) => {
     await approvers();
@@ -155,7 +155,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(missing).toMatchObject({ status: 1, err: "There is no delegation nothing in the namespace\n" });
   });
 
-  test("says who one is, and what the account's owner confirms", async ({
+  test("shows the user's name, and the call by which the account's owner links it", async ({
     shop: { person, cluster, as, call },
   }) => {
     const { out, status } = await as("jane", "link", "--cluster-id", cluster, "-o", "json");
@@ -171,7 +171,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(link.status).toBe(201);
   });
 
-  test("shows whom roles let approve, and what the others lack", async ({
+  test("shows who may approve according to RBAC, and what others lack", async ({
     shop: { as, allow, approvers, declare },
   }) => {
     await approvers();
@@ -190,7 +190,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect((await as("jane", "who-can-approve", "bot")).err).toContain("Forbidden");
   });
 
-  test("revokes and waits for it, and asks for the same again in the name of who does", async ({
+  test("revokes and waits for the result, and renews the request in the name of the current user", async ({
     shop: { world, as, editors, declare },
   }) => {
     await editors();
@@ -216,7 +216,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     });
   });
 
-  test("replaces a platform's key and says in which Secret it is", async ({
+  test("replaces a platform's key, and prints the name of its Secret", async ({
     shop: { world, as, editors, declare },
   }) => {
     await editors();
@@ -230,7 +230,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect((await world.secret("shop-credentials"))?.api_key).not.toBe(before?.api_key);
   });
 
-  test("lists what there is, and one in words", async ({ shop: { world, as, editors, declare } }) => {
+  test("lists all objects, and shows one in detail", async ({ shop: { world, as, editors, declare } }) => {
     await editors();
     await declare();
     const { out } = await as("ed", "status");
@@ -249,12 +249,12 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     expect(JSON.parse((await as("ed", "status", "bot", "-o", "json")).out).metadata.name).toBe("bot");
   });
 
-  test("lists what has lost its object, and lets it be confirmed", async ({ shop: { world, as, call } }) => {
+  test("lists orphans, and confirms them", async ({ shop: { world, as, call } }) => {
     const record = {
       checkedAt: new Date().toISOString(),
       epoch: 7,
       state: "held",
-      why: "The cluster has no object of ours",
+      why: "The cluster contains no Deputize object",
       items: [
         {
           externalID: "real.1",
@@ -276,7 +276,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     });
     const held = await as("ann", ...args);
     expect(held.out).toMatch(/shop\/old +approved +\S+ ago +held/);
-    expect(held.out).toContain("The cluster has no object of ours");
+    expect(held.out).toContain("The cluster contains no Deputize object");
     expect(await as("ann", ...args, "--confirm", "--yes")).toMatchObject({ status: 0 });
     const { metadata } = await call("GET", `${configMaps}/deputize-orphans`);
     expect(metadata).toMatchObject({ annotations: { "deputize.io/confirmed": "7" } });

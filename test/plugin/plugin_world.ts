@@ -5,12 +5,12 @@ import { delimiter, join } from "node:path";
 import { kubeconfigText } from "../support/kubernetes/kubeconfig.ts";
 import type { Kubernetes } from "../support/kubernetes/server.ts";
 
-/** What a program printed, and its exit status. */
+/** The output of a program and its exit status. */
 export type Ran = { status: number; out: string; err: string };
 
-/** kubectl with the plugin on its PATH, as people with tokens of their own call it. */
+/** kubectl with the plugin on its PATH, for users with tokens of their own. */
 export type PluginWorld = {
-  /** `kubectl …` as somebody; `input` is its standard input. */
+  /** Runs `kubectl …` as a user. `input` is its standard input. */
   kubectl(as: string, args: readonly string[], input?: string): Promise<Ran>;
   /** A folder for files. */
   folder: string;
@@ -18,8 +18,8 @@ export type PluginWorld = {
 };
 
 /**
- * Puts on a PATH: kubectl, by the test binary, and the programs of the plugin, each a command line. People
- * are named by their tokens.
+ * Puts kubectl and the plugin's programs on a PATH. `programs` maps names to command lines, and `people` maps
+ * users to tokens.
  */
 export async function pluginWorld(
   kubernetes: Kubernetes,

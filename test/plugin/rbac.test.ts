@@ -10,7 +10,7 @@ const rule = (changes: Partial<Rule> = {}): Rule => ({
   ...changes,
 });
 
-/** Jane has a role with these rules. */
+/** Returns roles in which Jane has these rules. */
 function of(...rules: Rule[]): Rbac {
   return {
     roles: [{ metadata: { name: "r" }, rules }],
@@ -28,7 +28,7 @@ function of(...rules: Rule[]): Rbac {
 const names = (rbac: Rbac, wanted: typeof approve) =>
   whoMay(rbac, wanted).map(({ subject }) => subjectText(subject));
 
-describe("whom roles let do something", () => {
+describe("the subjects that RBAC allows", () => {
   test.each<[string, Rule, boolean]>([
     ["the verb at the resource", rule(), true],
     ["every verb", rule({ verbs: ["*"] }), true],
@@ -40,27 +40,27 @@ describe("whom roles let do something", () => {
     ["the name", rule({ resourceNames: ["shop"] }), true],
     ["another name", rule({ resourceNames: ["bank"] }), false],
     ["the subresource only", rule({ resources: ["platforms/status"] }), false],
-  ])("by %s", (_, given, isAllowed) => {
+  ])("include a subject if its rule matches %s, and otherwise not", (_, given, isAllowed) => {
     expect(names(of(given), approve)).toEqual(isAllowed ? ["User jane"] : []);
   });
 
   test.each<[string, Rule[], boolean]>([
     [
-      "together, of several rules",
+      "of several rules together",
       [
         rule({ resources: ["delegations/status"], verbs: ["get"] }),
         rule({ resources: ["delegations/status"], verbs: ["patch"] }),
       ],
       true,
     ],
-    ["for every resource's status", [rule({ resources: ["*/status"], verbs: ["*"] })], true],
-    ["not all", [rule({ resources: ["delegations/status"], verbs: ["get"] })], false],
-    ["for the resource without its status", [rule({ resources: ["delegations"], verbs: ["*"] })], false],
-  ])("by verbs %s", (_, rules, isAllowed) => {
+    ["on the status of every resource", [rule({ resources: ["*/status"], verbs: ["*"] })], true],
+    ["that are incomplete", [rule({ resources: ["delegations/status"], verbs: ["get"] })], false],
+    ["on the resource without its status", [rule({ resources: ["delegations"], verbs: ["*"] })], false],
+  ])("include a subject according to verbs %s", (_, rules, isAllowed) => {
     expect(names(of(...rules), write)).toEqual(isAllowed ? ["User jane"] : []);
   });
 
-  test("are found by every kind of binding, each once with all of them", () => {
+  test("appear once each, with all bindings of every kind", () => {
     const jane = { kind: "User", name: "jane" };
     const pipeline = { kind: "ServiceAccount", name: "ci", namespace: "shop" };
     const rbac: Rbac = {

@@ -3,7 +3,7 @@ import { duration, labelled, relative, table, visible, wrapped } from "../../src
 
 const NOW = new Date("2026-06-01T12:00:00Z");
 
-describe("what the plugin prints", () => {
+describe("the plugin's output", () => {
   test.each([
     ["shop", "shop"],
     ["Zoë's 店", "Zoë's 店"],
@@ -12,7 +12,7 @@ describe("what the plugin prints", () => {
     ["a\u001b[2Jb", "a\\u{1b}[2Jb"],
     ["a\nb", "a\\u{a}b"],
     ["a\u{e0041}b", "a\\u{e0041}b"],
-  ])("shows %j as %s", (text, shown) => {
+  ])("prints %j as %s", (text, shown) => {
     expect(visible(text)).toBe(shown);
   });
 
@@ -28,7 +28,7 @@ describe("what the plugin prints", () => {
     expect(duration(ms)).toBe(text);
   });
 
-  test("says when something is, and nothing where there is no time", () => {
+  test("formats %i ms as %s", () => {
     expect(relative("2026-06-04T12:00:00Z", NOW)).toBe("in 3d");
     expect(relative("2026-06-01T07:00:00Z", NOW)).toBe("5h ago");
     expect(relative(undefined, NOW)).toBe("");
@@ -44,7 +44,7 @@ describe("what the plugin prints", () => {
     { heading: "REASON", of: ({ reason }: (typeof rows)[number]) => reason, dropsAt: 2 },
     { heading: "GRANTED", of: ({ granted }: (typeof rows)[number]) => granted, dropsAt: 1 },
   ];
-  test("leaves out columns, the highest first, until a table fits, and cuts what still does not", () => {
+  test("drops columns, the highest first, until a table fits, and then cuts lines", () => {
     expect(table(rows, columns, 80)).toBe(
       [
         "NAME                 REASON             GRANTED",
@@ -58,12 +58,12 @@ describe("what the plugin prints", () => {
     expect(table(rows, columns, 10).split("\n")[2]).toBe("a-much-lo…");
   });
 
-  test("wraps words, and leaves a long one whole", () => {
+  test("wraps words, and keeps a long word whole", () => {
     expect(wrapped("one two three", 7)).toBe("one two\nthree");
     expect(wrapped("a https://console.example.test/x b", 10)).toBe("a\nhttps://console.example.test/x\nb");
   });
 
-  test("puts texts beside their labels, wrapped there", () => {
+  test("aligns texts beside their labels", () => {
     const long = `${"word ".repeat(12)}end`;
     const lines = [["Asked", "data:read"] as const, ["Says", long] as const];
     expect(labelled(lines, 60, "  ").split("\n")).toEqual([

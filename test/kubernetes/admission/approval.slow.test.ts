@@ -30,18 +30,18 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
 
   const approvalOf = async (name = "help") => (await world.get("delegations", name)).status?.approval;
 
-  test("is written by who has the verb approve on the Platform, as narrow as wanted", async () => {
+  test("can be written with the verb approve on the Platform, and for some scopes only", async () => {
     expect((await world.approve("approver", "help")).status).toBe(200);
     expect(await approvalOf()).toMatchObject({ decision: "Approved", approvedScopes: ["data:read"] });
   });
 
-  test("is a denial, too", async () => {
+  test("can be a denial", async () => {
     const denial = { decision: "Denied", approvedScopes: undefined, message: "not this month" };
     expect((await world.approve("approver", "help", denial)).status).toBe(200);
     expect(await approvalOf()).toMatchObject({ decision: "Denied", message: "not this month" });
   });
 
-  test("names the approver's uid or none, and no other", async () => {
+  test("contains the approver's own uid or none", async () => {
     const wrong = { approver: { username: PEOPLE.approver.name, uid: "uid-of-bob" } };
     expect(refused(await world.approve("approver", "help", wrong))).toEqual(
       forbidden("must be your own uid"),
@@ -50,17 +50,17 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect((await world.approve("approver", "help", right)).status).toBe(200);
   });
 
-  test("may be given by a person of a small cluster, system:admin, who has the verb", async () => {
+  test("can come from system:admin, a person in a small cluster", async () => {
     const admin = { name: "system:admin", group: "system:masters" };
     expect((await world.approve(admin, "help")).status).toBe(200);
   });
 
-  test("of who left out that they asked for it passes here: only the API sees what a binding demands", async () => {
+  test("passes the policies if the approver left out spec.requestedBy, which only the API checks", async () => {
     await world.declare("both", "own");
     expect((await world.approve("both", "own")).status).toBe(200);
   });
 
-  describe("is refused", () => {
+  describe("fails", () => {
     test("with a spoofed approver name", async () => {
       const spoofed = { approver: { username: PEOPLE.both.name } };
       expect(refused(await world.approve("approver", "help", spoofed))).toEqual(
@@ -69,18 +69,18 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeUndefined();
     });
 
-    test("of an editor, who may not write a status", async () => {
+    test("for an editor, who may not write a status", async () => {
       expect((await world.approve("editor", "help")).status).toBe(403);
       expect(await approvalOf()).toBeUndefined();
     });
 
-    test("of an approver of another platform", async () => {
+    test("for an approver of another platform", async () => {
       expect(refused(await world.approve("stranger", "help"))).toEqual(
         forbidden("a role must allow the verb approve on platforms.deputize.io"),
       );
     });
 
-    test("of an approver of another namespace", async () => {
+    test("for an approver of another namespace", async () => {
       const other = await admissionWorld(kubernetes);
       const bindings = `/apis/rbac.authorization.k8s.io/v1/namespaces/${other.namespace}/rolebindings`;
       await kubernetes.call("DELETE", `${bindings}/approver-${other.namespace}`);
@@ -88,7 +88,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect((await other.get("delegations", "help")).status).toBeUndefined();
     });
 
-    test("of a service account, whatever it may do", async () => {
+    test("for a service account, whatever its rights", async () => {
       const account = {
         name: `system:serviceaccount:${world.namespace}:bot`,
         group: "system:masters",
@@ -96,17 +96,17 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(refused(await world.approve(account, "help"))).toEqual(forbidden("a person approves"));
     });
 
-    test("of a node", async () => {
+    test("for a node", async () => {
       const node = { name: "system:node:one", group: "system:masters" };
       expect(refused(await world.approve(node, "help"))).toEqual(forbidden("a person approves"));
     });
 
-    test("of nobody in particular", async () => {
+    test("for an anonymous user", async () => {
       const nobody = { name: "system:anonymous", group: "system:masters" };
       expect(refused(await world.approve(nobody, "help"))).toEqual(forbidden("a person approves"));
     });
 
-    test("of the operator, even where its roles allow all", async () => {
+    test("for the operator, even with all rights", async () => {
       const status = { status: { requestID: "r-1", observedGeneration: 1 } };
       expect((await world.patch("operator", "delegations", "help", status, "status")).status).toBe(200);
       expect((await world.approve("operator", "help")).status).toBe(403);
@@ -117,7 +117,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeDefined();
     });
 
-    test("of an operator that is no service account, too", async () => {
+    test("for an operator that is not a service account", async () => {
       await installPolicies(kubernetes, PEOPLE.both.name);
       try {
         expect(refused(await world.approve("both", "help"))).toEqual(
@@ -131,24 +131,24 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeUndefined();
     });
 
-    test("of who asked for it", async () => {
+    test("for the requester", async () => {
       await world.declare("both", "own", { requestedBy: PEOPLE.both.name });
       expect(refused(await world.approve("both", "own"))).toEqual(forbidden("you asked for this Delegation"));
       expect((await world.approve("approver", "own")).status).toBe(200);
     });
 
-    test("wider than what was asked for", async () => {
+    test("with scopes that were not requested", async () => {
       expect(
         refused(await world.approve("approver", "help", { approvedScopes: ["data:read", "data:share"] })),
       ).toEqual(invalid("approvedScopes must lie within spec.scopes"));
     });
 
-    test("without a scope, or a denial with one", async () => {
+    test("without a scope, and as a denial with one", async () => {
       expect((await world.approve("approver", "help", { approvedScopes: [] })).status).toBe(422);
       expect((await world.approve("approver", "help", { decision: "Denied" })).status).toBe(422);
     });
 
-    test("of another generation than the Delegation has now", async () => {
+    test("with a generation other than the Delegation's current one", async () => {
       await world.patch("editor", "delegations", "help", { spec: { suspend: true } });
       expect(refused(await world.approve("approver", "help"))).toEqual(
         forbidden("must be the Delegation's metadata.generation"),
@@ -156,7 +156,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect((await world.approve("approver", "help", { observedGeneration: 2 })).status).toBe(200);
     });
 
-    test("of a Delegation that is being deleted, or revoked", async () => {
+    test("for a Delegation that is under deletion or revoked", async () => {
       await world.call("editor", "DELETE", world.path("delegations", "help"));
       const leaving = { observedGeneration: 2 };
       expect(refused(await world.approve("approver", "help", leaving))).toEqual(
@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     test.each<[string, object]>([
       ["flipped", { decision: "Denied", approvedScopes: null }],
       ["widened", { approvedScopes: ["data:read", "payments:send"] }],
-    ])("once there is one, which is not %s", async (_, changes) => {
+    ])("for a second time, and remains not %s", async (_, changes) => {
       await world.approve("approver", "help");
       const before = await approvalOf();
       for (const who of ["approver", "wildcard", "admin"] as const) {
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toEqual(before);
     });
 
-    test("to vanish, for anybody", async () => {
+    test("to be removed by anybody", async () => {
       await world.approve("approver", "help");
       for (const who of ["approver", "wildcard", "admin"] as const) {
         const gone = { status: { approval: null } };
@@ -191,7 +191,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toBeDefined();
     });
 
-    test("with text that hides its direction or breaks lines of a log", async () => {
+    test("with text that contains direction marks or line breaks", async () => {
       for (const message of ["ok \u202etnaw\u202c", "ok\u0000", "fine\u200b"]) {
         expect((await world.approve("approver", "help", { message })).status).toBe(422);
       }
@@ -200,7 +200,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     });
   });
 
-  test("is not inherited by a Delegation that is created again, nor brought along at its creation", async () => {
+  test("does not apply to a Delegation that is created again, and cannot be part of a creation", async () => {
     await world.approve("approver", "help");
     await world.call("operator", "PATCH", world.path("delegations", "help"), {
       metadata: { finalizers: null },
@@ -228,9 +228,9 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     ["its platform", { platformRef: { name: "other" } }],
     ["its agent", { agentRef: { name: "other" } }],
     ["its end", { ttl: "87600h" }],
-    ["who asked for it", { requestedBy: "ed@example.test" }],
+    ["its requester", { requestedBy: "ed@example.test" }],
     ["its constraints", { constraints: [] }],
-  ])("stays that of what was judged: nobody changes %s afterwards", async (_, spec) => {
+  ])("applies to exactly the approved content, because nobody can change %s afterwards", async (_, spec) => {
     await world.approve("approver", "help");
     for (const who of ["editor", "wildcard", "admin", "operator"] as const) {
       expect((await world.patch(who, "delegations", "help", { spec })).status).toBeGreaterThan(400);
@@ -245,7 +245,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     ["wildcard", { certStatus: "Active" }],
     ["admin", { certID: "cert-1" }],
     ["admin", { observedGeneration: 7 }],
-  ])("is all that %s writes of a status: not %j", async (who, status) => {
+  ])("remains the only part of a status that %s can write, not %j", async (who, status) => {
     expect(refused(await world.patch(who, "delegations", "help", { status }, "status"))).toEqual(
       forbidden("only the operator writes the status"),
     );
@@ -253,7 +253,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
   });
 
   test.each<Somebody>(["approver", "wildcard", "admin"])(
-    "lets %s take nothing of a status away",
+    "gives %s no right to remove anything from a status",
     async (who) => {
       const status = { certID: "cert-1", certStatus: "Active" };
       await world.patch("operator", "delegations", "help", { status }, "status");
@@ -265,7 +265,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     },
   );
 
-  test("leaves no way to a Platform's or an Agent's status", async () => {
+  test("gives no right to write the status of a Platform or an Agent", async () => {
     for (const [resource, name] of [
       ["platforms", "shop"],
       ["agents", "bot"],

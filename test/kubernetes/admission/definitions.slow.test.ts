@@ -25,7 +25,7 @@ type Version = KubernetesObject & {
   };
 };
 
-describe.skipIf(binary.missing !== undefined)("a definition", () => {
+describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () => {
   let kubernetes: Kubernetes;
   let world: AdmissionWorld;
   let whole: Definition;
@@ -48,11 +48,11 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
     expect(status).toBe(200);
   };
 
-  /** Until the test ends, however it does. */
+  /** Changes the definition until the end of the test. */
   const changeDefinition = async (version: KubernetesObject) => {
     onTestFinished(async () => {
       await setVersions(whole.spec.versions);
-      await until("the definition is whole again", async () => {
+      await until("the definition is complete again", async () => {
         const answer = await world.approve("approver", "help", { approvedScopes: [] }).catch(() => undefined);
         return answer?.status === 422;
       });
@@ -60,7 +60,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
     await setVersions([version]);
   };
 
-  test("is not deleted along with all others at once", async () => {
+  test("survives a deletion of all definitions", async () => {
     const answer = await kubernetes.call("DELETE", FOLDER);
     expect(answer.status).toBe(403);
     expect(String(answer.body.message)).toContain("deleting this definition deletes all its objects");
@@ -69,7 +69,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
     }
   });
 
-  test("that lost its subresource lets nobody forge an approval with the object", async () => {
+  test("without its status subresource still does not allow a forged approval", async () => {
     const { subresources: _, ...version } = whole.spec.versions[0];
     await changeDefinition(version);
     const status = {
@@ -81,7 +81,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
         observedGeneration: 1,
       },
     };
-    // Until then the API server leaves the status out, or cuts the call while the definition changes.
+    // Until then, the API server drops the status, or aborts the call while the definition changes.
     await until("a status with the object is refused", async () => {
       const answer = await world.patch("wildcard", "delegations", "help", { status }).catch(() => undefined);
       if (answer?.status === 200) expect(answer.body).not.toHaveProperty("status.approval");
@@ -104,7 +104,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
     expect(created.status).toBe(403);
   });
 
-  test("that lost its rules lets nobody decide twice, or for nothing", async () => {
+  test("without its rules still does not allow a second decision, or an approval without scopes", async () => {
     const version = structuredClone(whole.spec.versions[0]) as Version;
     const { openAPIV3Schema } = version.schema;
     delete openAPIV3Schema["x-kubernetes-validations"];
@@ -136,7 +136,7 @@ describe.skipIf(binary.missing !== undefined)("a definition", () => {
     expect([vanish.status, String(vanish.body.message)]).toEqual(twice);
   });
 
-  test("that is deleted as asked waits until the operator has let every object go", async () => {
+  test("waits in a confirmed deletion until the operator has released every object", async () => {
     const annotations = { "deputize.io/delete-all": "delegations.deputize.io" };
     await kubernetes.call("PATCH", DELEGATIONS, { metadata: { annotations } }, MERGE_PATCH);
     expect((await kubernetes.call("DELETE", DELEGATIONS)).status).toBe(200);

@@ -22,14 +22,14 @@ const kubectl = await run("kubectl", ["version", "--client"]).then(
 const missing = binary.missing ?? kubectl;
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** What stands in the page's section between these fences. */
+/** Returns the first code block of a language in a section of the page. */
 function block(section: string, language: string): string {
   const text = new RegExp(`\`\`\`${language}\n(.*?)\`\`\``, "s").exec(section)?.[1];
   if (text === undefined) throw new Error(`the section has no block of ${language}`);
   return text;
 }
 
-describe.skipIf(missing !== undefined)("the page about approving", () => {
+describe.skipIf(missing !== undefined)("the documentation of approvals in Kubernetes", () => {
   let kubernetes: Kubernetes;
   let world: AdmissionWorld;
   let section: string;
@@ -65,7 +65,7 @@ describe.skipIf(missing !== undefined)("the page about approving", () => {
       env: { PATH: process.env.PATH, HOME: folder, KUBECONFIG: join(folder, "config") },
     });
 
-  test("has a role and lines of kubectl that do it, and what is refused is said in words", async () => {
+  test("contains a working role and working commands, and the messages of refusals", async () => {
     await expect(shell(block(section, "sh"))).rejects.toMatchObject({
       stderr: expect.stringContaining("Forbidden"),
     });

@@ -32,14 +32,14 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
   const metadataOf = async (resource: string, name: string) =>
     (await world.get(resource, name)).metadata as { uid: string; finalizers?: string[] };
 
-  describe("who asked for a Delegation", () => {
-    test("is whoever creates it, or nobody is named", async () => {
+  describe("the requester of a Delegation", () => {
+    test("must be its creator, or absent", async () => {
       expect((await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name })).status).toBe(201);
       expect((await world.declare("editor", "b")).status).toBe(201);
     });
 
     test.each<Somebody>(["editor", "wildcard", "admin"])(
-      "is nobody else, whatever %s may do",
+      "cannot be somebody else, whatever rights %s has",
       async (who) => {
         expect(refused(await world.declare(who, "c", { requestedBy: "somebody@example.test" }))).toEqual(
           forbidden(`spec.requestedBy must be your own user name, ${PEOPLE[who].name}`),
@@ -47,7 +47,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       },
     );
 
-    test("is nobody else by server-side apply, either", async () => {
+    test("cannot be somebody else with server-side apply", async () => {
       const apply = (requestedBy: string) =>
         kubernetes.as(PEOPLE.editor)(
           "PATCH",
@@ -69,7 +69,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await apply(PEOPLE.editor.name)).status).toBe(201);
     });
 
-    test("is not added, changed or taken away later", async () => {
+    test("cannot be added, changed or removed later", async () => {
       await world.declare("editor", "a", { requestedBy: PEOPLE.editor.name });
       for (const who of ["editor", "admin"] as const) {
         for (const [name, requestedBy] of [
@@ -86,7 +86,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
 
   describe("the finalizer", () => {
     test.each(["platforms", "agents", "delegations"])(
-      "of %s is taken away by the operator",
+      "can be removed from %s only by the operator",
       async (resource) => {
         const name = resource === "platforms" ? "shop" : resource === "agents" ? "bot" : "help";
         const none = { metadata: { finalizers: null } };
@@ -100,7 +100,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       },
     );
 
-    test("stays while the object is being deleted, too, and beside others", async () => {
+    test("remains during the deletion, and together with other finalizers", async () => {
       await world.patch("editor", "delegations", "help", {
         metadata: { finalizers: [FINALIZER, "example.test/other"] },
       });
@@ -111,7 +111,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.patch("editor", "delegations", "help", own)).status).toBe(200);
     });
 
-    test("is out of reach of who writes a status", async () => {
+    test("cannot be removed through the status", async () => {
       const none = { metadata: { finalizers: null, annotations: { any: "thing" } } };
       await world.patch("wildcard", "delegations", "help", none, "status");
       const { finalizers, annotations } = (await world.get("delegations", "help")).metadata as {
@@ -122,7 +122,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect(annotations).toBeUndefined();
     });
 
-    test("goes by force only with the verb and the object's uid in an annotation: verbs [*] alone strip none", async () => {
+    test("can be removed by force only with the verb force-delete and the object's uid in an annotation", async () => {
       const { uid } = await metadataOf("delegations", "help");
       const strip = (annotation: string) => ({
         metadata: { finalizers: null, annotations: { "deputize.io/force-delete": annotation } },
@@ -132,7 +132,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.patch("wildcard", "delegations", "help", strip(uid))).status).toBe(200);
     });
 
-    test("may be missing from a new object, and be added by anybody", async () => {
+    test("may be missing from a new object, and anybody can add it", async () => {
       const answer = await world.call("editor", "POST", world.path("delegations"), {
         apiVersion: "deputize.io/v1alpha1",
         kind: "Delegation",
@@ -146,7 +146,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
   });
 
   describe("the operator", () => {
-    test("creates no objects, and changes nothing of a spec", async () => {
+    test("cannot create objects or change a spec", async () => {
       expect(refused(await world.declare("operator", "own"))).toEqual(
         forbidden("the operator creates no objects"),
       );
@@ -161,7 +161,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       }
     });
 
-    test("writes Secrets of its own type and no others", async () => {
+    test("can write only Secrets of its own type", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const secret = (name: string, type: string) => ({ metadata: { name }, type });
       expect(refused(await world.call("operator", "POST", folder, secret("a", "Opaque")))).toEqual(
@@ -182,14 +182,14 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
       expect((await world.call("operator", "DELETE", `${folder}/d`)).status).toBe(200);
     });
 
-    test("deletes no Secret of another type along with all others", async () => {
+    test("cannot delete Secrets of another type with a collection delete", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       await world.call("wildcard", "POST", folder, { metadata: { name: "f" }, type: "Opaque" });
       expect((await world.call("operator", "DELETE", folder)).status).toBe(403);
       expect((await world.call("admin", "GET", `${folder}/f`)).status).toBe(200);
     });
 
-    test("is one user: other people's Secrets are none of this", async () => {
+    test("does not limit the Secrets of other users", async () => {
       const folder = `/api/v1/namespaces/${world.namespace}/secrets`;
       const answer = await world.call("wildcard", "POST", folder, {
         metadata: { name: "e" },
@@ -199,7 +199,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     });
   });
 
-  test("show when they were created, and not when an approval was written: its writers date that", async () => {
+  test("show a trustworthy creation time, unlike the times in their managed fields", async () => {
     await world.approve("approver", "help");
     type Metadata = { creationTimestamp: string; managedFields: { subresource?: string; time: string }[] };
     const read = async () => (await world.get("delegations", "help")).metadata as Metadata;
@@ -226,7 +226,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     expect((created.body.metadata as Metadata).creationTimestamp).not.toBe(time);
   });
 
-  test("refer to nothing in another namespace: there is no field for it", async () => {
+  test("cannot refer to another namespace, because there is no field for it", async () => {
     const spec = { platformRef: { name: "shop", namespace: "other" } };
     const strict = `${world.path("delegations")}?fieldValidation=Strict`;
     const answer = await world.call("editor", "POST", strict, {
@@ -244,7 +244,7 @@ describe.skipIf(binary.missing !== undefined)("our objects in a cluster", () => 
     expect(stored.platformRef).toEqual({ name: "shop" });
   });
 
-  test("outlive a deletion of their definition that nobody meant", async () => {
+  test("survive an unconfirmed deletion of their definition", async () => {
     for (const resource of ["platforms", "agents", "delegations"]) {
       const answer = await kubernetes.call("DELETE", `${DEFINITIONS}/${resource}.deputize.io`);
       expect(refused(answer)).toEqual(forbidden("deleting this definition deletes all its objects"));

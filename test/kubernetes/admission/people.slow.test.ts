@@ -87,13 +87,13 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
   }
 
   const approval = async () => (await world.get("delegations", "help")).status?.approval;
-  /** A call is answered before the log has it: ask with `expect.poll`. */
+  /** The log lags behind the answers, so use `expect.poll`. */
   const audited = async (user: string) =>
     ((await kubernetes.audited()) as AuditLine[]).filter(
       (line) => line.user.username === user && line.objectRef.namespace === world.namespace,
     );
 
-  test("approve with it, under the uid that the cluster knows them by", async () => {
+  test("approve with their token, under the uid that the cluster reports", async () => {
     const ann = kubernetes.withToken("token-of-ann");
     const other = await ann("PATCH", statusPath, approvalBy(PEOPLE.approver.name, "uid-of-bob"), MERGE);
     expect(other.status).toBe(403);
@@ -101,7 +101,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
     expect((await ann("PATCH", statusPath, own, MERGE)).status).toBe(200);
   });
 
-  test("are not approved for by a service account, with its own token and every right", async () => {
+  test("cannot be replaced by a service account, even with all rights", async () => {
     const folder = `/api/v1/namespaces/${world.namespace}/serviceaccounts`;
     await kubernetes.call("POST", folder, { metadata: { name: "robot" } });
     const name = `system:serviceaccount:${world.namespace}:robot`;
@@ -116,8 +116,8 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
     ]);
   });
 
-  describe("who impersonate", () => {
-    test("an approver need a role for it, which all rights in a namespace are not", async () => {
+  describe("impersonating others", () => {
+    test("need a role for it, which all rights in a namespace do not include", async () => {
       const asAnn = kubernetes.withToken("token-of-wil", { name: PEOPLE.approver.name });
       const answer = await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE);
       expect([answer.status, String(answer.body.message)]).toEqual([
@@ -127,7 +127,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("an approver, and may, approve as that person; the audit log names both", async () => {
+    test("approve as the impersonated approver if they may, and the audit log names both", async () => {
       const asAnn = kubernetes.withToken("token-of-ivy", { name: PEOPLE.approver.name });
       expect((await asAnn("PATCH", statusPath, approvalBy(PEOPLE.approver.name), MERGE)).status).toBe(200);
       await expect
@@ -140,7 +140,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
         );
     });
 
-    test("an approver have not the approver's uid", async () => {
+    test("do not receive the approver's uid", async () => {
       const { name, uid } = PEOPLE.approver;
       const asAnn = kubernetes.withToken("token-of-ivy", { name });
       expect((await asAnn("PATCH", statusPath, approvalBy(name, uid), MERGE)).status).toBe(403);
@@ -149,7 +149,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("the operator may, with all rights in its namespace, and cannot approve even so", async () => {
+    test("may become the operator with all rights in its namespace, but cannot approve as the operator", async () => {
       const asOperator = kubernetes.withToken("token-of-sam", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(200);
@@ -158,7 +158,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       expect(await approval()).toBeUndefined();
     });
 
-    test("the operator are all who have the role edit in its namespace, and so admin", async () => {
+    test("may become the operator with the role edit or admin in its namespace", async () => {
       const { rules } = (await kubernetes.call("GET", `${RBAC}/clusterroles/system:aggregate-to-edit`)).body;
       for (const [resource, verb] of [
         ["serviceaccounts", "impersonate"],
@@ -173,7 +173,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       }
     });
 
-    test("the operator need all rights in its namespace, not in another", async () => {
+    test("need all rights in the operator's namespace, not in another", async () => {
       const asOperator = kubernetes.withToken("token-of-wil", OPERATOR);
       const status = { status: { certID: "forged" } };
       expect((await asOperator("PATCH", statusPath, status, MERGE)).status).toBe(403);
@@ -181,7 +181,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
   });
 
   describe("in the audit log", () => {
-    test("are noted when they take the finalizer away by force", async () => {
+    test("appear when they remove the finalizer by force", async () => {
       const { metadata } = (await world.get("delegations", "help")) as { metadata: { uid: string } };
       const annotations = { "deputize.io/force-delete": metadata.uid };
       const wil = kubernetes.withToken("token-of-wil");
@@ -196,7 +196,7 @@ describe.skipIf(binary.missing !== undefined)("people with tokens of their own",
       );
     });
 
-    test("are noted when a policy refused them, with its words", async () => {
+    test("appear when a policy refuses their call, with its message", async () => {
       const wil = kubernetes.withToken("token-of-wil");
       await wil("PATCH", statusPath, { status: { certID: "forged" } }, MERGE);
       const failures = async () =>

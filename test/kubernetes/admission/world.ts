@@ -7,17 +7,17 @@ const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const MERGE_PATCH = "application/merge-patch+json";
 const KINDS = ["platforms", "agents", "delegations"];
 
-/** People of the test's namespace, by what their roles say. */
+/** Users of the test's namespace, named after their roles. */
 export const PEOPLE = {
-  /** Writes the three kinds. */
+  /** Writes objects of the three kinds. */
   editor: { name: "ed@example.test" },
   /** Approves for the Platform `shop`. */
   approver: { name: "ann@example.test", uid: "uid-of-ann" },
-  /** May write the status of Delegations, and approves for the Platform `other`. */
+  /** Writes the status of Delegations, and approves for the Platform `other`. */
   stranger: { name: "oz@example.test" },
-  /** Edits and approves for `shop`. */
+  /** Edits, and approves for `shop`. */
   both: { name: "bo@example.test" },
-  /** May do everything with everything in the namespace. */
+  /** Has all rights on everything in the namespace. */
   wildcard: { name: "wil@example.test" },
   admin: { name: "admin@example.test", group: "system:masters" },
   operator: OPERATOR,
@@ -25,7 +25,7 @@ export const PEOPLE = {
 export type Somebody = keyof typeof PEOPLE;
 
 /**
- * A namespace with a Platform, an Agent and a Delegation that the operator knows, and people with roles in
+ * A namespace with a Platform, an Agent and a Delegation whose finalizers are set, and users with roles in
  * it.
  */
 export type AdmissionWorld = {
@@ -39,9 +39,9 @@ export type AdmissionWorld = {
   path(resource: string, name?: string, subresource?: string): string;
   /** Creates a Delegation. */
   declare(who: Somebody, name: string, spec?: object): Promise<KubernetesAnswer>;
-  /** Writes an approval, by default whole and right, as `kubectl patch --subresource=status` does. */
+  /** Writes an approval, which is valid by default, as `kubectl patch --subresource=status` does. */
   approve(who: Somebody | KubernetesUser, name: string, changes?: object): Promise<KubernetesAnswer>;
-  /** A merge patch of an object or its status. */
+  /** Sends a merge patch of an object or its status. */
   patch(
     who: Somebody | KubernetesUser,
     resource: string,
@@ -55,7 +55,7 @@ export type AdmissionWorld = {
   ): Promise<Record<string, unknown> & { status?: Record<string, unknown> }>;
 };
 
-/** Makes such a namespace. */
+/** Creates such a namespace. */
 export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionWorld> {
   const namespace = `team-${randomUUID().slice(0, 8)}`;
   await must(kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: namespace } }));
@@ -101,7 +101,7 @@ export async function admissionWorld(kubernetes: Kubernetes): Promise<AdmissionW
   await role("both", [edits, writesStatus, approves("shop")]);
   await role("wildcard", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
   await role("operator", [{ apiGroups: ["*"], resources: ["*"], verbs: ["*"] }]);
-  // The API server hears of roles a moment after it has stored them, and of the last one last.
+  // The API server applies roles shortly after it has stored them, the last one last.
   await until(
     "the roles count",
     async () => (await call("operator", "GET", path("platforms"))).status === 200,
