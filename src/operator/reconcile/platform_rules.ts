@@ -8,8 +8,8 @@ import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
 /**
- * The wish that this process last sent to the API about a Platform, with its generation, account and time, and
- * the reconciliation request that it handled.
+ * The wish that this process last sent to the API about a Platform: its generation, account and time, and the
+ * reconciliation request that it handled.
  */
 export type LastWish = {
   generation: number;
