@@ -25,21 +25,18 @@ describe.skipIf(missing !== undefined)("an API server", () => {
     return refused;
   };
 
-  test.each(Object.entries(VALUES))(
-    "takes all objects of %s, and the pods that they make",
-    async (_, values) => {
-      for (const isUpgrade of [false, true]) {
-        const objects = await render(program.path ?? "", values, { isUpgrade });
-        expect(objects.length).toBeGreaterThan(10);
-        expect(await refusals(objects)).toEqual([]);
-        const pods = podsOf(objects).map(podOf);
-        expect(pods.length).toBeGreaterThan(3);
-        expect(await refusals(pods)).toEqual([]);
-      }
-    },
-  );
+  test.each(Object.entries(VALUES))("accepts all objects of %s, and their pods", async (_, values) => {
+    for (const isUpgrade of [false, true]) {
+      const objects = await render(program.path ?? "", values, { isUpgrade });
+      expect(objects.length).toBeGreaterThan(10);
+      expect(await refusals(objects)).toEqual([]);
+      const pods = podsOf(objects).map(podOf);
+      expect(pods.length).toBeGreaterThan(3);
+      expect(await refusals(pods)).toEqual([]);
+    }
+  });
 
-  test("refuses what does not keep to restricted Pod Security, and unknown fields", async () => {
+  test("refuses pods that violate restricted Pod Security, and unknown fields", async () => {
     const [object] = await render(program.path ?? "", VALUES.trial ?? {});
     const container = { name: "open", image: "open" };
     const pod = { ...object, apiVersion: "v1", kind: "Pod", spec: { containers: [container] } } as Rendered;
@@ -51,7 +48,7 @@ describe.skipIf(missing !== undefined)("an API server", () => {
   });
 });
 
-/** The pod that a controller would make. */
+/** Returns the pod that a controller would create. */
 function podOf({ of, template }: Pod): Rendered {
   const claims: { metadata: { name: string } }[] = of.spec.volumeClaimTemplates ?? [];
   const volumes = claims.map(({ metadata: { name } }) => ({

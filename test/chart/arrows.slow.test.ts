@@ -14,7 +14,7 @@ type Rule = { from?: Peer[]; to?: Peer[]; ports?: { port: number; protocol: stri
 
 const PORTS = [5432, 8080, 8081, 8443, 9090];
 
-/** Connections between the parts of a release, and no others. */
+/** The connections between the parts of a release. No others are allowed. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
   "operator -> api 8081",
@@ -41,7 +41,7 @@ const CASES: [string, Values, string[]][] = [
   ["a trial", VALUES.trial ?? {}, TRIAL_ARROWS],
 ];
 
-/** Who may send to the outside: what is named in the values, and nothing beside it. */
+/** The outside addresses that each part may reach: exactly those that the values name. */
 const OUTSIDE: [string, Values, Record<string, string[]>][] = [
   [
     "production",
@@ -70,7 +70,7 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
     { worker: ["10.20.0.9 5432", "10.60.1.1 8443"] },
   ],
 ];
-/** Who answers for names: in most clusters, and elsewhere. */
+/** The DNS servers: of most clusters, and of others. */
 const NAMES: [string, Values, End, number][] = [
   ["kube-dns", PRODUCTION, { labels: { "k8s-app": "kube-dns" }, namespace: "kube-system" }, 53],
   [
@@ -88,7 +88,7 @@ const ADDRESSES = [
 ];
 const OUTSIDE_PORTS = [25, 80, 443, 465, 5432, 6443, 8443, 9093];
 
-/** Who may come in from elsewhere, by component and port. */
+/** The outside peers that may connect, with the components and ports that they reach. */
 const INSIDE: [string, Values, End, string[]][] = [
   ["any pod", PRODUCTION, { labels: {}, namespace: "shop" }, ["api 8080"]],
   [
@@ -141,7 +141,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     return { policies, ends };
   };
 
-  test.each(CASES)("let these connections of %s through between its parts", async (_, values, wanted) => {
+  test.each(CASES)("allow exactly these connections between the parts of %s", async (_, values, wanted) => {
     const { policies, ends } = await world(values);
     const found = ends.flatMap(([from, source]) =>
       ends.flatMap(([to, target]) =>
@@ -153,20 +153,23 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     expect(found.sort()).toEqual(wanted.toSorted());
   });
 
-  test.each(OUTSIDE)("let parts of %s reach these addresses", async (_, values, wanted) => {
-    const { policies, ends } = await world(values);
-    for (const [component, reached] of Object.entries(wanted)) {
-      const [, source] = ends.find(([name]) => name === component) ?? [];
-      const found = ADDRESSES.flatMap((address) =>
-        OUTSIDE_PORTS.filter(
-          (port) => source !== undefined && sends(policies, source, { address }, port),
-        ).map((port) => `${address} ${port}`),
-      );
-      expect(found.sort(), component).toEqual(reached.toSorted());
-    }
-  });
+  test.each(OUTSIDE)(
+    "allow exactly these outside addresses to the parts of %s",
+    async (_, values, wanted) => {
+      const { policies, ends } = await world(values);
+      for (const [component, reached] of Object.entries(wanted)) {
+        const [, source] = ends.find(([name]) => name === component) ?? [];
+        const found = ADDRESSES.flatMap((address) =>
+          OUTSIDE_PORTS.filter(
+            (port) => source !== undefined && sends(policies, source, { address }, port),
+          ).map((port) => `${address} ${port}`),
+        );
+        expect(found.sort(), component).toEqual(reached.toSorted());
+      }
+    },
+  );
 
-  test.each(NAMES)("let every part ask %s for names, and nobody else", async (_, values, server, port) => {
+  test.each(NAMES)("allow DNS only from %s", async (_, values, server, port) => {
     const { policies, ends } = await world(values);
     expect(ends.length).toBeGreaterThan(5);
     const others: End[] = NAMES.map(([, , end]) => end).filter((end) => end !== server);
@@ -178,7 +181,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
     }
   });
 
-  test.each(INSIDE)("let %s in where it may", async (_, values, source, wanted) => {
+  test.each(INSIDE)("allow %s only to its permitted ports", async (_, values, source, wanted) => {
     const { policies, ends } = await world(values);
     const found = ends.flatMap(([component, target]) =>
       PORTS.filter((port) => takes(policies, source, target, port)).map((port) => `${component} ${port}`),
@@ -187,7 +190,7 @@ describe.skipIf(program.missing !== undefined)("network policies", () => {
   });
 });
 
-/** Whether the policies let `from` send to `to`, and whether they let `to` take it. */
+/** Returns whether the policies allow `from` to send to `to`. */
 function sends(policies: readonly Rendered[], from: End, to: End, port: number): boolean {
   return passes(policies, { of: from, other: to, port, direction: "egress" });
 }
@@ -197,7 +200,9 @@ function takes(policies: readonly Rendered[], from: End, to: End, port: number):
 
 type Question = { of: End; other: End; port: number; direction: "ingress" | "egress" };
 
-/** As Kubernetes says it: what a policy selects is closed but for what one of its policies lets through. */
+/**
+ * Applies the rule of Kubernetes: a selected pod accepts only connections that one of its policies allows.
+ */
 function passes(policies: readonly Rendered[], { of, other, port, direction }: Question): boolean {
   if ("address" in of) return true;
   const own = policies.filter(

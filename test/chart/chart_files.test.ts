@@ -23,11 +23,11 @@ beforeAll(async () => {
 });
 afterAll(() => rm(copy, { recursive: true, force: true }));
 
-test("the chart's copies are as npm run chart makes them", async () => {
+test("the chart's generated files match the output of npm run chart", async () => {
   expect(await staleChartFiles(ROOT), "run `npm run chart`").toEqual([]);
 });
 
-test("definitions of the chart are those of crds/, and nothing takes them away", async () => {
+test("definitions of the chart equal those of crds/, and no tool deletes them", async () => {
   for (const resource of ["platforms", "agents", "delegations"]) {
     const read = async (path: string) => parse(await readFile(join(ROOT, path), "utf8"));
     const [ours, source] = [
@@ -64,7 +64,7 @@ test("the README of the chart lists each value with its default and its comment"
 });
 
 test.each(["crds/platforms.yaml", "crds/policies.yaml", "charts/deputize/values.yaml"])(
-  "a change of %s is seen, and written",
+  "npm run chart detects a change of %s and writes its copy",
   async (path) => {
     await writeFile(join(copy, path), `${await readFile(join(copy, path), "utf8")}\nchanged: true\n`);
     const stale = await staleChartFiles(copy);
@@ -74,7 +74,7 @@ test.each(["crds/platforms.yaml", "crds/policies.yaml", "charts/deputize/values.
   },
 );
 
-test("a definition without a source is seen", async () => {
+test("npm run chart detects a definition without a source", async () => {
   const stranger = "charts/deputize/crds/stranger.yaml";
   await writeFile(join(copy, stranger), "kind: CustomResourceDefinition\n");
   expect(await staleChartFiles(copy)).toEqual([stranger]);

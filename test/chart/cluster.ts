@@ -8,7 +8,7 @@ import { until } from "../support/process.ts";
 import { type Definitions, definitionsOf, missingDefinitions, OTHERS } from "./definitions.ts";
 import { NAMESPACE, type Rendered } from "./render.ts";
 
-/** Namespaces that the values of the tests name. */
+/** Namespaces that the tests' values name. */
 export const WATCHED = ["shop", "desk"];
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
@@ -16,23 +16,23 @@ const RESTRICTED = {
 };
 const DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/** An API server with all definitions and a namespace that enforces restricted Pod Security. */
+/** An API server with all definitions, and a namespace that enforces restricted Pod Security. */
 export type ChartCluster = Kubernetes & {
   /** Path of an administrator's kubeconfig. */
   kubeconfig: string;
-  /** What the API server says to the creation of an object, which is not kept. */
+  /** Returns the API server's answer to a dry-run creation of an object. */
   admits(object: Rendered): Promise<KubernetesAnswer>;
-  /** Creates an object, and takes it away. Both throw where they are refused. */
+  /** Creates or removes an object. Both throw if the API server refuses. */
   create(object: Rendered): Promise<void>;
   remove(object: Rendered): Promise<void>;
 };
 
-/** What is missing to have one; `undefined`: nothing. */
+/** Returns the name of a missing program or definition; `undefined` if nothing is missing. */
 export async function missingCluster(more: readonly Definitions[] = []): Promise<string | undefined> {
   return (await kubernetesBinary()).missing ?? missingDefinitions([...OTHERS, ...more]);
 }
 
-/** Starts one, with further definitions if wanted. */
+/** Starts an API server, with further definitions if given. */
 export async function startChartCluster(more: readonly Definitions[] = []): Promise<ChartCluster> {
   const { path = "" } = await kubernetesBinary();
   const kubernetes = await startKubernetes(path);
@@ -78,7 +78,7 @@ async function must(kubernetes: Kubernetes, path: string, body: unknown): Promis
 
 type ResourceList = { resources: { name: string; kind: string; namespaced: boolean }[] };
 
-/** Where objects of each kind are created. */
+/** Returns a function that computes the path at which an object is created. */
 async function resourcePaths(
   kubernetes: Kubernetes,
   definitions: readonly Rendered[],
@@ -101,7 +101,7 @@ async function resourcePaths(
     return `${spec.group}/${version} ${spec.names.kind}`;
   });
   await until("all kinds are served", async () => {
-    // A group is listed a moment before it is served; until then the answer is not JSON.
+    // A group is listed shortly before it is served. Until then, the answer is not JSON.
     await learn().catch((error: unknown) => {
       if (!(error instanceof SyntaxError)) throw error;
     });

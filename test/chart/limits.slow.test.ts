@@ -6,7 +6,7 @@ import { mergeValues, VALUES, type Values } from "./values.ts";
 const program = await helm("v4");
 if (program.missing !== undefined) console.error(`SKIPPED, missing: ${program.missing}`);
 
-/** A tour asks for a few codes; an afternoon has many tours. */
+/** A tour requests a few codes, and an afternoon may contain many tours. */
 const ENOUGH = 500;
 const NAMES = ["SEND_CODE_PER_ADDRESS", "SEND_CODE_PER_DAY", "SEND_CODE_PER_IP", "VERIFY_CODE_PER_IP"];
 
@@ -24,7 +24,7 @@ describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => 
     for (const name of NAMES) expect(limits[name], name).toBeGreaterThan(ENOUGH);
   });
 
-  test("are in a trial what the values say, where they do", async () => {
+  test("follow the values in a trial", async () => {
     const given: Values = { api: { settings: { SEND_CODE_PER_IP: "7" } } };
     const limits = await limitsOf(mergeValues(VALUES.trial ?? {}, given));
     expect(limits.SEND_CODE_PER_IP).toBe(7);
@@ -32,7 +32,7 @@ describe.skipIf(program.missing !== undefined)("limits on sign-in codes", () => 
   });
 
   test.each(Object.entries(VALUES).filter(([name]) => !name.startsWith("trial")))(
-    "are the API's own in %s",
+    "equal the API's own in %s",
     async (_, values) => expect(await limitsOf(values)).toEqual({}),
   );
 });

@@ -27,14 +27,14 @@ const isOurs = ({ kind, metadata }: Rendered) =>
 
 describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
   describe.skipIf(missing !== undefined)("monitoring", () => {
-    test("is not there unless it is asked for", async () => {
+    test("creates no objects unless it is enabled", async () => {
       expect((await render(path, PRODUCTION)).filter(isOurs).map(nameOf)).toEqual([]);
       const off = { serviceMonitor: { enabled: false }, prometheusRule: { enabled: false } };
       const none = await render(path, monitoring({ ...off, dashboard: { enabled: false } }));
       expect(none.filter(isOurs).map(nameOf)).toEqual([]);
     });
 
-    test("has a monitor for each role, which chooses one Service of it and its health port", async () => {
+    test("has a monitor for each role, which selects one Service and its health port", async () => {
       const objects = await render(path, monitoring({ serviceMonitor: { interval: "15s" } }));
       const chosen = ofKind(objects, "ServiceMonitor").map(({ metadata, spec }) => {
         expect(spec.namespaceSelector).toEqual({ matchNames: [NAMESPACE] });
@@ -50,7 +50,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       );
     });
 
-    test("has a monitor of the vault's pod", async () => {
+    test("has a monitor for the vault's pod", async () => {
       const objects = await render(path, monitoring({ serviceMonitor: { interval: "15s" } }));
       const [monitor, ...others] = ofKind(objects, "PodMonitor");
       expect(others).toEqual([]);
@@ -67,7 +67,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       });
     });
 
-    test("has no monitor of an operator that is not there", async () => {
+    test("has no monitor for a disabled operator", async () => {
       const objects = await render(
         path,
         monitoring({}, mergeValues(PRODUCTION, { operator: { enabled: false } })),
@@ -77,7 +77,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       );
     });
 
-    test("has the documented rules, word for word, and knows its own Job for migrations", async () => {
+    test("contains the documented rules unchanged, with the Job's name of this release", async () => {
       for (const fullname of ["deputize", "lend"]) {
         const values = monitoring({}, mergeValues(PRODUCTION, { fullnameOverride: fullname }));
         const rules = ofKind(await render(path, values), "PrometheusRule");
@@ -94,7 +94,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       }
     });
 
-    test("gives each alert the address of its page where the base is known", async () => {
+    test("gives each alert the URL of its page if the base is set", async () => {
       const base = "https://example.test/deputize";
       const rules = ofKind(
         await render(path, monitoring({ prometheusRule: { runbookBase: `${base}/` } })),
@@ -109,24 +109,21 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       }
     });
 
-    test.skipIf(tool.missing !== undefined)(
-      "has rules that promtool takes as they are rendered",
-      async () => {
-        const rules = ofKind(await render(path, monitoring()), "PrometheusRule");
-        const folder = await mkdtemp(join(tmpdir(), "deputize-rules-"));
-        try {
-          for (const { metadata, spec } of rules) {
-            const file = join(folder, `${metadata.name}.yaml`);
-            await writeFile(file, stringify(spec));
-            expect(await ran(tool.path ?? "", ["check", "rules", file])).toMatchObject({ code: 0 });
-          }
-        } finally {
-          await rm(folder, { recursive: true });
+    test.skipIf(tool.missing !== undefined)("renders rules that promtool accepts", async () => {
+      const rules = ofKind(await render(path, monitoring()), "PrometheusRule");
+      const folder = await mkdtemp(join(tmpdir(), "deputize-rules-"));
+      try {
+        for (const { metadata, spec } of rules) {
+          const file = join(folder, `${metadata.name}.yaml`);
+          await writeFile(file, stringify(spec));
+          expect(await ran(tool.path ?? "", ["check", "rules", file])).toMatchObject({ code: 0 });
         }
-      },
-    );
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    });
 
-    test("has the dashboard, byte for byte, where the sidecar finds it", async () => {
+    test("contains the dashboard unchanged, in a ConfigMap for the sidecar", async () => {
       const objects = await render(
         path,
         monitoring({ namespace: "monitoring", dashboard: { annotations: { folder: "Platform" } } }),
@@ -141,7 +138,7 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
       });
     });
 
-    test("is where it shall be, with the labels by which Prometheus finds it", async () => {
+    test("uses the configured namespace, and the labels by which Prometheus finds it", async () => {
       const labels = { release: "kube-prometheus-stack" };
       const objects = (await render(path, monitoring({ namespace: "monitoring", labels }))).filter(isOurs);
       expect(objects).toHaveLength(4 + PARTS.length + 1);
@@ -154,8 +151,8 @@ describe.each(programs)("with Helm $version", ({ path = "", missing }) => {
     test.each([
       ["an unknown name", { serviceMonitors: {} }],
       ["an interval without a unit", { serviceMonitor: { interval: "30" } }],
-      ["labels that are no text", { labels: { release: 1 } }],
-      ["a base that is no address", { prometheusRule: { runbookBase: "docs" } }],
+      ["labels that are not text", { labels: { release: 1 } }],
+      ["a base that is not a URL", { prometheusRule: { runbookBase: "docs" } }],
     ])("refuses %s", async (_, more) => {
       const { isGood, err } = await template(path, monitoring(more));
       expect(isGood).toBe(false);

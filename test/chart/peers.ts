@@ -12,12 +12,12 @@ export type Peer = {
   namespaceSelector?: Selector;
   ipBlock?: { cidr: string; except?: string[] };
 };
-/** A pod as policies see it. */
+/** A pod with the properties that policies select by. */
 export type PeerPod = { labels: Labels; namespace: string };
-/** Where a connection begins or ends: at a pod or an address. */
+/** One end of a connection: a pod or an address. */
 export type End = PeerPod | { address: string };
 
-/** Whether a peer of a policy in the namespace `home` is this end. */
+/** Returns whether a peer of a policy in the namespace `home` includes this end. */
 export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: End, home: string): boolean {
   if ("address" in end) {
     if (ipBlock === undefined || ipBlock.cidr.includes(":")) return false;
@@ -31,7 +31,7 @@ export function isPeer({ podSelector, namespaceSelector, ipBlock }: Peer, end: E
   return isNamespace && matches(podSelector ?? {}, end.labels);
 }
 
-/** Whether a selector selects what has these labels. */
+/** Returns whether a selector matches these labels. */
 export function matches({ matchLabels = {}, matchExpressions = [] }: Selector, labels: Labels): boolean {
   for (const { operator } of matchExpressions) expect(["In", "NotIn"]).toContain(operator);
   return (

@@ -13,10 +13,10 @@ const kubernetes = await kubernetesBinary();
 const missing = [...programs, kubernetes].find((program) => program.missing !== undefined)?.missing;
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** As Kubernetes' YAML has it, and that of our tests does not. */
+/** Kubernetes reads this octal number in YAML, but the parser of the tests does not. */
 const OCTAL = /(?<=defaultMode: )0440$/gm;
 
-/** What each version of Helm takes for a post-renderer: a program, or a plugin's name. */
+/** The post-renderer of each version of Helm: a program, or a plugin's name. */
 const RENDERERS = { v3: join(EXAMPLE, "render.sh"), v4: "hsm-patch" };
 
 describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ version, path = "" }) => {
@@ -29,7 +29,7 @@ describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ versio
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  test("gives the vault a device and the way to a network HSM by the example, and nothing else", async () => {
+  test("applies the example, which adds only a device and the connection to a network HSM to the vault", async () => {
     const command = ["template", RELEASE, CHART, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
     const environment = {
       PATH: `${folder}${delimiter}${process.env.PATH}`,

@@ -15,11 +15,11 @@ const clusters = (id: string): Values => ({
 });
 const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
 
-/** Values that cannot work, and what is said of them. */
+/** Values that cannot work, and the beginning of the message. */
 const REFUSED: [string, Values, string][] = [
-  // What `helm upgrade --reuse-values` makes of a value that the version before did not have.
+  // `helm upgrade --reuse-values` leaves a value empty that the former version did not have.
   [
-    "a value that is not there",
+    "a missing value",
     production({ network: { listen: null } }),
     "network.listen is empty. Give 0.0.0.0, or :: where pods have addresses of IPv6.",
   ],
@@ -29,17 +29,17 @@ const REFUSED: [string, Values, string][] = [
     "Say where the operator works: operator.watchNamespaces names the namespaces, or",
   ],
   [
-    "namespaces and all of them",
+    "both named and all namespaces",
     production({ operator: { allNamespaces: true } }),
     "operator.watchNamespaces and operator.allNamespaces are both given.",
   ],
   [
-    "namespaces and all of them in a trial",
+    "both named and all namespaces in a trial",
     { trial: { enabled: true }, operator: { allNamespaces: true, watchNamespaces: ["shop"] } },
     "operator.watchNamespaces and operator.allNamespaces are both given.",
   ],
   [
-    "no policies and all namespaces",
+    "all namespaces without policies",
     production({
       admissionPolicies: { enabled: false },
       operator: { watchNamespaces: [], allNamespaces: true },
@@ -47,18 +47,18 @@ const REFUSED: [string, Values, string][] = [
     "admissionPolicies.enabled=false needs operator.watchNamespaces",
   ],
   [
-    "no policies in a trial of all namespaces",
+    "all namespaces without policies in a trial",
     { trial: { enabled: true }, admissionPolicies: { enabled: false } },
     "admissionPolicies.enabled=false needs operator.watchNamespaces",
   ],
   [
-    "the release's own namespace to work in",
+    "the release's own namespace as a watched one",
     production({ operator: { watchNamespaces: ["shop", NAMESPACE] } }),
     `operator.watchNamespaces has ${NAMESPACE}, where the release is`,
   ],
   ["no cluster id", production({ operator: { clusterId: "" } }), "operator.clusterId is empty."],
   [
-    "two clusters of one id",
+    "two clusters with the same id",
     production({ api: clusters("prod-eu"), network: { peers: { operators: [{ namespaceSelector: {} }] } } }),
     "api.clusters has the id prod-eu, which is operator.clusterId.",
   ],
@@ -66,17 +66,17 @@ const REFUSED: [string, Values, string][] = [
   ["no sealing key", without("sealingKey"), "sealingKey.existingSecret.name is empty."],
   ["no mail server", without("smtp"), "smtp.existingSecret.name is empty."],
   [
-    "a database in a trial",
+    "an external database in a trial",
     { trial: { enabled: true }, database: { existingSecret: { name: "given" } } },
     "trial.enabled=true and database.existingSecret.name are both given.",
   ],
   [
-    "a sealing key in a trial",
+    "an own sealing key in a trial",
     { trial: { enabled: true }, sealingKey: { existingSecret: { name: "given" } } },
     "trial.enabled=true and sealingKey.existingSecret.name are both given.",
   ],
   [
-    "a trial that is open to the outside",
+    "a trial with an ingress",
     { trial: { enabled: true }, ingress: { enabled: true, hosts: ["deputize.example.test"] } },
     "A trial runs in development mode, which must not be reached from outside",
   ],
@@ -85,39 +85,39 @@ const REFUSED: [string, Values, string][] = [
   ["no way to the mail server", peers({ smtp: { to: [] } }), "network.peers.smtp.to is empty."],
   ["no way to the API server", peers({ apiServer: { to: [] } }), "network.peers.apiServer.to is empty."],
   [
-    "no way to the brokers",
+    "missing peers for the brokers",
     mergeValues(VALUES.kafka ?? {}, { network: { peers: { kafka: { to: [] } } } }),
     "network.peers.kafka.to is empty.",
   ],
   [
-    "no way to the brokers of a trial",
+    "missing peers for the brokers of a trial",
     { trial: { enabled: true }, kafka: { enabled: true, brokers: ["broker.kafka.svc:9093"] } },
     "network.peers.kafka.to is empty.",
   ],
   [
-    "no way to the mail server of a trial",
+    "missing peers for the mail server of a trial",
     { trial: { enabled: true }, smtp: { existingSecret: { name: "smtp" } } },
     "network.peers.smtp.to is empty.",
   ],
   ["no way for operators", production({ api: clusters("prod-us") }), "network.peers.operators is empty."],
   [
-    "no way to the collector",
+    "missing peers for the collector",
     production({ operator: { otlpEndpoint: "http://collector:4318" } }),
     "network.peers.tracing.to is empty.",
   ],
   ["no base URL", production({ api: { baseUrl: "" } }), "api.baseUrl must be the https:// URL"],
   [
-    "a plain base URL",
+    "a base URL without TLS",
     production({ api: { baseUrl: "http://a.test" } }),
     "api.baseUrl must be the https:// URL",
   ],
   [
-    "an ingress without proxies",
+    "an ingress without trusted proxies",
     mergeValues(VALUES.ingress ?? {}, { api: { trustedProxies: [] } }),
     "api.trustedProxies is empty.",
   ],
   [
-    "an ingress of another host",
+    "an ingress for another host",
     mergeValues(VALUES.ingress ?? {}, { ingress: { hosts: ["other.test"] } }),
     "ingress.hosts does not have deputize.example.test, the host of api.baseUrl.",
   ],
@@ -127,17 +127,17 @@ const REFUSED: [string, Values, string][] = [
     "gateway.parentRefs is empty.",
   ],
   [
-    "a route of another host",
+    "a route for another host",
     mergeValues(VALUES.gateway ?? {}, { gateway: { hostnames: ["other.test"] } }),
     "gateway.hostnames does not have deputize.example.test, the host of api.baseUrl.",
   ],
   [
-    "more replicas than fewer",
+    "more minimum than maximum replicas",
     production({ api: { autoscaling: { minReplicas: 4, maxReplicas: 3 } } }),
     "api.autoscaling.minReplicas is greater than maxReplicas.",
   ],
   [
-    "no time to end",
+    "too short a time to stop",
     production({ api: { drainSeconds: 31, terminationGracePeriodSeconds: 45 } }),
     "api.terminationGracePeriodSeconds must be at least 15 more than api.drainSeconds",
   ],
@@ -151,12 +151,12 @@ const REFUSED: [string, Values, string][] = [
   ],
   ["no brokers", kafka({ brokers: [] }), "kafka.enabled=true and kafka.brokers is empty."],
   [
-    "a mechanism without a user",
+    "a SASL mechanism without a user",
     kafka({ sasl: { username: "" } }),
     "kafka.sasl.mechanism needs kafka.sasl.username",
   ],
   [
-    "a user without a mechanism",
+    "a SASL user without a mechanism",
     kafka({ sasl: { mechanism: "" } }),
     "kafka.sasl.username needs kafka.sasl.mechanism.",
   ],
@@ -166,18 +166,18 @@ const REFUSED: [string, Values, string][] = [
     "kafka.tls has certificates and kafka.tls.enabled is false.",
   ],
   [
-    "a secret among settings",
+    "a secret in the settings",
     production({ worker: { settings: { DATABASE_URL: "postgres://user:password@host/db" } } }),
     "worker.settings has DATABASE_URL: a secret does not belong into values.",
   ],
   [
-    "the chart's own setting",
+    "a setting that the chart sets itself",
     production({ api: { settings: { BASE_URL: "https://other.test" } } }),
     "api.settings has BASE_URL, which the chart sets.",
   ],
 ];
 
-/** Values that the schema refuses, and where. */
+/** Values that the schema rejects, and the place in the message. */
 const MISTYPED: [string, Values, RegExp][] = [
   ["an unknown section", production({ databse: {} }), /databse/],
   ["an unknown value", production({ api: { replcas: 3 } }), /replcas/],
@@ -188,7 +188,7 @@ const MISTYPED: [string, Values, RegExp][] = [
   ],
   ["a number as a setting", production({ api: { settings: { INVOCATION_DAYS: 60 } } }), /INVOCATION_DAYS/],
   [
-    "a label that the chart selects by",
+    "a label by which the chart selects pods",
     production({ global: { podLabels: { "app.kubernetes.io/component": "x" } } }),
     /podLabels/,
   ],
@@ -209,13 +209,13 @@ describe.each(programs)("helm $version", ({ path = "", missing }) => {
     expect(isGood).toBe(false);
   });
 
-  test.skipIf(missing !== undefined).each(MISTYPED)("refuses %s by the schema", async (_, values, where) => {
+  test.skipIf(missing !== undefined).each(MISTYPED)("rejects %s by the schema", async (_, values, where) => {
     const { isGood, err } = await template(path, values);
     expect(err).toMatch(where);
     expect(isGood).toBe(false);
   });
 
-  test.skipIf(missing !== undefined)("never shows a secret that was put among settings", async () => {
+  test.skipIf(missing !== undefined)("never prints a secret that was put into the settings", async () => {
     const { out, err } = await template(
       path,
       production({ api: { settings: { SMTP_URL: "smtp://u:hush@h" } } }),

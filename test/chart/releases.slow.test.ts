@@ -24,13 +24,13 @@ const POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicie
 
 const RUNBOOK = join(CHART, "../../docs/keyvault_runbook.md");
 
-/** The commands of a text that ask for a PIN, each as one line. */
+/** Returns the commands of a text that ask for a PIN, each in one line. */
 function commandsOf(text: string): string[] {
   const found = text.match(/^ *\{ cat .*\|\n.*$/gm) ?? [];
   return found.map((lines) => lines.trim().replaceAll(/\s+/g, " "));
 }
 
-/** Hooks need pods that run, which are not here. */
+/** Hooks need running pods, which this cluster does not have. */
 describe.skipIf(missing !== undefined).each(programs)("releases of helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
@@ -63,7 +63,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
   };
   const statusOf = async (target: string) => (await cluster.call("GET", target)).status;
 
-  test("say how to unseal the vault in the words of the runbook", async () => {
+  test("print the runbook's command for unsealing the vault", async () => {
     const args = ["install", RELEASE, CHART, "--namespace", NAMESPACE, "--no-hooks", "--dry-run=server"];
     const { out, err } = await helmWithValues(path, args, PRODUCTION, { KUBECONFIG: cluster.kubeconfig });
     const ours = commandsOf(out).map((line) => line.replaceAll("admin.", "ana."));
@@ -72,7 +72,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(ours[0]).toBe(runbook[0]?.replace("exec -i", `exec -i -n ${NAMESPACE}`));
   });
 
-  test("keep a trial's secrets over upgrades, and find them after a reinstallation", async () => {
+  test("keep a trial's secrets during upgrades, and find them after a reinstallation", async () => {
     await succeeds("install");
     const first = await secrets();
     expect(first.map(({ name }) => name)).toEqual(
@@ -90,14 +90,14 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await secrets()).toEqual(first);
   });
 
-  test("make a trial's tables beside its Postgres, until that is there, and before all else then", async () => {
+  test("create a trial's tables beside its Postgres at first, and in a hook once Postgres exists", async () => {
     const job = `/apis/batch/v1/namespaces/${NAMESPACE}/jobs/deputize-trial-migrate`;
     const postgres = `/apis/apps/v1/namespaces/${NAMESPACE}/statefulsets/deputize-postgres`;
     expect(await statusOf(job)).toBe(200);
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(404);
     expect(await hooks()).toContain("Job deputize-migrate");
-    // As after an installation that ended in a hook, before there was anything.
+    // The same state follows an installation that failed in a hook before any object existed.
     await cluster.call("DELETE", postgres);
     await succeeds("upgrade");
     expect(await statusOf(job)).toBe(200);
@@ -105,7 +105,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await statusOf(postgres)).toBe(200);
   });
 
-  test("are one in a cluster", async () => {
+  test("refuse a second release in the cluster", async () => {
     const { isGood, err } = await run("install", { release: "second", namespace: "desk" });
     expect(err).toContain(
       "A cluster has one release of this chart: ValidatingAdmissionPolicy deputize-status is there",
@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(isGood).toBe(false);
   });
 
-  test("are one in a cluster also without policies and roles, unless it has no operator", async () => {
+  test("refuse a second release without policies and roles, unless it has no operator", async () => {
     const args = ["install", "second", CHART, "--namespace", "apart", "--no-hooks", "--dry-run=server"];
     const second = (operator: Values) => {
       const bare = { admissionPolicies: { enabled: false }, rbac: { roles: false }, operator };
@@ -124,7 +124,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect((await second({ enabled: false })).isGood).toBe(true);
   });
 
-  test("leave policies, definitions and trial secrets behind, and nothing that runs", async () => {
+  test("leave policies, definitions and trial secrets behind, but nothing that runs", async () => {
     await succeeds("uninstall");
     expect(await statusOf(POLICY)).toBe(200);
     expect(
@@ -134,7 +134,7 @@ describe.skipIf(missing !== undefined).each(programs)("releases of helm $version
     expect(await statusOf("/apis/rbac.authorization.k8s.io/v1/clusterroles/deputize-editor")).toBe(404);
   });
 
-  test("never make new secrets for a trial's data that is there", async () => {
+  test("never create new secrets for existing data of a trial", async () => {
     await cluster.create(CLAIM);
     for (const name of ["deputize-trial-postgres", "deputize-trial-sealing-key"]) {
       const { body } = await cluster.call("GET", `${SECRETS}/${name}`);

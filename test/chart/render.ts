@@ -7,7 +7,7 @@ import type { Values } from "./values.ts";
 
 /** The chart's folder. */
 export const CHART = join(import.meta.dirname, "../../charts/deputize");
-/** Release and namespace of what is rendered. */
+/** Name and namespace of the rendered release. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
 
@@ -25,7 +25,7 @@ export type Rendered = {
   [field: string]: any;
 };
 
-/** Runs a command of Helm on the chart with these values; `undefined` for a command that takes none. */
+/** Runs a Helm command on the chart with these values. `undefined` is for a command without values. */
 export async function helmWithValues(
   path: string,
   command: readonly string[],
@@ -43,7 +43,7 @@ export async function helmWithValues(
   }
 }
 
-/** Renders the chart without a cluster, its definitions left out. */
+/** Renders the chart without a cluster and without its definitions. */
 export function template(
   path: string,
   values: Values,
@@ -54,14 +54,14 @@ export function template(
   return helmWithValues(path, [...command, ...upgrade], values);
 }
 
-/** The objects of a render. Throws what Helm says. */
+/** Returns the objects of a render. Throws `Error` with Helm's message if it fails. */
 export async function render(...args: Parameters<typeof template>): Promise<Rendered[]> {
   const { isGood, out, err } = await template(...args);
   if (!isGood) throw new Error(err);
   return objectsOf(out);
 }
 
-/** Objects of a text of YAML. Throws where it is not YAML. */
+/** Parses the objects of a YAML text. Throws if it is not YAML. */
 export function objectsOf(text: string): Rendered[] {
   return parseAllDocuments(text)
     .filter((document) => document.contents !== null)
@@ -72,12 +72,12 @@ export function objectsOf(text: string): Rendered[] {
     .filter((object) => object !== null);
 }
 
-/** An object in words. */
+/** Returns kind and name of an object. */
 export function nameOf({ kind, metadata }: Rendered): string {
   return `${kind} ${metadata.name}`;
 }
 
-/** A pod as an object makes it. */
+/** A pod template. */
 export type PodTemplate = { metadata: Rendered["metadata"]; spec: PodSpec };
 export type Container = {
   name: string;
@@ -103,10 +103,13 @@ export type PodSpec = {
   [field: string]: unknown;
 };
 
-/** A pod that objects make, and which object makes it. */
+/** A pod template and the object that contains it. */
 export type Pod = { of: Rendered; template: PodTemplate };
 
-/** All pods of a render: those of Deployments, StatefulSets, Jobs and CronJobs, and pods themselves. */
+/**
+ * Returns all pod templates of a render: of Deployments, StatefulSets, Jobs and CronJobs, and pods
+ * themselves.
+ */
 export function podsOf(objects: readonly Rendered[]): Pod[] {
   return objects.flatMap((of) => {
     const template =
@@ -121,7 +124,7 @@ export function podsOf(objects: readonly Rendered[]): Pod[] {
   });
 }
 
-/** All containers of a pod. */
+/** Returns all containers of a pod, init containers included. */
 export function containersOf({ template: { spec } }: Pod): Container[] {
   return [...(spec.initContainers ?? []), ...spec.containers];
 }

@@ -26,12 +26,15 @@ const VERSIONED = ["app.kubernetes.io/version", "helm.sh/chart"];
 const SECRETS = "/run/secrets/deputize/";
 /** Jobs that write the vault's certificates into Secrets. */
 const CERTIFICATES = ["keyvault-certificates", "keyvault-renewal"];
-/** Settings of the vault whose file may be missing: it may be sealed, and init makes no connections. */
+/**
+ * Settings of the vault whose file may be missing, because the vault may be sealed and init opens no
+ * connections.
+ */
 const OPTIONAL = /^KEYVAULT_(PIN|TLS_\w+)_FILE$/;
 const LISTENING = ["HOST", "HEALTH_HOST", "KEYVAULT_HOST", "KEYVAULT_HEALTH_HOST"];
 const ROLES = ["api", "operator", "worker", "migrate"];
 const SELECTING = ["Service", "NetworkPolicy", "PodDisruptionBudget"];
-/** Pods that people start themselves, to restore a vault: the chart has their policy only. */
+/** Pods that people start to restore a vault. The chart contains only their policy. */
 const OF_PEOPLE = "keyvault-init";
 const TABLE = Object.entries(VALUES);
 
@@ -42,7 +45,7 @@ describe.skipIf(missing !== undefined).each(programs)("helm $version", ({ path =
     expect(isGood).toBe(true);
   });
 
-  test("renders its package as it renders the folder", async () => {
+  test("renders its package like the folder", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deputize-package-"));
     try {
       const { isGood, err } = await runHelm(path, ["package", CHART, "--destination", folder]);
@@ -76,13 +79,13 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
   const containers = async () =>
     (await pods()).flatMap((pod) => containersOf(pod).map((container) => ({ pod, container })));
 
-  test("is the same in both versions of Helm", async () => {
+  test("renders the same in both versions of Helm", async () => {
     const [ours, theirs] = [await render(four, values), await render(three, values)];
     const sorted = (all: Rendered[]) => all.map(withoutRandom).sort((one, other) => (one < other ? -1 : 1));
     expect(sorted(theirs)).toEqual(sorted(ours));
   });
 
-  test("has every object once, in the release's namespace or one that is watched, with all labels", async () => {
+  test("has each object once, in the release's or a watched namespace, with all labels", async () => {
     const { install } = await rendered();
     const names = install.map((object) => `${nameOf(object)} ${object.metadata.namespace ?? ""}`);
     expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
@@ -99,7 +102,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("runs nothing that restricted Pod Security refuses, without a root file system to write to", async () => {
+  test("runs only pods that restricted Pod Security allows, with a read-only root file system", async () => {
     for (const { template, of } of await pods()) {
       expect(template.spec.securityContext, nameOf(of)).toMatchObject({
         runAsNonRoot: true,
@@ -143,7 +146,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("leads each Service and probe to a port that is there", async () => {
+  test("has a port for each Service and probe", async () => {
     const all = await pods();
     for (const service of (await objects()).filter(({ kind }) => kind === "Service")) {
       const chosen = all.filter(({ template }) =>
@@ -159,7 +162,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has a policy for every pod's connections, in both directions", async () => {
+  test("has a network policy for every pod, in both directions", async () => {
     const { install, upgrade } = await rendered();
     for (const all of [install, upgrade]) {
       const policies = all.filter(({ kind }) => kind === "NetworkPolicy");
@@ -183,7 +186,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("listens where the values say, on each port", async () => {
+  test("listens on the address in the values, on each port", async () => {
     const { listen = "0.0.0.0" } = (values.network ?? {}) as { listen?: string };
     const hosts = (await containers()).flatMap(({ container: { env = [] } }) =>
       env.filter(({ name }) => /^(\w+_)?HOST$/.test(name)),
@@ -192,7 +195,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     expect(new Set(hosts.map(({ value }) => value))).toEqual(new Set([listen]));
   });
 
-  test("gives secrets as files only", async () => {
+  test("passes secrets only as files", async () => {
     for (const { pod, container } of await containers()) {
       const where = `${nameOf(pod.of)} ${container.name}`;
       expect(container.envFrom, where).toBeUndefined();
@@ -200,7 +203,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("mounts what is mounted, and each file that a setting or an argument names", async () => {
+  test("has a volume for each mount, and each file that a setting or an argument names", async () => {
     for (const { pod, container } of await containers()) {
       const where = `${nameOf(pod.of)} ${container.name}`;
       const volumes = [...(pod.template.spec.volumes ?? []), ...claimsOf(pod)].map(({ name }) => name);
@@ -214,7 +217,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("has nothing secret outside Secrets, and Secrets in a trial only", async () => {
+  test("has secrets only in Secrets, and Secrets only in a trial", async () => {
     const all = await objects();
     const secrets = all.filter(({ kind }) => kind === "Secret");
     const isTrial = (values.trial as { enabled?: boolean } | undefined)?.enabled === true;
@@ -244,7 +247,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
     }
   });
 
-  test("gives a token of the API server to who calls it, and to nobody else", async () => {
+  test("gives a token of the API server only to its callers", async () => {
     const tokens = (await pods()).filter(
       ({ template }) => template.spec.automountServiceAccountToken !== false,
     );
@@ -257,12 +260,12 @@ describe.skipIf(missing !== undefined).each(TABLE)("%s", (_, values: Values) => 
   });
 });
 
-/** An object as text, without what is made at random. */
+/** Returns an object as text, without randomly generated values. */
 function withoutRandom(object: Rendered): string {
   return JSON.stringify(object.kind === "Secret" ? { ...object, data: Object.keys(object.data) } : object);
 }
 
-/** Files among the secrets that a container is pointed to. */
+/** Returns the secret files that a container's settings and arguments name. */
 function namedFiles({ env = [], args = [] }: Container): string[] {
   const settings = env
     .filter(({ name }) => name.endsWith("_FILE") && !OPTIONAL.test(name))
@@ -271,7 +274,7 @@ function namedFiles({ env = [], args = [] }: Container): string[] {
   return [...settings, ...paths].filter((path) => path.startsWith(SECRETS));
 }
 
-/** Whether a mount and its volume put a file there. */
+/** Returns whether a mount and its volume provide a file. */
 function hasFile({ template }: Pod, { volumeMounts = [] }: Container, file: string): boolean {
   const mount = volumeMounts.find(({ mountPath }) => file.startsWith(`${mountPath}/`));
   const volume = template.spec.volumes?.find(({ name }) => name === mount?.name);
@@ -292,7 +295,7 @@ function claimsOf({ of }: Pod): { name: string }[] {
   return claims.map(({ metadata }) => metadata);
 }
 
-/** The roles of each setting, as docs/settings.md has them. */
+/** Returns the roles of each setting according to docs/settings.md. */
 async function settings(): Promise<Map<string, string[]>> {
   const parts = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
   const tables = parts.filter((part, place) => place === 0 || part.startsWith("Advanced\n"));

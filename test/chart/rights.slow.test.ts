@@ -10,7 +10,7 @@ const program = await helm("v4");
 const missing = program.missing ?? (await missingCluster());
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** What accounts of a release may do, a line for each resource: `group/resource [names]: verbs`. */
+/** The rights of a release's accounts, one line for each resource: `group/resource [names]: verbs`. */
 const KINDS = ["agents", "delegations", "platforms"].map((kind) => `deputize.io/${kind}`);
 const OPERATOR = [
   ...KINDS.map((kind) => `${kind}: get list patch watch`),
@@ -31,7 +31,7 @@ const API = [
   `admissionregistration.k8s.io/validatingadmissionpolicybindings [${POLICIES}]: get`,
   "authentication.k8s.io/tokenreviews: create",
 ];
-/** What makes certificates writes these Secrets, by their names. */
+/** The Job that creates certificates writes these Secrets, by name. */
 const CERTIFICATES = [
   "/secrets [deputize-keyvault-admin-tls deputize-keyvault-api-tls deputize-keyvault-authority deputize-keyvault-tls]: create get patch",
 ];
@@ -98,7 +98,7 @@ const CASES: [string, Values, Rights][] = [
   ],
 ];
 
-/** What a role that is bound in a namespace gives: verb, resource, viewer, editor, approver. */
+/** The rights of a role that is bound in a namespace: verb, resource, viewer, editor, approver. */
 const CAN_I: [string, string, boolean, boolean, boolean][] = [
   ...["platforms", "agents", "delegations"].flatMap((kind): [string, string, boolean, boolean, boolean][] => [
     ...["get", "list", "watch"].map((verb): [string, string, boolean, boolean, boolean] => [
@@ -156,7 +156,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     return linesOf(resourceRules);
   }
 
-  test.each(CASES)("of each account with %s are these and no more", async (_, values, wanted) => {
+  test.each(CASES)("of each account with %s match the expected ones exactly", async (_, values, wanted) => {
     const found = await withRoles(values, async () => {
       const rights: Rights = {};
       for (const [component, namespaces] of Object.entries(wanted)) {
@@ -179,7 +179,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     expect(sorted(found)).toEqual(sorted(wanted));
   });
 
-  test("of people are these in a table", async () => {
+  test("of people match the table", async () => {
     const table = await withRoles(VALUES.production ?? {}, async () => {
       const people = ["viewer", "editor", "approver"];
       for (const role of people) await cluster.create(bindingOf(role));
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     return (body.status as { allowed: boolean }).allowed;
   }
 
-  test("of people are part of view and edit, and approving of none of them", async () => {
+  test("of people extend view and edit, but never include approvals", async () => {
     const labels = async (values: Values) => {
       const objects = await render(program.path ?? "", values);
       const roles = objects.filter(
@@ -242,7 +242,7 @@ function linesOf(rules: readonly Rule[]): string[] {
   });
 }
 
-/** Lines of the same resource as one. */
+/** Merges lines of the same resource. */
 function merged(lines: readonly string[]): string[] {
   const verbs = new Map<string, Set<string>>();
   for (const line of lines) {

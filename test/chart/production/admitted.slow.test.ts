@@ -6,7 +6,7 @@ import { STRIMZI } from "../strimzi.ts";
 import { FILES, OBJECTS } from "./files.ts";
 
 const START_MS = 20 * 60_000;
-/** Definitions of the operators that the example is for, as these have them. */
+/** Definitions of the operators that the example uses. */
 const OPERATORS: readonly Definitions[] = [
   STRIMZI,
   ofModule(
@@ -31,7 +31,7 @@ const OPERATORS: readonly Definitions[] = [
 const missing = await missingCluster(OPERATORS);
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
-/** Where each kind has something that its definition must know. */
+/** A faulty field for each kind, which its definition must reject. */
 const SPOILT: [string, string, (object: Rendered) => void][] = [
   ["ExternalSecret", "spec.refreshPolicy", ({ spec }) => Object.assign(spec, { refreshPolicy: "Never" })],
   [
@@ -70,7 +70,7 @@ describe.skipIf(missing !== undefined)("the production example", () => {
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  test.each(FILES)("has objects in %s.yaml that the operators' own definitions take", async (file) => {
+  test.each(FILES)("has objects in %s.yaml that the operators' own definitions accept", async (file) => {
     expect(OBJECTS[file].length).toBeGreaterThan(0);
     const refused: string[] = [];
     for (const object of OBJECTS[file]) {
@@ -80,16 +80,19 @@ describe.skipIf(missing !== undefined)("the production example", () => {
     expect(refused).toEqual([]);
   });
 
-  test.each(SPOILT)("is read strictly: a %s with a fault at %s is refused", async (kind, where, spoil) => {
-    const object = structuredClone(
-      Object.values(OBJECTS)
-        .flat()
-        .find((each) => each.kind === kind),
-    );
-    if (object === undefined) throw new Error(`no ${kind}`);
-    spoil(object);
-    const { status, body } = await cluster.admits(object);
-    expect(String(body.message)).toContain(where);
-    expect([400, 422]).toContain(status);
-  });
+  test.each(SPOILT)(
+    "has strict definitions, so that a %s with a fault at %s is refused",
+    async (kind, where, spoil) => {
+      const object = structuredClone(
+        Object.values(OBJECTS)
+          .flat()
+          .find((each) => each.kind === kind),
+      );
+      if (object === undefined) throw new Error(`no ${kind}`);
+      spoil(object);
+      const { status, body } = await cluster.admits(object);
+      expect(String(body.message)).toContain(where);
+      expect([400, 422]).toContain(status);
+    },
+  );
 });

@@ -5,27 +5,27 @@ import { objectsOf, type Rendered } from "../render.ts";
 import type { Values } from "../values.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../docs/examples/production");
-/** Files of objects, beside the values. */
+/** Files of objects, besides the values. */
 export const FILES = ["external_secrets", "cloudnative_pg", "strimzi", "cert_manager", "gateway"] as const;
 
-/** The values of the example, for which everything else is made. */
+/** The values of the example. */
 export const EXAMPLE = parse(await readFile(join(FOLDER, "values.yaml"), "utf8")) as Values;
 
-/** Objects of the example by their file. */
+/** The objects of the example by their file. */
 export const OBJECTS = Object.fromEntries(
   await Promise.all(
     FILES.map(async (name) => [name, objectsOf(await readFile(join(FOLDER, `${name}.yaml`), "utf8"))]),
   ),
 ) as Record<(typeof FILES)[number], Rendered[]>;
 
-/** All objects of one kind. */
+/** Returns all objects of one kind. */
 export function ofKind(kind: string): Rendered[] {
   return Object.values(OBJECTS)
     .flat()
     .filter((object) => object.kind === kind);
 }
 
-/** The only object of a kind. Throws where there is none, or more. */
+/** Returns the only object of a kind. Throws if there is none, or more than one. */
 export function theOnly(kind: string): Rendered {
   const [one, ...others] = ofKind(kind);
   if (one === undefined || others.length > 0) throw new Error(`not one ${kind} but ${others.length + 1}`);

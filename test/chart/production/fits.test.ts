@@ -31,7 +31,7 @@ type Example = {
 const { api, kafka, keyvault, gateway, monitoring, operator, network } = EXAMPLE as unknown as Example;
 const { peers } = network;
 
-/** Pods as their operators make them. */
+/** Pods with the labels that their operators set. */
 const database = (cluster: string): PeerPod => ({
   namespace: NAMESPACE,
   labels: {
@@ -72,7 +72,7 @@ describe("Kafka of the production example", () => {
   const user = theOnly("KafkaUser");
   const [listener] = cluster.spec.kafka.listeners;
 
-  test("is reached at its Service and the listener that values sign in at", () => {
+  test("matches the Service, listener and user in the values", () => {
     const { name, namespace } = cluster.metadata;
     expect(kafka.brokers).toEqual([`${name}-kafka-bootstrap.${namespace}.svc:${listener.port}`]);
     expect(listener.tls).toBe(kafka.tls.enabled);
@@ -83,14 +83,14 @@ describe("Kafka of the production example", () => {
     expect(cluster.spec.kafka.authorization).toEqual({ type: "simple" });
   });
 
-  test("lets worker and migrate in, and no other part", () => {
+  test("accepts worker and migrate, and no other part", () => {
     const components = ["worker", "migrate", "api", "operator", "keyvault"];
     const list: Peer[] = listener.networkPolicyPeers;
     expect(components.filter((name) => isLetIn(list, own(name)))).toEqual(["worker", "migrate"]);
     expect(OTHERS.filter((end) => isLetIn(list, end))).toEqual([]);
   });
 
-  test("belongs together: pools, topics and user name the one cluster", () => {
+  test("has pools, topics and a user of the same cluster", () => {
     const parts = ["KafkaNodePool", "KafkaTopic", "KafkaUser"].flatMap(ofKind);
     expect(parts.length).toBe(6);
     for (const { metadata } of parts) {
@@ -98,7 +98,7 @@ describe("Kafka of the production example", () => {
     }
   });
 
-  test("has the topics that `deputize migrate` would make", () => {
+  test("has the topics that `deputize migrate` would create", () => {
     const made = ofKind("KafkaTopic").map(({ metadata, spec }) => ({
       topic: metadata.name,
       partitions: spec.partitions,
@@ -115,7 +115,7 @@ describe("Kafka of the production example", () => {
     }
   });
 
-  test("gives its user the rights of docs/events.md, without that to make topics", () => {
+  test("gives its user the rights of docs/events.md, except the right to create topics", () => {
     const given = Object.fromEntries(
       (
         user.spec.authorization.acls as { resource: { type: string; name: string }; operations: string[] }[]
@@ -153,7 +153,7 @@ describe("network peers of the production example", () => {
   const chosen = (list: readonly Peer[]) =>
     pods.filter(([, pod]) => isLetIn(list, pod)).map(([name]) => name);
 
-  test("select the pods that they are meant for, and no others", () => {
+  test("select exactly the intended pods", () => {
     expect(chosen(peers.database.to)).toEqual(["the service's database"]);
     expect(chosen(peers.keyvaultDatabase.to)).toEqual(["the vault's database"]);
     expect(chosen(peers.kafka.to)).toEqual(["Kafka's brokers"]);
@@ -174,7 +174,7 @@ describe("network peers of the production example", () => {
   test.each([
     ["deputize-db", ["api", "worker", "migrate"]],
     ["deputize-keyvault-db", ["keyvault", "keyvault-init"]],
-  ])("of %s let its clients in, what keeps it and who measures it", (cluster, clients) => {
+  ])("for %s accept its clients, its operator and Prometheus", (cluster, clients) => {
     const policies = ofKind("NetworkPolicy").filter(({ spec }) =>
       matches(spec.podSelector, database(cluster).labels),
     );
@@ -198,13 +198,13 @@ describe("network peers of the production example", () => {
     expect(letIn(9187)).toEqual(["Prometheus"]);
   });
 
-  test("have the ports of the databases", () => {
+  test("contain the ports of the databases", () => {
     expect([peers.database.port, peers.keyvaultDatabase.port]).toEqual([5432, 5432]);
   });
 });
 
 describe("certificates and monitors of the production example", () => {
-  test("the issuer of the vault's certificates is made", () => {
+  test("include the issuer of the vault's certificates", () => {
     const { kind, name } = keyvault.tls.issuerRef;
     expect(ofKind(kind).map(({ metadata }) => metadata.name)).toContain(name);
     const issuers = ofKind("Issuer").map(({ metadata }) => metadata.name);
@@ -213,7 +213,7 @@ describe("certificates and monitors of the production example", () => {
     }
   });
 
-  test("the Gateway has the listener, the host and the certificate of the URL that people see", () => {
+  test("include a Gateway with the listener, host and certificate of the public URL", () => {
     const { metadata, spec } = theOnly("Gateway");
     const [listener] = spec.listeners;
     expect(gateway.parentRefs).toEqual([
@@ -230,7 +230,7 @@ describe("certificates and monitors of the production example", () => {
     expect(shown.map(({ spec }) => spec.dnsNames)).toEqual([[host]]);
   });
 
-  test("Prometheus finds the databases' monitor as it finds the chart's", () => {
+  test("include a database monitor that Prometheus finds like the chart's", () => {
     const { metadata, spec } = theOnly("PodMonitor");
     expect(metadata.labels).toEqual(monitoring.labels);
     const found = ofKind("Cluster").filter((one) =>

@@ -56,7 +56,7 @@ describe.skipIf(missing !== undefined)(
         })),
         settings: {
           "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-          // Nodes among themselves are anonymous here.
+          // The nodes connect to each other anonymously here.
           "super.users": `User:${ADMIN};User:ANONYMOUS`,
           "listener.name.people.sasl.enabled.mechanisms": "SCRAM-SHA-512",
           "listener.name.people.scram-sha-512.sasl.jaas.config": login,
@@ -92,14 +92,14 @@ describe.skipIf(missing !== undefined)(
         resourcePatternType: ResourcePatternTypes.LITERAL,
       }));
 
-    test("lets `deputize migrate` find nothing to make and nothing that differs", async () => {
+    test("leaves `deputize migrate` nothing to create and nothing to correct", async () => {
       expect(await ensureTopics(createKafkaClient(own(), SILENT), own())).toEqual({
         made: [],
         differing: [],
       });
     });
 
-    test("lets a worker write events, read them in its groups and put aside what nobody can handle", async () => {
+    test("lets a worker write events, read them in its groups, and set aside unreadable ones", async () => {
       world = await kafkaWorld(home, kafka.brokers, own());
       const bus = world.join();
       const readers = ["webhooks", "notices"].map((name) => {
@@ -111,7 +111,7 @@ describe.skipIf(missing !== undefined)(
       for (const { consumer } of readers) await bus.subscribe(consumer);
       await bus.publish(["one", "poison"].map((label) => busEvent(label)));
       const counts = () => readers.map(({ handled }) => handled.length);
-      await until("they are handled", () => counts().join() === "1,2", 60_000);
+      await until("the events are handled", () => counts().join() === "1,2", 60_000);
       await until(
         "it is carried to the topic of what was put aside",
         async () => {
@@ -123,7 +123,7 @@ describe.skipIf(missing !== undefined)(
       expect(world.fatal).toEqual([]);
     });
 
-    test("lets it write to all three topics and to no other", async () => {
+    test("lets a worker write to all three topics and to no other", async () => {
       const producer = createKafkaClient(own(), SILENT).producer({ retry: { retries: 0 } });
       await producer.connect();
       const send = (topic: string) => producer.send({ topic, messages: [{ key: "k", value: "v" }] });
@@ -132,7 +132,7 @@ describe.skipIf(missing !== undefined)(
       await producer.disconnect();
     });
 
-    test("lets it use no other group and make no topic", async () => {
+    test("lets a worker use no other group and create no topic", async () => {
       const admin = createKafkaClient(own(), SILENT).admin({ retry: { retries: 0 } });
       await admin.connect();
       const offsets = (groupId: string) => admin.fetchOffsets({ groupId, topics: [topics.lifecycle] });

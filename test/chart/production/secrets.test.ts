@@ -13,22 +13,22 @@ const without = (all: readonly SecretKey[], others: readonly SecretKey[]) =>
   all.filter((key) => !others.includes(key));
 
 describe("Secrets of the production example", () => {
-  test("are made, each with the key that the values or the files beside them name", () => {
+  test("exist with each key that the values or other files name", () => {
     expect(READ_BY_VALUES.length).toBeGreaterThan(8);
     const made = [...MADE_BY_FILES, ...MADE_BY_OPERATORS];
     expect(without([...READ_BY_VALUES, ...READ_BY_FILES], made)).toEqual([]);
   });
 
-  test("are read: none is made that nobody needs", () => {
+  test("have a reader each", () => {
     expect(without(MADE_BY_FILES, [...READ_BY_VALUES, ...READ_BY_FILES])).toEqual([]);
   });
 
-  test("are made once", () => {
+  test("have one creator each", () => {
     const made = [...MADE_BY_FILES, ...MADE_BY_OPERATORS];
     expect(made.toSorted()).toEqual([...new Set(made)].sort());
   });
 
-  test("come from the store, every one of them", () => {
+  test("come from the secret store", () => {
     for (const { metadata, spec } of ofKind("ExternalSecret")) {
       const given = (spec.data as { secretKey: string }[]).map(({ secretKey }) => secretKey);
       const used = JSON.stringify(spec.target?.template?.data ?? given).match(/(?<=\{\{ \.)\w+/g) ?? given;
@@ -79,7 +79,7 @@ describe.each(DATABASES)(
       ...Object.fromEntries(managed.map(({ name, passwordSecret }) => [name, passwordSecret.name])),
     };
 
-    test("is reached at its primary, by its roles, with TLS that is checked", () => {
+    test("has URLs to its primary, with its roles and verified TLS", () => {
       expect(values).toMatchObject({
         existingSecret: { name: secret },
         ca: { existingSecret: { name: `${cluster}-ca` } },
@@ -94,7 +94,7 @@ describe.each(DATABASES)(
       expect(Object.fromEntries(urls)).toEqual(roles);
     });
 
-    test("has a role for each URL, with the password that the URL has", () => {
+    test("has a role for each URL, with the password in the URL", () => {
       expect(Object.keys(passwords).sort()).toEqual(Object.values(roles).sort());
       for (const [key, role] of Object.entries(roles)) {
         expect(templateOf(passwords[role] ?? "")).toMatchObject({ username: role });
@@ -103,7 +103,7 @@ describe.each(DATABASES)(
       }
     });
 
-    test("is backed up by a plan of its own, and takes nobody without TLS", () => {
+    test("has its own backup schedule, and refuses connections without TLS", () => {
       const plans = ofKind("ScheduledBackup").filter(({ spec }) => spec.cluster.name === cluster);
       expect(plans.map(({ spec }) => spec.method)).toEqual(["plugin"]);
       const [plugin] = found?.spec.plugins ?? [];
@@ -116,7 +116,7 @@ describe.each(DATABASES)(
   },
 );
 
-/** Where in the store a value of an ExternalSecret comes from. */
+/** Returns the place in the store from which a value of an ExternalSecret comes. */
 function sourceOf(name: string, property: string | undefined): unknown {
   const found = ofKind("ExternalSecret").find(({ metadata }) => metadata.name === name);
   const data: { secretKey: string; remoteRef: object }[] = found?.spec.data ?? [];

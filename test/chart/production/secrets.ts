@@ -9,7 +9,7 @@ const keyOf = (namespace: string | undefined, name: string, key: string): Secret
 const keysOf = ({ metadata }: Rendered, name: string, keys: readonly string[]) =>
   keys.map((key) => keyOf(metadata.namespace, name, key));
 
-/** What makes Secrets, and which keys each has. Operators make more of them than anybody reads. */
+/** The keys of Secrets that operators and files create. Operators create more keys than anybody reads. */
 export const MADE_BY_OPERATORS: readonly SecretKey[] = [
   ...ofKind("Cluster").flatMap((one) => keysOf(one, `${one.metadata.name}-ca`, ["ca.crt", "ca.key"])),
   ...ofKind("Kafka").flatMap((one) => keysOf(one, `${one.metadata.name}-cluster-ca-cert`, ["ca.crt"])),
@@ -27,7 +27,7 @@ export const MADE_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Certificate").flatMap((one) => keysOf(one, one.spec.secretName, ["tls.crt", "tls.key"])),
 ];
 
-/** Which keys are read: by the chart with the example's values, and by the objects beside them. */
+/** The keys of Secrets that are read: by the chart with the example's values, and by the other objects. */
 export const READ_BY_VALUES: readonly SecretKey[] = namedSecrets(EXAMPLE);
 export const READ_BY_FILES: readonly SecretKey[] = [
   ...ofKind("Cluster").flatMap((one) => {
@@ -51,7 +51,7 @@ export const READ_BY_FILES: readonly SecretKey[] = [
   ),
 ];
 
-/** Keys that `existingSecret` of values names, at any depth, and the Secrets of images. */
+/** Returns the keys that `existingSecret` of values names at any depth, and the Secrets for images. */
 function namedSecrets(value: unknown): SecretKey[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([field, inner]) => {
@@ -64,7 +64,7 @@ function namedSecrets(value: unknown): SecretKey[] {
   });
 }
 
-/** The texts that an ExternalSecret puts into its Secret. */
+/** Returns the templates of the texts that an ExternalSecret writes. */
 export function templateOf(name: string): Record<string, string> {
   const found = ofKind("ExternalSecret").find(({ metadata }) => metadata.name === name);
   if (found === undefined) throw new Error(`no ExternalSecret makes ${name}`);

@@ -16,7 +16,7 @@ const URLS = ["deputize-database", "deputize-keyvault-database"].flatMap((secret
 const PASSWORDS = { password: "a b+c/d?e#f@g:h%i&j", ownerPassword: "ö'\"\\{{ }}" };
 
 describe.skipIf(program.missing !== undefined)("URLs of databases in the production example", () => {
-  test("name a file that every container has which is given them", async () => {
+  test("name a CA file that every container with the URL has", async () => {
     const objects = await Promise.all(
       [false, true].map((isUpgrade) => render(program.path ?? "", EXAMPLE, { isUpgrade })),
     );
@@ -43,8 +43,8 @@ describe.skipIf(program.missing !== undefined)("URLs of databases in the product
     ]);
   });
 
-  /** External Secrets has the template functions that Helm has: those of Go and of Sprig. */
-  test("have any password in them as it is", async () => {
+  /** External Secrets has the template functions of Go and Sprig, as Helm has. */
+  test("contain any password unchanged", async () => {
     const chart = await mkdtemp(join(tmpdir(), "deputize-template-"));
     try {
       await writeFile(join(chart, "Chart.yaml"), "apiVersion: v2\nname: template\nversion: 0.0.0\n");
@@ -71,7 +71,7 @@ describe.skipIf(program.missing !== undefined)("URLs of databases in the product
   });
 });
 
-/** Files of Secrets that a container has. */
+/** Returns the files of Secrets in a container. */
 function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   return volumeMounts.flatMap(({ name, mountPath }) => {
     const volume = template.spec.volumes?.find((each) => each.name === name);
@@ -84,7 +84,7 @@ function filesOf({ template }: Pod, { volumeMounts = [] }: Container) {
   });
 }
 
-/** The file that a URL's template names. */
+/** Returns the CA file that a URL's template names. */
 function authorityOf(template: string): string | null {
   return new URL(template.replaceAll(/\{\{.*?\}\}/g, "")).searchParams.get("sslrootcert");
 }

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { parse } from "yaml";
 import { CHART } from "../render.ts";
 
-/** A copy of the chart, with files altered. */
+/** A copy of the chart with altered files. */
 export type Copy = { chart: string; remove(): Promise<void> };
 
-/** Copies the chart and alters files of it, each by its path. */
+/** Copies the chart and alters some of its files, named by path. */
 export async function copyOfChart(
   // biome-ignore lint/suspicious/noExplicitAny: files of any kind
   changes: Record<string, (content: any) => void>,
@@ -18,13 +18,13 @@ export async function copyOfChart(
   for (const [path, change] of Object.entries(changes)) {
     const content: unknown = parse(await readFile(join(chart, path), "utf8"));
     change(content);
-    // JSON is YAML too.
+    // JSON is valid YAML.
     await writeFile(join(chart, path), JSON.stringify(content));
   }
   return { chart, remove: () => rm(folder, { recursive: true, force: true }) };
 }
 
-/** The chart as the next release may have it: its versions and nothing else. */
+/** Creates a copy of the chart that differs only in its versions, like a next release. */
 export const nextVersion = (): Promise<Copy> =>
   copyOfChart({
     "Chart.yaml": (content: { version: string; appVersion: string }) =>

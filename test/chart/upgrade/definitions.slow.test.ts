@@ -38,7 +38,7 @@ type Definition = {
   };
 };
 
-/** The former release's chart: its definitions are one field older. */
+/** Creates a chart of a former release, whose definitions lack one field. */
 const formerChart = (): Promise<Copy> =>
   copyOfChart({
     "crds/platforms.yaml": ({ spec }: Definition) => {
@@ -51,7 +51,7 @@ const formerChart = (): Promise<Copy> =>
   });
 
 describe.skipIf(missing !== undefined).each(programs)(
-  "definitions that helm $version installed, and kubectl upgrades as docs/upgrade.md says",
+  "definitions that helm $version installed and kubectl upgraded",
   ({ path = "" }) => {
     let kubernetes: Kubernetes;
     let former: Copy;
@@ -102,7 +102,7 @@ describe.skipIf(missing !== undefined).each(programs)(
       await rm(folder, { recursive: true, force: true });
     });
 
-    test("keep every object and its status, know the new field, and are not taken back", async () => {
+    test("keep every object and its status, have the new field, and are not reverted by helm", async () => {
       expect((await create(platform("shop"))).status).toBe(201);
       const status = { conditions: [], observedGeneration: 1 };
       const asOperator = kubernetes.as({ name: OPERATOR, group: "system:masters" });
@@ -125,11 +125,11 @@ describe.skipIf(missing !== undefined).each(programs)(
 
       expect(await apply("--force-conflicts")).toMatchObject({ isGood: true });
       expect(await knowsField()).toBe(true);
-      await until("the field is taken", async () => {
+      await until("the field is accepted", async () => {
         return (await create(platform("new", { [FIELD]: ADOPT }), "&dryRun=All")).status === 201;
       });
       expect(await all()).toEqual(before);
-      // The running version goes on as it was: the new field is optional.
+      // The running version continues to work, because the new field is optional.
       expect((await create(platform("former"), "&dryRun=All")).status).toBe(201);
 
       await release("upgrade", CHART);

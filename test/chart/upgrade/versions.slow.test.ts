@@ -22,7 +22,7 @@ const missing =
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 const path = programs.at(-1)?.path ?? "";
 
-/** Images that stay what they are whatever the chart's version is. */
+/** Fixed images, which do not depend on the chart's version. */
 const IMAGES: Values = {
   image: { tag: "kept" },
   keyvault: { image: { tag: "kept" } },
@@ -47,7 +47,7 @@ describe.skipIf(missing !== undefined)("a release of another version", () => {
     return { before, after };
   };
 
-  test.each(TABLE)("leaves the pods of %s as they are when their images do", async (_, values) => {
+  test.each(TABLE)("keeps the pods of %s unchanged if their images are", async (_, values) => {
     const { before, after } = await bothOf(values);
     const templates = (objects: Rendered[]) =>
       podsOf(objects)
@@ -58,7 +58,7 @@ describe.skipIf(missing !== undefined)("a release of another version", () => {
     expect(JSON.stringify(after)).toContain("9.9.9");
   });
 
-  test.each(TABLE)("leaves what no API server lets change in %s", async (_, values) => {
+  test.each(TABLE)("keeps immutable fields of %s unchanged", async (_, values) => {
     const { before, after } = await bothOf(values);
     const fixed = (objects: Rendered[]) =>
       objects
@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)("a release of another version", () => {
     expect(fixed(after)).toEqual(fixed(before));
   });
 
-  test("changes the image of every part where the chart's version names it, and nothing else", async () => {
+  test("changes only the image of every part if the chart's version names it", async () => {
     const { before, after } = await bothOf(VALUES.production ?? {});
     const text = (objects: Rendered[]) =>
       podsOf(objects).map(({ of, template }) => [nameOf(of), JSON.stringify(template.spec)]);
@@ -97,7 +97,7 @@ describe.skipIf(missing !== undefined).each(programs)("an upgrade by helm $versi
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  /** Hooks need pods that run, which are not here. */
+  /** Hooks need running pods, which this cluster does not have. */
   const run = async (command: string, chart: string, values?: Values) => {
     const args = [command, RELEASE, ...(chart === "" ? [] : [chart]), "--namespace", NAMESPACE, "--no-hooks"];
     const { isGood, err } = await helmWithValues(path, args, values, { KUBECONFIG: cluster.kubeconfig });
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined).each(programs)("an upgrade by helm $versi
   test.each([
     ["a production release", EXAMPLE],
     ["a trial", VALUES.trial ?? {}],
-  ])("of the version alone restarts nothing of %s", async (_, values) => {
+  ])("to another version alone restarts nothing in %s", async (_, values) => {
     const kept = mergeValues(values, IMAGES);
     await run("install", CHART, kept);
     const before = await generations();
