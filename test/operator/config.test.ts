@@ -48,7 +48,7 @@ describe("the operator's settings", () => {
     for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
   });
 
-  test.each(["reject %s for a folder", "ENDED_TTL", "ORPHAN_GRACE"])("refuse %s for a folder", (name) => {
+  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])("reject %s for a folder", (name) => {
     expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);
     expect(readOperatorConfig({ ...common, ...folder, [name]: "" })).toMatchObject(folder);
   });
