@@ -51,20 +51,20 @@ import { type Tools, toolsOf } from "./support/tools.ts";
 import { measureUsage, usageLines } from "./support/usage.ts";
 
 /**
- * A release's life on a real cluster, phase after phase; each says how long it took and what it found.
- * CLUSTER_KEEP=1 leaves the cluster as it is at the end, and takes it again at the next run.
+ * The life of a release on a real cluster, phase by phase. Each phase prints its duration and results.
+ * CLUSTER_KEEP=1 keeps the cluster at the end, and the next run uses it again.
  */
 const TAG = "suite";
-/** Usage is measured for up to a minute; proofs are made before, so that it is the pods' alone. */
+/** Usage is measured for up to a minute. Proofs are created before, so that only the pods' usage counts. */
 const CALM = { perSecond: 500, proven: 30_000, pauseMs: 500 };
-/** What presenting answers while nothing can be signed. */
+/** The answer to presenting while the vault can sign nothing. */
 const PUT_OFF = "503 vault_unavailable Retry-After";
 const FAULTS = { perSecond: 50 };
 const values = valuesOf(TAG);
 let cluster: Cluster;
 let tools: Tools;
 let folder: string;
-/** The private half of the recovery key, when this run has made it. */
+/** The file with the private half of the recovery key, if this run has created it. */
 let recoveryKey: string | undefined;
 
 beforeAll(async () => {
@@ -83,7 +83,7 @@ afterAll(async () => {
   if (folder) await rm(folder, { recursive: true, force: true });
 });
 
-/** Works with the ways to the release open. */
+/** Runs `work` with open connections to the release. */
 async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
   const way = await reach(tools, cluster.receiverHost);
   try {
@@ -93,10 +93,12 @@ async function withReach<T>(work: (way: Reach) => Promise<T>): Promise<T> {
   }
 }
 
-/** Works at the API, when only that is wanted. */
+/** Runs `work` with the URL of the API. */
 const atApi = <T>(work: (apiUrl: string) => Promise<T>) => withReach(({ apiUrl }) => work(apiUrl));
 
-/** Runs work under a load and gives what the load shows when it is over; nothing may be wrong. */
+/**
+ * Runs `work` under a load, and returns its result and the load's report. Fails if the load found a problem.
+ */
 function underLoad<T>(
   name: string,
   load: Omit<LoadOptions, "folder">,
@@ -119,7 +121,7 @@ function underLoad<T>(
   });
 }
 
-test("a trial is installed where only restricted pods are admitted, and its tests pass", async () => {
+test("a trial installs in a namespace for restricted pods, and its tests pass", async () => {
   await makeNamespace(tools);
   recoveryKey = await makeRecoveryKey(tools, folder);
   say(`helm install --wait: ${await helmUpgrade(tools, values)} s`);
@@ -127,13 +129,13 @@ test("a trial is installed where only restricted pods are admitted, and its test
   say(...(await podsOf(tools)).map(({ metadata }) => `  ${metadata.name}`));
 });
 
-test("the tour shows the main job", async () => {
+test("the tour succeeds on the cluster", async () => {
   const steps = await showTour(cluster.kubeconfig);
   say(`the tour has shown ${steps.length} steps: ${steps.join(", ")}`);
   expect(steps).toEqual(expect.arrayContaining(tourSteps.map(({ name }) => name)));
 });
 
-test("network policies let through what the parts need, and nothing else", async () => {
+test("network policies allow exactly the connections that the parts need", async () => {
   const receiver = await startReceiver(Date.now, "", cluster.receiverHost);
   try {
     const machine = { host: cluster.receiverHost, port: Number(new URL(receiver.url).port) };
@@ -145,7 +147,7 @@ test("network policies let through what the parts need, and nothing else", async
   }
 });
 
-test("every decision of a calm load is allowed, and every event arrives in order", async () => {
+test("a calm load receives only allow decisions, and every event in order", async () => {
   say(...usageLines("idle", await measureUsage(tools, 30)));
   const { result, report } = await underLoad("calm", CALM, () => measureUsage(tools, 20));
   say(...usageLines("loaded", result));
@@ -154,13 +156,13 @@ test("every decision of a calm load is allowed, and every event arrives in order
   expect(report.ordered).toBe(4);
 });
 
-test("whichever pod is killed under load, nothing is lost", async () => {
+test("a kill of any pod under load loses nothing", async () => {
   const counts = await countPods(tools);
   const { result } = await underLoad("kills", FAULTS, (load) => killEach(tools, load, counts));
   say(...result);
 });
 
-test("a rolling restart under load costs no decision", async () => {
+test("a rolling restart under load loses no decision", async () => {
   const { result, report } = await underLoad("restart", FAULTS, async (load) => {
     await sleep(2_000);
     return restartEach(tools, load);
@@ -169,7 +171,7 @@ test("a rolling restart under load costs no decision", async () => {
   expect(report.verifies.cut).toBe(0);
 });
 
-test("a drain takes one pod of a part at a time", async () => {
+test("a drain evicts one pod of a part at a time", async () => {
   for (const component of ["api", "worker", "operator"]) {
     const answers = await evictEach(tools, component);
     say(`${component}: ${Object.values(answers).join(", then ")}`);
@@ -177,7 +179,7 @@ test("a drain takes one pod of a part at a time", async () => {
   }
 });
 
-test("an upgrade under load, with a migration, and the way back cost no decision", async () => {
+test("an upgrade with a migration, and the rollback, lose no decision under load", async () => {
   await importNextImages(cluster, join(folder, "next"), TAG);
   const chart = await packageNextChart(tools, folder);
   const keepsake = await withReach(openKeepsake);
@@ -191,7 +193,7 @@ test("an upgrade under load, with a migration, and the way back cost no decision
   expect(await atApi(keepsake.verify)).toBe("allow authorized");
 });
 
-test("a vault that is sealed or away costs no certificate, and comes back as it was told", async () => {
+test("a sealed or missing vault loses no certificate, and restarts in the expected state", async () => {
   const keepsake = await withReach(openKeepsake);
   const present = () => atApi(keepsake.present);
   const verify = () => atApi(keepsake.verify);
@@ -213,7 +215,7 @@ test("a vault that is sealed or away costs no certificate, and comes back as it 
   await restartVault(tools);
 });
 
-/** A cluster that was kept has the public half of another run's key. */
+/** Returns the recovery key. A cluster that was kept contains the public half of another run's key. */
 async function withRecoveryKey(): Promise<string> {
   if (recoveryKey !== undefined) return recoveryKey;
   recoveryKey = await makeRecoveryKey(tools, folder);
@@ -222,7 +224,7 @@ async function withRecoveryKey(): Promise<string> {
   return recoveryKey;
 }
 
-test("a vault that was lost comes back from its backup, and what was made after it is known", async () => {
+test("a lost vault recovers from its backup, and reports what was created after the backup", async () => {
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
   const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
   const keepsake = await withReach(openKeepsake);
@@ -230,7 +232,7 @@ test("a vault that was lost comes back from its backup, and what was made after 
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
   const later = await keepsake.lend();
   const made = [await atApi(keepsake.withNewAgent), await withReach(openKeepsake)];
-  // A seal has the log get a head, so that it knows of all that will be lost.
+  // Sealing logs an audit head, so the log covers everything that will be lost.
   await sealVault(tools);
   const noted = await vaultLog(tools);
 
@@ -265,7 +267,7 @@ test("a vault that was lost comes back from its backup, and what was made after 
   await firstBackup(tools);
 });
 
-test("what was made outlives the release, and the next one finds it", async () => {
+test("data of a release survives its uninstallation, and the next release finds it", async () => {
   const keepsake = await withReach(openKeepsake);
   const before = await whatStays(tools);
   say(`helm uninstall: ${await helmUninstall(tools)} s`);
@@ -275,7 +277,7 @@ test("what was made outlives the release, and the next one finds it", async () =
   expect(await atApi(keepsake.verify)).toBe("allow authorized");
 });
 
-test("a vault that nobody gave a PIN starts sealed, keeps no installation waiting, and an upgrade leaves it so", async () => {
+test("a vault without a PIN starts sealed, delays no installation, and remains sealed in an upgrade", async () => {
   const apart = toolsOf(cluster, APART);
   await makeNamespace(apart);
   await makeRecoveryKey(apart, folder);

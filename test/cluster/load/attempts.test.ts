@@ -7,7 +7,7 @@ const answer = (status: number, headers: Record<string, string> = {}): Answer =>
   text: "said",
 });
 
-/** Answers in turn; an error is a connection that is cut. */
+/** Returns these answers one after the other. An error stands for an interrupted connection. */
 function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
   return async () => {
     const next = all.shift();
@@ -16,7 +16,7 @@ function answersOf(...all: (Answer | Error)[]): () => Promise<Answer> {
   };
 }
 
-test("repeats a call that was cut or put off, and counts each", async () => {
+test("insist() repeats a call that was interrupted or postponed, and counts each", async () => {
   const tally = newTally();
   const call = answersOf(new Error("reset"), answer(503, { "retry-after": "1" }), answer(200));
   expect(await insist("verify", tally, call)).toMatchObject({ status: 200 });
@@ -25,20 +25,20 @@ test("repeats a call that was cut or put off, and counts each", async () => {
 
 test.each([
   ["another 5xx", 500, { "retry-after": "1" }],
-  ["a 503 that does not say when to come again", 503, {}],
-])("writes down %s as wrong", async (_, status, headers) => {
+  ["a 503 without Retry-After", 503, {}],
+])("insist() records %s as wrong", async (_, status, headers) => {
   const tally = newTally();
   await insist("verify", tally, answersOf(answer(status, headers), answer(200)));
   expect(tally).toMatchObject({ unavailable: 0, wrong: [`verify answered ${status}: said`] });
 });
 
-test("takes a refusal as an answer", async () => {
+test("insist() returns a refusal as an answer", async () => {
   const tally = newTally();
   expect(await insist("verify", tally, answersOf(answer(409)))).toMatchObject({ status: 409 });
   expect(tally.answered).toBe(1);
 });
 
-test("comes again while the idempotency key of a call that was cut is locked", async () => {
+test("insist() repeats an interrupted call while its idempotency key is locked", async () => {
   const tally = newTally();
   const locked = { ...answer(409), text: '{"error":{"code":"idempotency_conflict"}}' };
   expect(await insist("deny", tally, answersOf(locked, answer(200)))).toMatchObject({ status: 200 });

@@ -1,25 +1,25 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** An answer as far as it matters whether it is one: anything below 500 is. */
+/** The relevant part of an answer. Any status below 500 counts as answered. */
 export type Answer = { status: number; headers: Headers; text: string };
 
-/** How the calls of a run went, each attempt counted. `wrong` is what an application need not bear. */
+/** Counts of a run's attempts. `wrong` lists answers that an application should not have to handle. */
 export type Tally = { answered: number; unavailable: number; cut: number; locked: number; wrong: string[] };
 
-/** Longer than a pod takes to come back, an elected Postgres to recover, or a claim to end. */
+/** Longer than a pod needs to return, an elected Postgres to recover, or a lock to expire. */
 const GIVE_UP_MS = 120_000;
 const PAUSE_MS = 200;
 
-/** Nothing yet. */
+/** Returns an empty tally. */
 export function newTally(): Tally {
   return { answered: 0, unavailable: 0, cut: 0, locked: 0, wrong: [] };
 }
 
 /**
- * Repeats a call as a careful application does, until it is answered: after a 503 that says when to come
- * again, after a connection that was cut, and while an idempotency key is locked, as it is for a minute when
- * the process that worked on it died. Any other 5xx, and a 503 without Retry-After, is written down as wrong
- * and repeated too. Rejects after two minutes.
+ * Repeats a call, as a careful application does, until it is answered. Repeats after a 503 with Retry-After,
+ * after an interrupted connection, and while an idempotency key is locked. A key is locked for a minute if
+ * the process that worked on it died. Any other 5xx, and a 503 without Retry-After, is recorded as wrong and
+ * repeated too. Rejects after two minutes.
  */
 export async function insist<A extends Answer>(
   what: string,
@@ -57,7 +57,7 @@ function reasonOf(error: unknown): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
 
-/** A tally, for people. */
+/** Formats a tally for people. */
 export function described({ answered, unavailable, cut, locked, wrong }: Tally): string {
   return `${answered} answered, ${unavailable} times 503 with Retry-After, ${cut} connections cut, ${locked} times a key locked, ${wrong.length} wrong`;
 }

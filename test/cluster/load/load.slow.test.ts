@@ -8,7 +8,7 @@ import { type DevStack, environmentOf, PROGRAM, startDevStack } from "../../supp
 import { killHard } from "../../support/process.ts";
 import { linesOf, startLoad, type Target } from "./load.ts";
 
-/** The load and its checker of `npm run test:cluster`, on the embedded stack with a second worker. */
+/** Tests the load and the checker of `npm run test:cluster` on the embedded stack with a second worker. */
 let stack: DevStack;
 let target: Target;
 let workerEnv: Record<string, string>;
@@ -41,7 +41,7 @@ function startWorker(): ChildProcess {
   return worker;
 }
 
-test("finds nothing wrong under a calm load, with two workers", async () => {
+test("a calm load with two workers has no problems", async () => {
   startWorker();
   const load = await startLoad(target, { folder: join(folder, "calm"), perSecond: 200, proven: 1_000 });
   await sleep(10_000);
@@ -53,7 +53,7 @@ test("finds nothing wrong under a calm load, with two workers", async () => {
   expect(report.verified.allowed).toBeGreaterThan(100);
 });
 
-test("finds nothing lost when a worker is killed under load", async () => {
+test("a load during the kill of a worker loses nothing", async () => {
   const load = await startLoad(target, { folder: join(folder, "killed"), perSecond: 100 });
   const worker = startWorker();
   await sleep(3_000);

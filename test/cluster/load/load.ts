@@ -13,10 +13,10 @@ import { type Addresses, openOwner, openShop, type Shop, sendEventsTo, startPeop
 import { checkSequence } from "./sequence.ts";
 import { prove, startVerifies, type Verified } from "./verifies.ts";
 
-/** Where a running service can be reached, and this machine from it. */
+/** The addresses of a running service, and the address of this machine for its pods. */
 export type Target = Addresses & { databaseUrl: string; sealingKey: string; receiverHost: string };
 
-/** What a load shows; what is wrong is in `problems`, and none is what must hold. */
+/** The result of a load. `problems` must be empty. */
 export type LoadReport = {
   verified: Verified;
   verifies: Tally;
@@ -26,7 +26,10 @@ export type LoadReport = {
   problems: string[];
 };
 
-/** How much load: decisions a second, of which so many are proven beforehand, and shops with their events. */
+/**
+ * The amount of load: decisions per second, how many proofs to create beforehand, and the number of shops
+ * with events.
+ */
 export type LoadOptions = {
   folder: string;
   perSecond: number;
@@ -35,21 +38,21 @@ export type LoadOptions = {
   pauseMs?: number;
 };
 
-/** A load that runs. */
+/** A running load. */
 export type Load = {
-  /** Inflicts something and writes down when. */
+  /** Causes a fault and records its time. */
   fault<T>(name: string, work: () => Promise<T>): Promise<T>;
-  /** Ends it, waits until every event has arrived, and judges. */
+  /** Ends the load, waits until every event has arrived, and checks the results. */
   stop(): Promise<LoadReport>;
 };
 
 const WORLDS = 10;
 const CREDIT_MICRO_USD = 1e12;
 const SEED = 1;
-/** A claim of a worker that was killed ends after 60 s, and its retry comes up to 5 min later. */
+/** A lock of a killed worker expires after 60 s, and its retry comes up to 5 min later. */
 const QUIET_MS = 420_000;
 
-/** Opens accounts, platforms and receivers of its own and starts a load on them. */
+/** Opens its own accounts, platforms and receivers, and starts a load on them. */
 export async function startLoad(target: Target, options: LoadOptions): Promise<Load> {
   const { folder, perSecond, proven = 0, shops: count = 4, pauseMs = 100 } = options;
   await mkdir(folder, { recursive: true });
@@ -106,8 +109,8 @@ export async function startLoad(target: Target, options: LoadOptions): Promise<L
 }
 
 /**
- * Gives the shops' events an address once their first ones, which were made without, are over: those have
- * secrets, and are never sent.
+ * Sets the callback URL of the shops once their first events are over. Those were created without a URL,
+ * contain secrets, and are never sent.
  */
 async function addressEvents(
   database: Database,
@@ -132,7 +135,7 @@ async function openWorlds(database: Database, sealingKey: string): Promise<Proof
   return worlds;
 }
 
-/** The posting that the balance of a world's account comes from, so that the ledger agrees. */
+/** Inserts the posting that explains a world account's balance, so that the ledger agrees. */
 async function bookCredit(database: Database, accountId: string): Promise<void> {
   await database("ledger_postings").insert({
     account_id: accountId,
@@ -162,7 +165,10 @@ async function isQuiet(database: Database, connectionIds: string[]): Promise<boo
   return Number(rows[0].n) === 0;
 }
 
-/** The decisions on the worlds' proofs, under the proofs' hashes, which the load knows before it asks. */
+/**
+ * Writes the decisions on the worlds' proofs. It finds them by the proofs' hashes, which the load knows
+ * beforehand.
+ */
 async function dumpDecisions(
   database: Database,
   folder: string,
@@ -183,7 +189,7 @@ async function dumpDecisions(
   await lines.close();
 }
 
-/** A load's figures in lines, for people. */
+/** Formats a load's figures in lines, for people. */
 export function linesOf({ verified, verifies, people, report, ordered }: LoadReport): string[] {
   const { allowed, p50, p99, slowest, perSecond } = verified;
   return [

@@ -4,15 +4,18 @@ import type { openLines } from "../../soak/lines.ts";
 import { createVisitor, must, type Visitor } from "../../specification/visitor.ts";
 import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 
-/** A connection of the load's organization, and the agent that is lent something there. */
+/** A connection of the load's organization, and its agent. */
 export type Shop = { connectionId: string; apiKey: string; secret: string; agentId: string };
 
-/** Where the API is, and where its mailbox answers: at a name of this machine. */
+/** URLs of the API and of its mailbox. The mailbox answers only at a name of this machine. */
 export type Addresses = { apiUrl: string; mailboxUrl: string };
 
 const SCOPES = ["data:read", "payments:send"];
 
-/** A new organization's owner, signed in at one API and at home at another address of it. */
+/**
+ * Opens a new organization, and returns its owner, who signed in at the mailbox's address and calls the API
+ * at its URL.
+ */
 export async function openOwner({ apiUrl, mailboxUrl }: Addresses): Promise<Visitor> {
   const settings = { mailbox: `${mailboxUrl}/dev/mailbox`, word: "service", limits: false };
   const first = createVisitor({ ...settings, baseUrl: mailboxUrl });
@@ -23,7 +26,7 @@ export async function openOwner({ apiUrl, mailboxUrl }: Addresses): Promise<Visi
   return createVisitor({ ...settings, baseUrl: apiUrl }, first.state());
 }
 
-/** Registers a platform with one agent. Its events have no address yet. */
+/** Registers a platform with one agent. Its events have no callback URL yet. */
 export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<Shop> {
   const { connection_id, api_key, webhook_signing_secret } = must(
     await owner.call("POST", "/v1/service/platforms", {
@@ -37,13 +40,13 @@ export async function openShop(owner: Visitor, { apiUrl }: Addresses): Promise<S
   return { ...connection, secret: String(webhook_signing_secret), agentId };
 }
 
-/** The application behind a connection. */
+/** Returns the application of a connection. */
 export function applicationOf({ apiKey }: Pick<Shop, "apiKey">, baseUrl: string): Visitor {
   const settings = { baseUrl, mailbox: "", word: "service", limits: false };
   return createVisitor(settings, {}, { "x-service-api-key": apiKey });
 }
 
-/** Makes one more agent at a connection, and gives its id. */
+/** Creates another agent at a connection, and returns its id. */
 export async function makeAgent(
   application: Visitor,
   { connectionId }: Pick<Shop, "connectionId">,
@@ -53,7 +56,7 @@ export async function makeAgent(
   return String(agent_id);
 }
 
-/** Has a shop's events sent to a URL. */
+/** Sets the callback URL of a shop. */
 export async function sendEventsTo(url: string, owner: Visitor, { connectionId }: Shop): Promise<void> {
   must(await owner.call("PUT", `/v1/service/connections/${connectionId}/callback`, { callback_url: url }));
 }
@@ -61,8 +64,8 @@ export async function sendEventsTo(url: string, owner: Visitor, { connectionId }
 type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 /**
- * Has people decide on requests, shop by shop: one after the other in each, so that their events have the
- * order in which they are written down here. Every third is denied, of the approved every second is revoked.
+ * Lets people decide on requests. In each shop, they decide one after the other, so the events have the order
+ * in which they are recorded here. Every third request is denied, and every second approved one is revoked.
  * Calls are repeated under the same idempotency key until they are answered.
  */
 export function startPeople(owner: Visitor, shops: readonly Shop[], lines: Appended, pauseMs: number) {

@@ -11,7 +11,10 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-/** A shop whose people decided on one, two and three, and what its receiver got, in which order. */
+/**
+ * Checks a shop whose people decided on one, two and three, and whose receiver got these events in this
+ * order.
+ */
 async function judge(received: string[], attempts = 1) {
   const write = async <Name extends keyof Lines>(name: Name, lines: Lines[Name][]) => {
     const file = openLines(folder, name);
@@ -34,19 +37,19 @@ async function judge(received: string[], attempts = 1) {
   return checkSequence(folder);
 }
 
-test("finds nothing in events that came as they were decided", async () => {
+test("checkSequence() finds no problem in events in the order of the decisions", async () => {
   expect(await judge(["one", "two", "three"])).toEqual({ compared: 1, problems: [] });
 });
 
 test.each([
-  ["two that changed places", ["one", "three", "two"], "number 2"],
-  ["one that is missing at the end", ["one", "two"], "number 3"],
-  ["one too many at the end", ["one", "two", "three", "one"], "number 4"],
-])("finds %s", async (_, received, where) => {
+  ["two swapped events", ["one", "three", "two"], "number 2"],
+  ["a missing last event", ["one", "two"], "number 3"],
+  ["an additional last event", ["one", "two", "three", "one"], "number 4"],
+])("checkSequence() finds %s", async (_, received, where) => {
   const { problems } = await judge(received);
   expect(problems).toEqual([expect.stringContaining(where)]);
 });
 
-test("compares nothing of a shop that had a retry", async () => {
+test("checkSequence() skips a shop with a retry", async () => {
   expect(await judge(["two", "one", "three"], 2)).toEqual({ compared: 0, problems: [] });
 });

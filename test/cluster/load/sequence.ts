@@ -1,12 +1,12 @@
 import { readLines } from "../../soak/lines.ts";
 
-/** In how many shops the order could be compared, and where it was another one. */
+/** The number of shops whose order was compared, and the differences. */
 export type Sequence = { compared: number; problems: string[] };
 
 /**
- * Compares the order in which a shop's events arrived with that in which its people decided. It is promised
- * to a receiver that accepts everything, and of one with a retry the retried event comes later: so only shops
- * whose deliveries all took one attempt are compared.
+ * Compares the order in which a shop's events arrived with the order of the decisions. The order is
+ * guaranteed only to a receiver that accepts everything, because a retried event arrives later. So it
+ * compares only shops whose deliveries all took one attempt.
  */
 export function checkSequence(folder: string): Sequence {
   const deliveries = Map.groupBy(readLines(folder, "deliveries"), ({ connectionId }) => connectionId);

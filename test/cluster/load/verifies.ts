@@ -5,7 +5,7 @@ import type { openLines } from "../../soak/lines.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
 import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 
-/** What verifying has shown. Times are milliseconds from the moment when a call was due. */
+/** Results of the decisions. Times are in milliseconds from the moment when a call was due. */
 export type Verified = { allowed: number; p50: number; p99: number; slowest: number; perSecond: number };
 
 type Proof = { world: ProofWorld; id: string; body: string };
@@ -13,13 +13,13 @@ type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 const CONNECTIONS = 32;
 const CALL_MS = 15_000;
-/** So many calls may wait for their answer; then the next ones are late. */
+/** If more calls than this are open, the next ones start late. */
 const MOST_OPEN = 512;
 const TICK_MS = 10;
-/** Proofs that are made at a time, while fewer than a second's are there. */
+/** How many proofs to create at a time, while fewer than for one second are available. */
 const BATCH = 20;
 
-/** Makes proofs of what is lent in the worlds, in turns, a few at a time. */
+/** Creates proofs for the worlds in turn, a few at a time. */
 export async function prove(worlds: readonly ProofWorld[], count: number): Promise<Proof[]> {
   const proofs: Proof[] = [];
   while (proofs.length < count) {
@@ -35,9 +35,9 @@ function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
 }
 
 /**
- * Asks for decisions at a steady rate, whether earlier ones are answered or not, until it is stopped. A call
- * without an answer is repeated with the same proof: a proof that is spent by then was decided on. Begins
- * with the proofs that are given, then makes its own.
+ * Requests decisions at a steady rate, regardless of earlier answers, until it is stopped. A call without an
+ * answer is repeated with the same proof. If the proof is spent by then, it was decided. It uses the given
+ * proofs first, and then creates its own.
  */
 export function startVerifies(
   {
@@ -88,7 +88,7 @@ export function startVerifies(
 
   async function keepProving(): Promise<void> {
     while (!isOver) {
-      // The keys of challenges are in the database, which may be away.
+      // The database stores the keys of challenges and may be unavailable.
       if (proofs.length < perSecond) proofs.push(...(await prove(worlds, BATCH).catch(() => [])));
       await sleep(TICK_MS);
     }
@@ -99,7 +99,8 @@ export function startVerifies(
       const due = Math.floor(((performance.now() - started) / 1000) * perSecond);
       for (; place < due && open.size < MOST_OPEN; place += 1) {
         const proof = proofs.shift();
-        // A call without a proof is left out: this machine was too slow to make one, and nobody waited.
+        // If there is no proof for a call, this machine was too slow to create one. The call is skipped,
+        // because nobody waited.
         if (proof === undefined) {
           place = due;
           break;

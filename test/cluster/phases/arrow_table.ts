@@ -1,16 +1,16 @@
-/** From whom, to whom, and whether the way is open. */
+/** A connection: its source, its target, and whether it is open. */
 export type Arrow = { from: string; to: string; open: boolean };
 
-/** Who calls from outside the release: pods without its labels, here and in another namespace. */
+/** Sources outside the release: pods without its labels, in the same and in another namespace. */
 export const STRANGERS = ["stranger", "elsewhere"] as const;
-/** Whoever has a part's labels is that part to a policy. */
+/** Components by which probe pods are labeled. For a policy, the labels make a pod part of the release. */
 const PARTS = [
   ...["api", "operator", "worker", "postgres", "console"],
   ...["keyvault", "keyvault-init", "keyvault-backup", "keyvault-certificates", "keyvault-renewal"],
 ] as const;
 export const SOURCES: readonly string[] = [...PARTS, ...STRANGERS];
 
-/** What is called: ports of parts, and what is not the release's. */
+/** Targets: ports of parts, and targets outside the release. */
 export const PORTS: readonly [component: string, port: number][] = [
   ["api", 8080],
   ["api", 8081],
@@ -26,26 +26,29 @@ const TARGETS: readonly string[] = [
   ...["apiserver", "dns", "machine"],
 ];
 
-/** Where each may go; nowhere else. In a trial any pod may call the API, and webhooks may lead anywhere. */
+/** The allowed connections. In a trial, any pod may call the API, and webhooks may lead anywhere. */
 const ALLOWED: Record<string, readonly string[]> = {
   api: ["postgres:5432", "keyvault:8443", "apiserver", "dns"],
   operator: ["api:8081", "apiserver", "dns"],
   worker: ["postgres:5432", "api:8080", "apiserver", "dns", "machine"],
   keyvault: ["postgres:5432", "dns"],
-  // A person's Job that restores the vault or verifies its audit.
+  // The Job with which a person restores the vault or verifies its audit.
   "keyvault-init": ["postgres:5432", "dns"],
   "keyvault-backup": ["keyvault:8443", "dns"],
-  // Its policy is there while the Job runs that Helm waits for, and no longer.
+  // Its policy exists only while the Job runs, for which Helm waits.
   "keyvault-certificates": [],
   "keyvault-renewal": ["apiserver", "dns"],
   postgres: [],
-  // A label that no part has gets what a part without arrows gets.
+  // A component without rules of its own may connect nowhere.
   console: [],
   stranger: ["api:8080", "apiserver", "dns", "machine"],
   elsewhere: ["api:8080", "apiserver", "dns", "machine"],
 };
 
-/** What of the table was found otherwise, or was not tried, in words; nothing else may have been tried. */
+/**
+ * Returns the differences from the expected table in words: other results, and connections that were not
+ * tried or not expected.
+ */
 export function differencesOf(arrows: readonly Arrow[]): string[] {
   const found = new Map(arrows.map((arrow) => [`${arrow.from} → ${arrow.to}`, arrow]));
   const differences = SOURCES.flatMap((from) =>
@@ -60,7 +63,7 @@ export function differencesOf(arrows: readonly Arrow[]): string[] {
   return [...differences, ...[...found.keys()].map((name) => `${name} is not in the table`)];
 }
 
-/** The table in lines, for people: a row for each source, a mark for each target. */
+/** Formats the table for people: a row for each source, and a mark for each target. */
 export function arrowLines(arrows: readonly Arrow[]): string[] {
   const targets = [...new Set(arrows.map(({ to }) => to))];
   const width = Math.max(...SOURCES.map(({ length }) => length)) + 1;

@@ -3,11 +3,11 @@ import { podOf, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { type Arrow, differencesOf, PORTS, SOURCES, STRANGERS } from "./arrow_table.ts";
 
-/** Another namespace, whose pods are strangers too. */
+/** Another namespace, whose pods are outside the release too. */
 const ELSEWHERE = "deputize-elsewhere";
 const TRIES = 20;
 
-/** Tries connections, all at the same time, and prints the names of those that were open. */
+/** Tries all connections at the same time, and prints the names of the open ones. */
 const PROBE = `
 const net = require("node:net");
 const tries = Object.entries(JSON.parse(process.argv[1])).map(([name, [host, port]]) => new Promise((resolve) => {
@@ -17,7 +17,7 @@ const tries = Object.entries(JSON.parse(process.argv[1])).map(([name, [host, por
 }));
 Promise.all(tries).then((open) => console.log(JSON.stringify(open.flat())));`;
 
-/** Tries every arrow from a pod that has the labels of the part it stands for. */
+/** Tries every connection from a pod with the labels of its source. */
 export async function tryArrows(
   tools: Tools,
   { image, machine }: { image: string; machine: { host: string; port: number } },
@@ -82,7 +82,7 @@ const placeOf = ({ namespace }: Tools, source: string) => (source === "elsewhere
 const nameOf = (source: string) => `probe-${source}`;
 const isStranger = (source: string) => (STRANGERS as readonly string[]).includes(source);
 
-/** Never ready, so that no Service sends it what is meant for the part whose labels it has. */
+/** The pod is never ready, so no Service sends it the traffic of the part whose labels it has. */
 function probePod(tools: Tools, source: string, image: string): object {
   const labels = {
     "app.kubernetes.io/name": "deputize",

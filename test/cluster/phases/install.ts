@@ -5,14 +5,14 @@ import { until } from "../../support/process.ts";
 import { CHART, NAMESPACE, RELEASE } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 
-/** What every pod of the namespace must be. */
+/** Labels that admit only restricted pods to a namespace. */
 const RESTRICTED = {
   "pod-security.kubernetes.io/enforce": "restricted",
   "pod-security.kubernetes.io/enforce-version": "latest",
 };
 const READY_S = 300;
 
-/** Makes the namespace, which admits restricted pods only. */
+/** Creates the namespace, which admits only restricted pods. */
 export async function makeNamespace(tools: Tools): Promise<void> {
   await tools.apply({
     apiVersion: "v1",
@@ -21,7 +21,7 @@ export async function makeNamespace(tools: Tools): Promise<void> {
   });
 }
 
-/** Installs or upgrades the release and waits until it is ready. Resolves with the seconds that it took. */
+/** Installs or upgrades the release, waits until it is ready, and returns the seconds. */
 export async function helmUpgrade(tools: Tools, values: object, chart = CHART): Promise<number> {
   const file = join(await mkdtemp(join(tmpdir(), "deputize-values-")), "values.json");
   await writeFile(file, JSON.stringify(values));
@@ -33,19 +33,19 @@ export async function helmUpgrade(tools: Tools, values: object, chart = CHART): 
   );
 }
 
-/** Rolls the release back to the revision before, and waits until it is ready. */
+/** Rolls the release back to the former revision, waits until it is ready, and returns the seconds. */
 export function helmRollback(tools: Tools): Promise<number> {
   return timed(() =>
     tools.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", `${READY_S}s`),
   );
 }
 
-/** Runs the chart's own tests. */
+/** Runs the chart's own tests, and returns the seconds. */
 export function helmTest(tools: Tools): Promise<number> {
   return timed(() => tools.helm("test", RELEASE, "--namespace", NAMESPACE));
 }
 
-/** Takes the release away and waits until its pods are gone. */
+/** Uninstalls the release, waits until its pods are gone, and returns the seconds. */
 export function helmUninstall(tools: Tools): Promise<number> {
   return timed(async () => {
     await tools.helm(
@@ -73,7 +73,7 @@ export function helmUninstall(tools: Tools): Promise<number> {
   });
 }
 
-/** Seconds that something took, to a tenth. */
+/** Returns the seconds that the work took, rounded to a tenth. */
 export async function timed(work: () => Promise<unknown>): Promise<number> {
   const start = performance.now();
   await work();

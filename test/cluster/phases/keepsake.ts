@@ -1,17 +1,15 @@
 import { must, type Visitor } from "../../specification/visitor.ts";
 import { type Addresses, applicationOf, makeAgent, openOwner, openShop, type Shop } from "../load/people.ts";
 
-/**
- * Somebody's account with an agent that was lent something; it can be tried whatever becomes of the release.
- */
+/** An account with an agent and a certificate, to check after each event in the life of the release. */
 export type Keepsake = {
-  /** Lends the agent the same once more, and gives the certificate. */
+  /** Issues another certificate with the same scopes, and returns its id. */
   lend(): Promise<string>;
-  /** The same account with one more agent, which is lent the same. */
+  /** Returns the same account with another agent, which has the same scopes. */
   withNewAgent(apiUrl: string): Promise<Keepsake>;
-  /** Presents a certificate, or the first one, and verifies it anew: the decision with its reason. */
+  /** Presents the first or the given certificate, verifies it, and returns the decision with its reason. */
   verify(apiUrl: string, certId?: string): Promise<string>;
-  /** What the API answers when it has to sign. */
+  /** Returns the API's answer to a call that needs a signature. */
   present(apiUrl: string): Promise<string>;
 };
 

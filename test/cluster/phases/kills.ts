@@ -15,14 +15,14 @@ import {
 import type { Tools } from "../support/tools.ts";
 import { timed } from "./install.ts";
 
-/** How many pods each part has. */
+/** The number of pods of each part. */
 export type Counts = Record<string, number>;
 
 const BETWEEN_MS = 3_000;
-/** A pod that is killed like this has no time to end. */
+/** Options that kill a pod without time to stop. */
 const HARD = ["--grace-period=0", "--force"];
 
-/** The pods of each part as they are now. */
+/** Returns the current number of pods of each part. */
 export async function countPods(tools: Tools): Promise<Counts> {
   const counts: Counts = {};
   for (const component of COMPONENTS) counts[component] = (await podsOf(tools, component)).length;
@@ -30,8 +30,8 @@ export async function countPods(tools: Tools): Promise<Counts> {
 }
 
 /**
- * Kills a pod of every part in turn, waits each time until the part is whole again, and says how long it
- * took.
+ * Kills a pod of every part in turn, waits each time until the part is complete again, and returns the
+ * durations.
  */
 export async function killEach(tools: Tools, load: Load, counts: Counts): Promise<string[]> {
   const said: string[] = [];
@@ -49,7 +49,7 @@ export async function killEach(tools: Tools, load: Load, counts: Counts): Promis
   return said;
 }
 
-/** Restarts the parts that serve, one after the other, and says how long each took. */
+/** Restarts the serving parts one after the other, and returns the durations. */
 export async function restartEach(tools: Tools, load: Load): Promise<string[]> {
   const said: string[] = [];
   for (const component of ["api", "worker", "operator"]) {
@@ -66,8 +66,8 @@ export async function restartEach(tools: Tools, load: Load): Promise<string[]> {
 }
 
 /**
- * Evicts the pods of a part as a drain does: one may go, the next only when another has taken its place. Says
- * what was answered.
+ * Evicts the pods of a part as a drain does, and returns the answers. The budget allows the second eviction
+ * only after the first pod was replaced.
  */
 export async function evictEach(
   tools: Tools,
@@ -104,7 +104,9 @@ async function evict(tools: Tools, { metadata }: Pod): Promise<string> {
   );
 }
 
-/** What `deputize reconcile` finds in the ledger: its last line. Rejects where it finds a difference. */
+/**
+ * Returns the last line of `deputize reconcile`, its result for the ledger. Rejects if there are differences.
+ */
 export async function reconcile(
   tools: Tools,
 ): Promise<{ accounts: number; postings: number; differences: number }> {

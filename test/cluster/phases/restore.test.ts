@@ -3,13 +3,13 @@ import { headOf, withoutLost } from "./restore.ts";
 
 const head = (seq: number) => `{"event":"audit_head","seq":${seq},"mac":"0f"}\n`;
 
-test("the restored head is the number that the restore or the verification said", () => {
+test("headOf() finds the number that a restore or a verification printed", () => {
   expect(headOf("signed by      ab\naudit head     42:0f3a")).toBe(42);
   expect(headOf("audit head\n  1234:0f3a")).toBe(1234);
   expect(() => headOf("There is a token in /var/lib/keyvault")).toThrow("no audit head");
 });
 
-test("heads of records that a restore did not bring back are left out, and other lines with them", () => {
+test("withoutLost() removes the heads of lost records, and all other lines", () => {
   const log = `not JSON\n${head(41)}{"event":"started"}\n${head(42)}${head(43)}${head(99)}`;
   expect(withoutLost(log, 42)).toBe(head(41) + head(42));
   expect(() => withoutLost(log, 40)).toThrow("no head up to record 40");

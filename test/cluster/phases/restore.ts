@@ -9,22 +9,25 @@ import type { Tools } from "../support/tools.ts";
 import { STATEFUL_SET, vaultStatus } from "./vault.ts";
 
 const VAULT = `${RELEASE}-keyvault`;
-/** The Secret of the PIN that initializing and restoring read. */
+/** The Secret with the PIN for initializing and restoring. */
 export const INIT_PIN = `${VAULT}-init-pin`;
 const HEADS = `${VAULT}-heads`;
 const EXAMPLES = join(ROOT, "docs/examples/keyvault");
 const JOB_MS = 300_000;
 
-/** Names that a person puts in place of the examples'. */
+/** Names that a person puts in place of those in the examples. */
 export type Names = { image: string; database: string };
 
-/** A backup that was copied out of the cluster, and what it takes to restore it. */
+/** A backup outside the cluster, and the keys to restore it. */
 export type Backup = { name: string; file: string; recoveryKey: string; serviceKey: string };
 
-/** A Job's end: whether all of it went well, and what its containers said. */
+/** The end of a Job: whether it succeeded, and the output of its containers. */
 type Ended = { isComplete: boolean; log: string };
 
-/** Makes the recovery key here, and gives the cluster its public half. Gives the private half's file. */
+/**
+ * Creates the recovery key on this machine, and stores its public half in the cluster. Returns the file of
+ * the private half.
+ */
 export async function makeRecoveryKey(tools: Tools, folder: string): Promise<string> {
   const own = await mkdtemp(join(folder, "recovery-"));
   const [key, pub] = [join(own, "recovery.key"), join(own, "recovery.pub")];
@@ -35,7 +38,7 @@ export async function makeRecoveryKey(tools: Tools, folder: string): Promise<str
   return key;
 }
 
-/** Has the CronJob's own Job take a backup, and copies it out of the cluster. */
+/** Creates a backup with a Job from the CronJob, and copies it out of the cluster. */
 export async function takeBackup(
   tools: Tools,
   { folder, image, recoveryKey }: { folder: string; image: string; recoveryKey: string },
@@ -56,7 +59,7 @@ export async function takeBackup(
   };
 }
 
-/** Waits until the backup that a version takes when it is first installed is there. */
+/** Waits for the backup that the first installation of a version creates. */
 export async function firstBackup(tools: Tools): Promise<void> {
   const { items } = await tools.read<{ items: { metadata: { name: string } }[] }>(
     ...["-n", tools.namespace, "get", "jobs", "-l", "app.kubernetes.io/component=keyvault-backup"],
@@ -66,7 +69,7 @@ export async function firstBackup(tools: Tools): Promise<void> {
   for (const { metadata } of first) await complete(tools, metadata.name);
 }
 
-/** Copies a backup out of the cluster, as the example's pod lets one. */
+/** Copies a backup out of the cluster with the example's pod. */
 async function copyOut(
   tools: Tools,
   name: string,
@@ -92,13 +95,13 @@ async function copyOut(
   }
 }
 
-/** What `keyvault backup check` says of a backup, where the recovery key is. */
+/** Returns the output of `keyvault backup check` on the machine with the recovery key. */
 export function checkBackup({ file, recoveryKey, serviceKey }: Backup): Promise<string> {
   const asked = ["backup", "check", file, "--recovery-key", recoveryKey, "--service-key", serviceKey];
   return run(process.execPath, [join(ROOT, "keyvault/main.ts"), ...asked]);
 }
 
-/** Stops the vault and loses its volume and all rows of its database. */
+/** Stops the vault, and deletes its volume and all rows of its database. */
 export async function loseVault(tools: Tools, { database }: Names): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "scale", STATEFUL_SET, "--replicas=0");
   await tools.kubectl("-n", tools.namespace, "wait", "--for=delete", `pod/${VAULT}-0`, "--timeout=120s");
@@ -114,7 +117,7 @@ export async function loseVault(tools: Tools, { database }: Names): Promise<void
   }
 }
 
-/** Puts a backup back by the example's Job, and gives what that said. The vault is started after it. */
+/** Restores a backup with the example's Job, and returns its output. The vault starts afterwards. */
 export async function restoreVault(tools: Tools, backup: Backup, names: Names, pin: string): Promise<string> {
   const recovery = await readFile(backup.recoveryKey, "utf8");
   await tools.apply(
@@ -135,8 +138,8 @@ export async function restoreVault(tools: Tools, backup: Backup, names: Names, p
 }
 
 /**
- * Verifies the audit after a restore against all heads that were logged, and against those that are left
- * without what was lost.
+ * Verifies the audit after a restore against all logged heads, and against the heads without the lost
+ * records.
  */
 export async function verifyHeads(
   tools: Tools,
@@ -148,7 +151,7 @@ export async function verifyHeads(
   return { all, left: await verifyAudit(tools, withoutLost(noted, restored) + since, names, pin) };
 }
 
-/** Verifies the audit against heads by the example's Job: whether all holds, and what it said. */
+/** Verifies the audit against heads with the example's Job. */
 async function verifyAudit(tools: Tools, heads: string, names: Names, pin: string): Promise<Ended> {
   const job = `${VAULT}-audit-verify`;
   await tools.apply(
@@ -168,14 +171,17 @@ async function verifyAudit(tools: Tools, heads: string, names: Names, pin: strin
 
 const HEAD = /audit head\s+(\d+):/;
 
-/** The number of the audit's last record, of what a restore or `keyvault audit verify` said. */
+/**
+ * Returns the number of the audit's last record, from the output of a restore or of `keyvault audit verify`.
+ * Throws `Error` if there is none.
+ */
 export function headOf(said: string): number {
   const [, number] = HEAD.exec(said) ?? [];
   if (number === undefined) throw new Error(`There is no audit head in: ${said}`);
   return Number(number);
 }
 
-/** The heads of a log without those of records that a restore did not bring back; some must be left. */
+/** Returns the heads in a log without those of lost records. Throws `Error` if none remain. */
 export function withoutLost(log: string, restored: number): string {
   const isKept = (line: string) => {
     const { event, seq = 0 } = JSON.parse(line) as { event?: string; seq?: number };
@@ -188,7 +194,7 @@ export function withoutLost(log: string, restored: number): string {
 
 const named = ({ namespace }: Tools, name: string) => ({ name, namespace });
 
-/** A Secret as `kubectl create secret generic` makes it. */
+/** Returns a Secret like that of `kubectl create secret generic`. */
 export const secretFor = (tools: Tools, name: string, stringData: Record<string, string>) => ({
   apiVersion: "v1",
   kind: "Secret",
@@ -200,7 +206,7 @@ async function remove(tools: Tools, kind: string, ...names: string[]): Promise<v
   await tools.kubectl("-n", tools.namespace, "delete", kind, ...names, "--ignore-not-found");
 }
 
-/** Applies an example as a person does who puts names of their own in place of those in it. */
+/** Applies an example with other names, as a person does. */
 async function applyExample(tools: Tools, file: string, replaced: Record<string, string>): Promise<void> {
   let text = await readFile(join(EXAMPLES, file), "utf8");
   for (const [from, to] of Object.entries(replaced)) {
@@ -225,7 +231,7 @@ async function endOf(tools: Tools, job: string): Promise<Ended> {
     return types.includes("Complete") || types.includes("Failed");
   };
   await until(`Job ${job} has ended`, hasEnded, JOB_MS);
-  // Of one that did not get to its last container, the error has what the others said.
+  // If a Job fails before its last container, the error contains the output of the others.
   const logs = tools.kubectl("-n", tools.namespace, "logs", `job/${job}`, "--all-containers");
   const log = await logs.catch((error: Error) => error.message);
   return { isComplete: types.includes("Complete"), log };

@@ -4,14 +4,17 @@ import { podOf, RECOVERY } from "../support/release.ts";
 import type { Tools } from "../support/tools.ts";
 import { INIT_PIN, secretFor } from "./restore.ts";
 
-/** Where a release is that is none of a trial, beside the one under test. */
+/** Namespace of a production-like release next to the trial under test. */
 export const APART = "deputize-apart";
 const DATABASE = "database";
 const VAULT_POD = "deputize-keyvault-0";
 const everywhere = [{ ipBlock: { cidr: "0.0.0.0/0" } }];
 const isDatabase = { to: [{ podSelector: { matchLabels: { app: DATABASE } } }] };
 
-/** Values of production that leaves alone what belongs to the cluster: the release under test has it. */
+/**
+ * Returns values of a production release without cluster-wide objects, which belong to the release under
+ * test.
+ */
 export function sealedValues(tag: string, more: object = {}): object {
   const image = { tag, pullPolicy: "Never" };
   const existing = (name: string) => ({ existingSecret: { name } });
@@ -43,7 +46,9 @@ export function sealedValues(tag: string, more: object = {}): object {
   };
 }
 
-/** Makes a database and the Secrets that the values name, and gives a PIN, which is in none of them. */
+/**
+ * Creates a database and the Secrets that the values name, and returns a PIN, which none of them contains.
+ */
 export async function makeSecrets(tools: Tools, postgresImage: string): Promise<string> {
   const password = () => randomBytes(16).toString("hex");
   const roles = {
@@ -78,7 +83,7 @@ export async function makeSecrets(tools: Tools, postgresImage: string): Promise<
   return pin;
 }
 
-/** Waits until a new vault asks for its PIN, and puts it where that is looked for. */
+/** Waits until a new vault asks for its PIN, and stores the PIN in the Secret for it. */
 export async function givePin(tools: Tools, pin: string): Promise<void> {
   const asks = async () =>
     (await tools.kubectl("-n", tools.namespace, "logs", VAULT_POD, "-c", "init").catch(String)).includes(
@@ -88,15 +93,15 @@ export async function givePin(tools: Tools, pin: string): Promise<void> {
   await tools.apply(secretFor(tools, INIT_PIN, { pin }));
 }
 
-/** Takes the PIN of the first start away, as it is needed once. */
+/** Deletes the Secret with the PIN, which only the first start needs. */
 export async function forgetPin(tools: Tools): Promise<void> {
   await tools.kubectl("-n", tools.namespace, "delete", "secret", INIT_PIN);
 }
 
-/** The vault's pod: another one has another id. */
+/** Returns the uid of the vault's pod. Another pod has another uid. */
 export const vaultPod = async (tools: Tools) => (await podOf(tools, "keyvault")).metadata.uid;
 
-/** Whether a Secret is mounted into the running vault: none may have the PIN. */
+/** Returns whether a Secret with the PIN is mounted into the running vault. */
 export async function seesPin(tools: Tools): Promise<boolean> {
   type Container = { name: string; volumeMounts: { name: string }[] };
   const pod = await tools.read<{ spec: { containers: Container[] } }>(

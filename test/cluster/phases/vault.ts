@@ -11,20 +11,21 @@ const PIN_VOLUME = "keyvault-pin";
 const READY_MS = 120_000;
 
 /**
- * An administrator's certificate and key, which no pod has: the command reads them from its standard input.
+ * Returns an administrator's certificate and key. No pod has them, so the command reads them from its
+ * standard input.
  */
 async function administrator(tools: Tools): Promise<string> {
   const secret = `${RELEASE}-${VAULT}-admin-tls`;
   return (await secretOf(tools, secret, "tls.crt")) + (await secretOf(tools, secret, "tls.key"));
 }
 
-/** What the vault says of itself. */
+/** Returns the vault's status. */
 export async function vaultStatus(tools: Tools): Promise<Status> {
   const asked = ["keyvault", "status", "--cert", "-", "--json"];
   return JSON.parse(await inPod(tools, VAULT, asked, await administrator(tools)));
 }
 
-/** The vault's log, with the heads of its audit, as a collector would have it. */
+/** Returns the vault's log with its audit heads, as a log collector would see it. */
 export function vaultLog(tools: Tools): Promise<string> {
   return tools.kubectl("-n", tools.namespace, "logs", `${RELEASE}-${VAULT}-0`, "-c", VAULT);
 }
@@ -34,17 +35,17 @@ export async function sealVault(tools: Tools): Promise<void> {
   await inPod(tools, VAULT, ["keyvault", "seal", "--cert", "-"], await administrator(tools));
 }
 
-/** The trial's PIN, as the person knows it who unseals. */
+/** Returns the trial's PIN, which the person who unseals knows. */
 export const pinOf = (tools: Tools) => secretOf(tools, `${RELEASE}-trial-keyvault-pin`, "pin");
 
-/** Opens a sealed vault by its PIN, without one by the trial's, and waits until it is ready. */
+/** Unseals the vault with a PIN, by default the trial's, and waits until it is ready. */
 export async function unsealVault(tools: Tools, pin?: string): Promise<void> {
   const typed = `${await administrator(tools)}${pin ?? (await pinOf(tools))}\n`;
   await inPod(tools, VAULT, ["keyvault", "unseal", "--cert", "-"], typed);
   await untilReady(tools, VAULT, 1);
 }
 
-/** Has the vault start anew, waits until it is ready, and says the seconds. */
+/** Restarts the vault, waits until it is ready, and returns the seconds. */
 export function restartVault(tools: Tools): Promise<number> {
   return timed(async () => {
     await deletePod(tools);
@@ -52,13 +53,13 @@ export function restartVault(tools: Tools): Promise<number> {
   });
 }
 
-/** Has a vault start anew that waits for its PIN then, and waits until it asks for it. */
+/** Restarts a vault that then waits for its PIN, and waits until it is sealed. */
 export async function restartSealed(tools: Tools): Promise<void> {
   await deletePod(tools);
   await untilSealed(tools);
 }
 
-/** Waits until the vault has started and asks for its PIN. */
+/** Waits until the vault has started and is sealed. */
 export async function untilSealed(tools: Tools): Promise<void> {
   const isSealed = async () => {
     const [pod] = await podsOf(tools, VAULT);
@@ -79,8 +80,8 @@ type Container = { name: string; volumeMounts: Mount[] };
 type StatefulSet = { spec: { template: { spec: { containers: Container[] } } } };
 
 /**
- * Takes the PIN file from the vault's next start, as an installation is that has none; what is given back
- * undoes it.
+ * Removes the PIN file from the vault's next start, as in an installation without one. The returned function
+ * restores it.
  */
 export async function withoutPinFile(tools: Tools): Promise<() => Promise<void>> {
   const { spec } = await tools.read<StatefulSet>("-n", tools.namespace, "get", STATEFUL_SET);

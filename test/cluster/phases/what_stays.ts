@@ -6,7 +6,7 @@ import type { Tools } from "../support/tools.ts";
 
 type Named = { metadata: { name: string } };
 
-/** What must outlive the release: definitions, volumes, and the Secrets without which they are of no use. */
+/** Returns everything that must survive the release: definitions, volumes, and the Secrets that they need. */
 export async function whatStays(
   tools: Tools,
 ): Promise<{ definitions: string[]; volumes: string[]; secrets: string[] }> {
@@ -27,7 +27,7 @@ export async function whatStays(
   };
 }
 
-/** The migrations that the database has. */
+/** Returns the migrations that were applied to the database. */
 export async function schemaOf({ databaseUrl }: Pick<Target, "databaseUrl">): Promise<readonly string[]> {
   const database = openDatabase({ url: databaseUrl, name: "schema", max: 1, onError: () => undefined });
   try {

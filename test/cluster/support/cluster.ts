@@ -6,37 +6,37 @@ import { fileURLToPath } from "node:url";
 import { LOCKED_NODE } from "../../../src/dev/setup/node.mjs";
 import { run } from "./run.ts";
 
-/** The cluster that the suite works on, and how this machine is reached from its pods. */
+/** The cluster of the suite. `receiverHost` is the address of this machine for its pods. */
 export type Cluster = {
   kubeconfig: string;
   helm: string;
   receiverHost: string;
-  /** Brings an image's archive in. */
+  /** Imports an image from an archive. */
   importImage(archive: string): Promise<void>;
-  /** Ends it and forgets what was in it; one that was there before stays. */
+  /** Deletes a cluster that the suite created. Leaves an existing one. */
   close(): Promise<void>;
 };
 
 /** The project's folder. */
 export const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
 
-/** This machine's address on the cable to the one-node cluster. */
+/** Address of this machine for the one-node cluster. */
 const MACHINE = "10.89.0.1";
-/** The machine's end of that cable, which is there while any cluster of the scripts is up. */
+/** The machine's end of the network link, which exists while any cluster of the scripts runs. */
 const LINK = "/sys/class/net/k8t-host";
-/** What is built once and serves every cluster of the scripts. */
+/** Folders that are built once and shared by all clusters of the scripts. */
 const SHARED = ["bin", "img", "layers", "rootfs-node"];
 
 /**
- * The cluster of KUBECONFIG_TEST, or one that is brought up by the scripts of CLUSTER_SCRIPTS. Throws with
- * what is missing where neither can be had.
+ * Opens the cluster of KUBECONFIG_TEST, or creates one with the scripts of CLUSTER_SCRIPTS. Throws `Error`
+ * with the missing parts if neither is possible.
  */
 export async function openCluster(): Promise<Cluster> {
   const { KUBECONFIG_TEST: kubeconfig = "" } = process.env;
   return kubeconfig === "" ? bringUp(scriptsFolder()) : existing(kubeconfig);
 }
 
-/** One that runs already; its images are brought in by whoever runs it. */
+/** Opens a running cluster. Its owner imports the images. */
 async function existing(kubeconfig: string): Promise<Cluster> {
   const { RECEIVER_HOST: receiverHost = "", HELM: helm = "helm" } = process.env;
   if (receiverHost === "") {
@@ -67,7 +67,7 @@ function scriptsFolder(): string {
   );
 }
 
-/** A cluster with state of its own, so that neither touches what somebody else has in theirs. */
+/** Creates a cluster with its own state, so that it does not interfere with other clusters of the scripts. */
 async function bringUp(scripts: string): Promise<Cluster> {
   const built = process.env.CLUSTER_HOME ?? join(homedir(), ".cache/deputize/cluster");
   const home = `${built}-suite`;

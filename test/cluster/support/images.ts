@@ -6,21 +6,22 @@ import { run } from "./run.ts";
 
 const NAMES = ["deputize", "deputize-keyvault", "deputize-postgres"];
 
-/** The service's image of a tag. */
+/** Returns the name of the service's image with a tag. */
 export const imageOf = (tag: string) => `localhost/deputize:${tag}`;
 
-/** The vault's image of a tag. */
+/** Returns the name of the vault's image with a tag. */
 export const vaultImageOf = (tag: string) => `localhost/deputize-keyvault:${tag}`;
 
-/** The trial's Postgres image of a tag. */
+/** Returns the name of the trial's Postgres image with a tag. */
 export const postgresImageOf = (tag: string) => `localhost/deputize-postgres:${tag}`;
 
-/** Where `npm run images` leaves an image's archive. */
+/** Returns the path of an image's archive, which `npm run images` creates. */
 export const archiveOf = (tag: string, name: string) =>
   join(homedir(), ".cache/deputize/images", tag, `${name}.tar`);
 
 /**
- * Builds the images of this tree, unless IMAGES=built says that they are, and brings them into the cluster.
+ * Builds the images of this source tree and imports them into the cluster. Does not build if IMAGES=built and
+ * the archives exist.
  */
 export async function importImages(cluster: Cluster, tag: string): Promise<void> {
   const archives = NAMES.map((name) => archiveOf(tag, name));

@@ -4,7 +4,7 @@ import type { Target } from "../load/load.ts";
 import { ROOT } from "./cluster.ts";
 import type { Tools } from "./tools.ts";
 
-/** A pod as far as the suite looks at it. */
+/** The parts of a pod that the suite reads. */
 export type Pod = {
   metadata: { name: string; uid: string; labels: Record<string, string>; deletionTimestamp?: string };
   status: {
@@ -15,21 +15,21 @@ export type Pod = {
   };
 };
 
-/** The release under test. */
+/** Name of the release under test. */
 export const RELEASE = "deputize";
 export const NAMESPACE = "deputize-system";
-/** The ConfigMap with the public half of the recovery key. */
+/** Name of the ConfigMap with the public half of the recovery key. */
 export const RECOVERY = `${RELEASE}-keyvault-recovery`;
 export const CHART = join(ROOT, "charts/deputize");
-/** Its parts that stay up, and how each is named. */
+/** Components of the long-running parts. */
 export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] as const;
 export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
-/** A limit that a load from one machine would meet; a trial has none such on sign-in codes. */
+/** A limit that a load from one machine would exceed. A trial has no such limit on sign-in codes. */
 const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
 
-/** The values of the trial under test, with images of a tag, and of Postgres that of another. */
+/** Returns the values of the trial under test, with images of one tag and Postgres of another. */
 export function valuesOf(tag: string, postgresTag = tag): object {
   const image = { tag, pullPolicy: "Never" };
   return {
@@ -40,7 +40,7 @@ export function valuesOf(tag: string, postgresTag = tag): object {
   };
 }
 
-/** The pods of a component that are not on their way out, or of all. */
+/** Returns the pods of a component, or of all, without those under deletion. */
 export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   const selector = [`app.kubernetes.io/instance=${RELEASE}`];
   if (component !== undefined) selector.push(`app.kubernetes.io/component=${component}`);
@@ -55,7 +55,7 @@ export async function podsOf(tools: Tools, component?: string): Promise<Pod[]> {
   return items.filter(({ metadata, status }) => !metadata.deletionTimestamp && status.phase !== "Succeeded");
 }
 
-/** One pod of a component. */
+/** Returns one pod of a component. Throws `Error` if there is none. */
 export async function podOf(tools: Tools, component: string): Promise<Pod> {
   const [pod] = await podsOf(tools, component);
   if (pod === undefined) throw new Error(`There is no pod of ${component}`);
@@ -66,7 +66,7 @@ export function isReady({ status }: Pod): boolean {
   return status.conditions?.some(({ type, status }) => type === "Ready" && status === "True") ?? false;
 }
 
-/** Waits until so many pods of a component are ready, and none else is there. */
+/** Waits until a component has exactly this number of pods and all are ready. */
 export async function untilReady(tools: Tools, component: string, count: number): Promise<void> {
   const areReady = async () => {
     const pods = await podsOf(tools, component);
@@ -75,14 +75,14 @@ export async function untilReady(tools: Tools, component: string, count: number)
   await until(`${count} pods of ${component} are ready`, areReady, READY_MS);
 }
 
-/** Runs a command in a pod of a component, with something to read, and gives what it printed. */
+/** Runs a command with input in a pod of a component, and returns its output. */
 export function inPod(tools: Tools, component: Component, command: string[], input = ""): Promise<string> {
   const kind = component === "keyvault" || component === "postgres" ? "statefulset" : "deployment";
   const place = ["-n", tools.namespace, "exec", "-i", `${kind}/${RELEASE}-${component}`];
   return tools.kubectlWith(input, ...place, "--", ...command);
 }
 
-/** A Secret's value, decoded. */
+/** Returns a decoded value of a Secret. */
 export async function secretOf(tools: Tools, name: string, key: string): Promise<string> {
   const { data } = await tools.read<{ data: Record<string, string> }>(
     "-n",
@@ -94,7 +94,7 @@ export async function secretOf(tools: Tools, name: string, key: string): Promise
   return Buffer.from(data[key] ?? "", "base64").toString();
 }
 
-/** A way from this machine to a database of the trial's Postgres, by the URL that a Secret has. */
+/** Forwards a port to the trial's Postgres, and returns the URL in a Secret with that port. */
 export async function forwardDatabase(
   tools: Tools,
   secret: string,
@@ -107,13 +107,13 @@ export async function forwardDatabase(
 }
 
 /**
- * How a load reaches the release: decisions through the Service, mail and database through forwarded ports.
+ * Connections to the release: decisions through the Service, mails and the database through forwarded ports.
  */
 export type Reach = Target & { close(): Promise<void> };
 
-/** Opens the ways to the release. `receiverHost`: this machine, as pods reach it. */
+/** Opens the connections to the release. `receiverHost` is the address of this machine for pods. */
 export async function reach(tools: Tools, receiverHost: string): Promise<Reach> {
-  // One pod has the mail that it was asked for: the mailbox is in its memory.
+  // The mailbox is in the memory of one pod, so all mails must be requested there.
   const { metadata } = await podOf(tools, "api");
   const mailbox = await tools.forward(tools.namespace, `pod/${metadata.name}`, 8080);
   const database = await forwardDatabase(tools, `${RELEASE}-trial-database`, "url");

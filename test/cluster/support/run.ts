@@ -4,10 +4,10 @@ import { promisify } from "node:util";
 const execute = promisify(execFile);
 const MOST_OUTPUT = 64 * 1024 * 1024;
 
-/** How a program is run: its environment beside this process's, its folder, and what it reads. */
+/** Options of a program run: additional environment, folder, and standard input. */
 export type RunOptions = { env?: Record<string, string>; cwd?: string; input?: string };
 
-/** Runs a program to its end and gives what it printed. Rejects with the end of what it said. */
+/** Runs a program to its end and returns its output. Rejects with the end of its error output. */
 export async function run(
   command: string,
   args: readonly string[],

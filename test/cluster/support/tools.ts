@@ -11,27 +11,27 @@ import { run } from "./run.ts";
 
 /** kubectl and helm on the cluster. */
 export type Tools = {
-  /** Where the release is that they are used for. */
+  /** Namespace of the release. */
   namespace: string;
   kubectl(...args: string[]): Promise<string>;
-  /** kubectl with something to read. */
+  /** Runs kubectl with standard input. */
   kubectlWith(input: string, ...args: string[]): Promise<string>;
-  /** kubectl whose output becomes a file, byte for byte. */
+  /** Runs kubectl and writes its output to a file, byte for byte. */
   save(file: string, ...args: string[]): Promise<void>;
-  /** kubectl with `-o json`, read. */
+  /** Runs kubectl with `-o json`, and returns the parsed output. */
   read<T>(...args: string[]): Promise<T>;
   apply(...objects: object[]): Promise<void>;
   /** Posts an object to a path of the API server. */
   create(path: string, object: object): Promise<void>;
   helm(...args: string[]): Promise<string>;
-  /** A port of this machine that leads to one of a pod or Service, also after what it led to was replaced. */
+  /** Forwards a port of this machine to a port of a pod or Service, even after its target was replaced. */
   forward(namespace: string, target: string, port: number): Promise<Forward>;
 };
 
 /** A forwarded port. */
 export type Forward = { port: number; close(): Promise<void> };
 
-/** kubectl and helm as the cluster's administrator. */
+/** Returns kubectl and helm with administrator rights. */
 export function toolsOf({ kubeconfig, helm }: Cluster, namespace: string): Tools {
   const env = { KUBECONFIG: kubeconfig };
   const kubectlWith = (input: string, ...args: string[]) => run("kubectl", args, { env, input });

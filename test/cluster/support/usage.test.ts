@@ -8,7 +8,7 @@ const at = (seconds: number, cpuSeconds: number, mib: number): Sample => ({
   memory: mib * MIB,
 });
 
-test("a pod's processor time is a share of the time between its own two samples, its memory the later one", () => {
+test("usageBetween() divides a pod's processor time by the time between its samples, and returns the later memory", () => {
   const first = new Map([
     ["api", at(0, 10, 90)],
     ["vault", at(4, 1, 50)],
@@ -23,12 +23,12 @@ test("a pod's processor time is a share of the time between its own two samples,
   ]);
 });
 
-test("a pod that came or went in between has no usage", () => {
+test("usageBetween() skips a pod that appeared or disappeared in between", () => {
   const gone = new Map([["old", at(0, 0, 1)]]);
   expect(usageBetween(gone, new Map([["new", at(10, 1, 1)]]))).toEqual([]);
 });
 
-test("lines are sorted by pod and have both figures", () => {
+test("usageLines() sorts pods by name, and prints both figures", () => {
   const lines = usageLines("idle", [
     { pod: "b", memoryMiB: 2, cpuMilli: 20 },
     { pod: "a", memoryMiB: 1, cpuMilli: 10 },

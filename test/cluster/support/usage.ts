@@ -2,10 +2,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { NAMESPACE } from "./release.ts";
 import type { Tools } from "./tools.ts";
 
-/** What a pod used: memory in MiB, and of a processor's time the share in thousandths. */
+/** Usage of a pod: memory in MiB, and processor time in thousandths of a processor. */
 export type Usage = { pod: string; memoryMiB: number; cpuMilli: number };
 
-/** What a pod had used at a moment, in milliseconds, nanoseconds and bytes. */
+/** Usage of a pod at one moment, in milliseconds, nanoseconds and bytes. */
 export type Sample = { at: number; cpuNs: number; memory: number };
 type Summary = {
   pods: {
@@ -17,15 +17,18 @@ type Summary = {
 
 const PAUSE_MS = 1_000;
 
-/** What the release's pods use over at least so many seconds from now, as the kubelet measured it. */
+/**
+ * Measures the usage of the release's pods over at least this many seconds from now, with the kubelet's
+ * samples.
+ */
 export async function measureUsage(tools: Tools, seconds: number): Promise<Usage[]> {
   const first = await sampleSince(tools, Date.now());
   return usageBetween(first, await sampleSince(tools, Date.now() + seconds * 1_000));
 }
 
 /**
- * What the pods that were there both times used in between. The kubelet measures each when it likes: a pod's
- * processor time is divided by the time between its own two samples.
+ * Returns the usage of the pods that are in both samples. The kubelet samples each pod at its own times, so a
+ * pod's processor time is divided by the time between its own two samples.
  */
 export function usageBetween(
   first: ReadonlyMap<string, Sample>,
@@ -39,7 +42,7 @@ export function usageBetween(
   });
 }
 
-/** Samples of all pods, each taken after a moment. */
+/** Samples all pods, each after a moment. */
 async function sampleSince(tools: Tools, moment: number): Promise<Map<string, Sample>> {
   for (;;) {
     const samples = await sample(tools);
@@ -73,7 +76,7 @@ async function sample(tools: Tools): Promise<Map<string, Sample>> {
   );
 }
 
-/** Usage in lines, for people. */
+/** Formats usage in lines, for people. */
 export function usageLines(when: string, usage: readonly Usage[]): string[] {
   const rows = usage.toSorted((one, other) => one.pod.localeCompare(other.pod));
   return rows.map(
