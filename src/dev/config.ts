@@ -1,12 +1,12 @@
 type Environment = Record<string, string | undefined>;
 
-/** What the development stack takes from its environment. */
+/** Settings of the development stack, read from its environment. */
 export type DevConfig = {
-  /** What every part inherits, and nothing more: where programs and the home folder are. */
+  /** The only variables that every part inherits: they locate programs and the home folder. */
   inherited: Environment;
-  /** The PKCS#11 module for the vault; undefined leaves the choice to it. */
+  /** Path of the vault's PKCS#11 module; undefined lets the vault choose one. */
   pkcs11Module: string | undefined;
-  /** False when NO_COLOR is set, or the terminal says it is a dumb one. */
+  /** False if `NO_COLOR` is set or the terminal is a dumb one. */
   color: boolean;
 };
 

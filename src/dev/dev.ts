@@ -15,7 +15,7 @@ import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";
 import { type TourState, tourSteps } from "./tour/steps.ts";
 
-/** Options of `deputize dev`, as they were typed. */
+/** Options of `deputize dev`, as typed. */
 export type DevOptions = {
   once?: boolean;
   json?: boolean;
@@ -26,16 +26,19 @@ export type DevOptions = {
   kafka?: boolean;
 };
 
-/** Whom the example's tenants.yaml binds its namespace to. */
+/** The account owner to whom the example's `tenants.yaml` binds its namespace. */
 const OWNER_EMAIL = "owner@example.test";
-/** A worker that was killed holds what it was sending for 20 s; then the next one takes it over. */
+/** A killed worker keeps its deliveries locked for 20 s before another worker can send them. */
 const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
- * Runs everything on this machine: starts the parts, shows the main job step by step, then stays up until
- * Ctrl-C, or with `once` ends. On a folder that has been used before, where a person may have changed what is
- * declared, a surprise in the tour is shown and the stack stays up all the same, unless `once`. Resolves to
- * the exit status: 0, 1 at the first surprise otherwise, 130 when interrupted.
+ * Runs the whole service on this machine. Starts the parts, runs the tour, and keeps the stack up until
+ * Ctrl-C. With `once` it stops after the tour.
+ *
+ * On a folder that was used before, a person may have changed the declared objects. A failing tour is then
+ * only reported and the stack stays up, unless `once` is set.
+ *
+ * Resolves to the exit status: 0, 1 after a failure, 130 after an interruption.
  */
 export async function runDev(options: DevOptions): Promise<number> {
   const { color, ...settings } = readDevConfig();
@@ -84,7 +87,7 @@ export async function runDev(options: DevOptions): Promise<number> {
       if (!stays) return;
       if (!isWhole) await recallKeptDelegation(world, state);
       const access = accessOf(baseUrl, state, OWNER_EMAIL);
-      const kept = terminal.step("connection_kept", "What calling it takes is kept in a file");
+      const kept = terminal.step("connection_kept", "The connection's details are saved in a file");
       const file = join(stack.folder, "connection.json");
       await writeAtomically(file, `${JSON.stringify(access, undefined, 2)}\n`);
       kept.done(file);

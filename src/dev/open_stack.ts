@@ -7,25 +7,24 @@ import { openStateFolder, type Run, untilEarlierRunEnded, writeRun } from "./sta
 import { inStep, type Terminal } from "./terminal.ts";
 
 type StackOptions = {
-  /** Where everything is kept; one stack at a time. */
+  /** The state folder. Only one stack can use it at a time. */
   folder: string;
   terminal: Terminal;
 };
 
-/** Parts that run together, each tied to this process: they end when it ends, however it ends. */
+/** Parts that run together. Every part ends when this process ends, however it ends. */
 export type Stack = {
   folder: string;
-  /** Starts a part after the ones before it. From then on it is started again whenever it ends by itself. */
+  /** Starts a part and waits until it is ready. From then on the part is restarted whenever it ends. */
   start(part: Part): Promise<void>;
-  /** Ends the parts, the last started first, each with its own deadline; then lets go of the folder. */
+  /** Stops the parts in reverse order, each with its own deadline, then releases the folder. */
   stop(): Promise<void>;
-  /** Kills everything immediately. */
   kill(): void;
 };
 
 /**
- * Claims a state folder for a stack, after the parts of an earlier one that was killed have ended. Throws
- * `UserError` when another stack has it or its layout is another one.
+ * Locks a state folder for a new stack, and waits until the parts of an earlier killed stack have ended.
+ * Throws `UserError` if another stack uses the folder or if its layout is unsupported.
  */
 export async function openStack({ folder, terminal }: StackOptions): Promise<Stack> {
   const state = await openStateFolder(folder);
@@ -88,12 +87,11 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 const INTERRUPTED = 130;
 
 /**
- * Does `work` with a stack and ends the stack afterwards, also when a signal asks for it: the first one stops
- * the parts in order, the second kills them and ends this process immediately. `work` gets an AbortSignal
- * that the first one aborts.
+ * Runs `work` with a stack and stops the stack afterwards. The first signal aborts `work` and stops the parts
+ * in order. The second signal kills them and ends this process immediately.
  *
- * Resolves to the exit status: 0 when `work` finished, 130 when a signal cut it short, 1 when it failed,
- * which is shown.
+ * Resolves to the exit status: 0 if `work` finished, 130 if a signal interrupted it, 1 if it failed. A
+ * failure is printed.
  */
 export async function runStack(
   stack: Pick<Stack, "stop" | "kill">,

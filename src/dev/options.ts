@@ -3,21 +3,21 @@ import { parseUsd, USD_RULE } from "../accounts/ledger/amounts.ts";
 import { WORD } from "../config.ts";
 import { UserError } from "./user_error.ts";
 
-/** The port that was typed: 0 takes a free one. Throws `UserError` for anything but 0 to 65535 in digits. */
+/** Parses a port; 0 selects a free one. Throws `UserError` unless the text is a number from 0 to 65535. */
 export function readPort(text: string): number {
   const port = Number(text);
   if (!/^\d{1,5}$/.test(text) || port > 65_535) {
     throw new UserError(
       `--port ${JSON.stringify(text)} is not a port`,
-      "Give a number from 0 to 65535; 0 takes a free one",
+      "Give a number from 0 to 65535; 0 selects a free one",
     );
   }
   return port;
 }
 
 /**
- * The data folder that was typed, absolute. Throws `UserError` when there is none: the word after an option
- * without a value is read as its value.
+ * Returns the absolute path of the data folder. Throws `UserError` if the option has no value, in which case
+ * the parser reads the next option as its value.
  */
 export function readFolder(text: string): string {
   if (text === "" || text.startsWith("--")) {
@@ -27,8 +27,8 @@ export function readFolder(text: string): string {
 }
 
 /**
- * The further words that were typed, each `--alias` one or several with commas between. Throws `UserError`
- * for anything that is not a word.
+ * Parses the aliases of the API's path word. Each `--alias` contains one word or several, separated by
+ * commas. Throws `UserError` for an invalid word.
  */
 export function readAliases(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(",").map((word) => word.trim()));
@@ -40,7 +40,7 @@ export function readAliases(texts: readonly string[]): string[] {
   return [...new Set(words)];
 }
 
-/** The micro-USD of the US dollars that were typed. Throws `UserError` for anything but an amount. */
+/** Converts US dollars to micro-USD. Throws `UserError` if the text is not an amount. */
 export function readCredits(text: string): number {
   const amount = parseUsd(text);
   if (amount === undefined) {

@@ -6,15 +6,17 @@ import { NO_INSPECTOR, spawnLogged } from "./process/part.ts";
 import { makeFolder, writeAtomically } from "./state_folder.ts";
 import { UserError } from "./user_error.ts";
 
-/** The embedded stack's own secrets, and the files (mode 0600) in which its parts are given them. */
+/** Secrets of the embedded stack, and the files (mode 0600) from which its parts read them. */
 type StackSecrets = {
   databasePassword: string;
   vaultDatabasePassword: string;
   sealingKeyFile: string;
   operatorTokenFile: string;
-  /** A password for this start alone. */
+  /** Returns a new password that is used for this start only. */
   passing(): string;
-  /** Writes a secret that changes with every start, such as a connection string, and names its file. */
+  /**
+   * Writes a secret that changes with every start, such as a connection string, and returns the file's path.
+   */
   write(name: string, value: string): Promise<string>;
 };
 
@@ -24,9 +26,9 @@ type Kept = (typeof kept)[number];
 const SECRET_BYTES = 32;
 
 /**
- * Reads the secrets of a data folder, each 32 bytes in base64, and makes those that are missing when `isNew`.
- * Secrets that are gone cannot be made again: what they protect could not be read. Throws `UserError` naming
- * the file that is missing or damaged; nothing is changed then.
+ * Reads the secrets of a data folder, each 32 bytes in base64. Creates missing ones only if `isNew`: a lost
+ * secret cannot be replaced, since the data that it protects would be unreadable. Throws `UserError` with the
+ * file that is missing or damaged, before it changes anything.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
   const found = await Promise.all(kept.map(async (name) => [name, await readSecret(join(folder, name))]));
@@ -65,7 +67,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
   };
 }
 
-/** The secret in letters that need no quoting in a URL. */
+/** Encodes a secret in letters and digits, which need no quoting in a URL. */
 function asPassword(secret: Buffer): string {
   return secret.toString("hex");
 }
@@ -89,7 +91,7 @@ async function readSecret(path: string): Promise<Buffer | undefined> {
 }
 
 /**
- * How `keyvault init` is run. All of its environment is in `env`; what it prints is appended to `logFile`.
+ * Settings of a `keyvault init` run. `env` is its complete environment. Its output is appended to `logFile`.
  */
 type VaultInit = {
   program: string;
@@ -98,17 +100,17 @@ type VaultInit = {
 };
 
 const GRACE_MS = 5000;
-/** What the vault prints before a fault that a person can correct. */
+/** Prefix of the vault's message about a fault that a person can correct. */
 const OWN_WORDS = /^keyvault: (.+)$/m;
-/** What it says when it leaves the token alone: without its PIN file it could only be served sealed. */
+/** Output of `init` for a token without its PIN file. The vault could then only start sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
-/** The line of a stack trace that says what happened. */
+/** The line of a stack trace with the error's message. */
 const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
 
 /**
- * Makes what the vault needs; on a vault that has it, changes nothing. One without its PIN file is refused,
- * since nobody is here to unseal it. Throws `UserError` with the one line that says what went wrong, and
- * where the rest of it is.
+ * Initializes the vault; changes nothing if that was done before. Rejects a token without its PIN file, since
+ * nobody is there to unseal it. Throws `UserError` with the line that explains the failure and the path of
+ * the log.
  */
 export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };

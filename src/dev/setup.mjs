@@ -1,4 +1,4 @@
-// Plain JavaScript for any Node: this file alone must be understood by versions too old for the rest.
+// Must parse in any version of Node, since the other files need a newer one than the machine may have.
 const OLDEST = 20;
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST) {

@@ -5,7 +5,7 @@ import { NO_INSPECTOR, type Part, processPart } from "./process/part.ts";
 
 const EVERY_MS = 25;
 
-/** Ports of the stack; those that nobody needs to know are free ones, chosen at each start. */
+/** Ports of the stack. Ports that nobody needs to know are free ones, chosen at each start. */
 export type StackPorts = {
   api: number;
   apiHealth: number;
@@ -16,7 +16,7 @@ export type StackPorts = {
   operatorHealth: number;
 };
 
-/** Where the program, the stack's files and the files with its secrets are. */
+/** Paths of the programs, of the stack's files, and of the files with its secrets. */
 export type StackPaths = {
   program: string;
   vaultProgram: string;
@@ -32,25 +32,28 @@ export type StackPaths = {
   credentials: string;
 };
 
-/** What changes the API's port. */
+/** Command-line option that changes the API's port. */
 export const API_PORT_SETTING = "--port";
-/** Sign-in codes in 15 minutes: on one's own machine the tour may run as often as one likes. */
+/**
+ * Sign-in codes per 15 minutes. The limit is high so that the tour can run often on a developer's machine.
+ */
 const SIGN_INS = "1000";
 /**
- * Proofs a minute, and agents a day: a suite of mutated proofs may run on one's own machine as fast as it
- * can.
+ * Proofs per minute, and agents per day. The limits are high so that tests with many mutated proofs can run
+ * here.
  */
 const PROOFS = "60000";
 const AGENTS = "10000";
 const LOOPBACK = "127.0.0.0/8";
-/** What may be lent at all on one's own machine: every canonical scope, and every custom one. */
+/** Scopes that may be granted on a developer's machine: every canonical scope and every custom one. */
 const CEILING = [...CANONICAL_SCOPES, "custom:*"].join(",");
 
 type Environment = Record<string, string | undefined>;
 
 /**
- * What was chosen at the start: what every part inherits, the API's further words, what new accounts get, in
- * micro-USD, undefined for the usual credit, who looks after the service, and what carries events.
+ * Choices made at the start: variables that every part inherits, aliases of the API's path word, the credit
+ * of new accounts in micro-USD (undefined means the default), the service administrator, and the event
+ * settings.
  */
 type Chosen = {
   inherited: Environment;
@@ -60,7 +63,9 @@ type Chosen = {
   events: Environment;
 };
 
-/** The processes of the stack after Postgres, each with an environment of its own and nothing more. */
+/**
+ * Returns the processes of the stack that start after Postgres. Each has a separate, complete environment.
+ */
 export function stackParts(
   ports: StackPorts,
   paths: StackPaths,
@@ -161,13 +166,13 @@ export function stackParts(
   };
 }
 
-/** A path as a person here would type it. */
+/** Returns the path relative to the current folder if it is inside it, else unchanged. */
 function shortest(path: string): string {
   const fromHere = relative("", path);
   return fromHere.startsWith("..") ? path : fromHere;
 }
 
-/** The environment of the vault's own program, whatever its command. */
+/** Returns the environment of every command of the vault's program. */
 export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environment {
   return {
     KEYVAULT_DATA_DIR: paths.vaultData,
@@ -179,9 +184,7 @@ export function vaultEnvironment(ports: StackPorts, paths: StackPaths): Environm
   };
 }
 
-/**
- * Asks `url` until it answers with a success status. Rejects with the last failure when `signal` is aborted.
- */
+/** Polls `url` until it answers with a success status. Rejects with the last failure if `signal` aborts. */
 export async function untilAnswers(url: string, signal: AbortSignal): Promise<void> {
   let last: unknown;
   while (!signal.aborted) {

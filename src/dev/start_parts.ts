@@ -22,35 +22,35 @@ import { openManifests } from "./tour/manifests.ts";
 import { openQuickstart, type QuickstartFolder } from "./tour/quickstart_folder.ts";
 import { topUp } from "./tour/top_up.ts";
 
-/** A stack whose parts are all ready; `isNew` when its operator has never worked on the folder before. */
+/** A stack whose parts are all ready. `isNew` is true if its operator never worked on the folder before. */
 export type RunningStack = { baseUrl: string; quickstart: QuickstartFolder; isNew: boolean };
 
 type StackSettings = {
-  /** The API's port on 127.0.0.1; 0 takes a free one. */
+  /** The API's port on 127.0.0.1; 0 selects a free one. */
   apiPort: number;
-  /** Further words that the API answers under. */
+  /** Aliases of the API's path word. */
   aliases: readonly string[];
   /**
-   * Micro-USD that every new account gets, and that the owner's account has at least; undefined for the usual
-   * ones.
+   * Credit of every new account and minimum credit of the owner's account, in micro-USD. Undefined means the
+   * default.
    */
   credits: number | undefined;
   ownerEmail: string;
-  /** What every part inherits of this process's environment. */
+  /** Variables of this process that every part inherits. */
   inherited: Record<string, string | undefined>;
-  /** The vault's PKCS#11 module; undefined for the one it finds. */
+  /** Path of the vault's PKCS#11 module; undefined lets the vault find one. */
   pkcs11Module: string | undefined;
-  /** Where Kafka's jars are, when it is to carry events. */
+  /** Folder of Kafka's jars, if Kafka carries the events. */
   kafkaJars: string | undefined;
-  /** Tells that the stack is being stopped. */
+  /** Aborts when the stack is being stopped. */
   interrupted: AbortSignal;
 };
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * Starts Postgres, Kafka if it is asked for, the vault, the API, the worker and the operator, in that order,
- * each when the one before is ready. Data of an earlier run is used again. Throws `UserError`.
+ * Starts Postgres, Kafka if requested, the vault, the API, the worker and the operator. Each starts when the
+ * previous one is ready. Reuses data of an earlier run. Throws `UserError`.
  */
 export async function startParts(
   stack: Stack,
@@ -117,7 +117,9 @@ export async function startParts(
   }
   const found = await openManifests({ ...paths, examples });
   if (found === "restored") {
-    terminal.warn(`${paths.manifests} was missing; the examples are in it again, so that nothing is deleted`);
+    terminal.warn(
+      `${paths.manifests} was missing; the example is restored, since the operator would delete everything otherwise`,
+    );
   }
   const { baseUrl, vault, api, worker, operator } = stackParts(ports, paths, { ...settings, events });
   for (const part of [vault, api, worker, operator]) await stack.start(part);
@@ -131,7 +133,7 @@ export async function startParts(
   return { baseUrl, quickstart, isNew: found === "new" };
 }
 
-/** Where it takes connections; `undefined` when it is not asked for. */
+/** Starts Kafka and returns its address; undefined if it was not requested. */
 async function startKafkaPart(
   stack: Stack,
   { kafkaJars: jars, inherited }: StackSettings,

@@ -5,24 +5,21 @@ import { z } from "zod";
 import { lockFolder, processBirth } from "./process/folder_lock.mjs";
 import { fileError, UserError } from "./user_error.ts";
 
-/**
- * The number of this arrangement of files below the state folder; it changes when an older program could not
- * use it.
- */
+/** Version of the folder's file layout. It changes when an older program could no longer use the folder. */
 const LAYOUT = 1;
 const VERSION_FILE = "version.json";
-/** What may be there before the folder has a version, because it is not data. */
+/** Entries that a folder without a version may contain, because they are not data. */
 const NO_DATA = new Set(["lock", "logs", "setup"]);
 
-/** A state folder that belongs to this process until it is released. */
+/** A state folder that this process has locked. */
 type StateFolder = {
   path: string;
   release(): void;
 };
 
 /**
- * Opens the folder in which a stack keeps everything, creating it when there is none, for this process alone.
- * Throws `UserError` when another living stack has it, or when it is not of this program's layout.
+ * Opens the folder with all of a stack's files for this process alone, and creates it if it is missing.
+ * Throws `UserError` if another living stack uses it or if its layout is unsupported.
  */
 export async function openStateFolder(path: string): Promise<StateFolder> {
   const lock = await makeFolder(path)
@@ -56,8 +53,8 @@ function unusable(path: string, cause: unknown): UserError {
 }
 
 /**
- * Makes a folder, mode 0700, and those above it that are missing; one that is there stays as it is. One level
- * at a time: where the system makes no folders, as below /proc, Node's own recursive way never returns.
+ * Creates a folder and its missing parents, mode 0700. Existing folders stay unchanged. It creates one level
+ * at a time, because Node's recursive mkdir never returns where the system allows no folders, as below /proc.
  */
 export async function makeFolder(path: string): Promise<void> {
   if (await madeOrThere(path)) return;
@@ -67,7 +64,7 @@ export async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** False when the folder above it is missing. */
+/** Creates the folder if it is missing. Returns false if its parent is missing. */
 async function madeOrThere(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
@@ -81,8 +78,7 @@ async function madeOrThere(path: string): Promise<boolean> {
 }
 
 /**
- * Writes a file so that a reader, or a crash, finds either the old content or the new one. Throws
- * `UserError`.
+ * Writes a file so that a reader, or a crash, finds either the old or the new content. Throws `UserError`.
  */
 export async function writeAtomically(path: string, content: string): Promise<void> {
   const partial = `${path}.partial`;
@@ -151,21 +147,23 @@ const runSchema = z.object({
   parts: z.record(z.string(), z.object({ pid: z.number(), birth: z.string(), ports: z.array(z.number()) })),
 });
 
-/** What `run.json` holds: the stack's process and those of its parts, each named for ever by id and birth. */
+/**
+ * Content of `run.json`: the processes of the stack and of its parts, each identified by ID and start time.
+ */
 export type Run = z.infer<typeof runSchema>;
 
 function pathOf(folder: string): string {
   return join(folder, "run.json");
 }
 
-/** Writes who runs now. */
+/** Records the processes that run now. */
 export async function writeRun(folder: string, run: Run): Promise<void> {
   await writeAtomically(pathOf(folder), `${JSON.stringify(run, undefined, 2)}\n`);
 }
 
 /**
- * Waits until the processes of an earlier stack on this folder are gone, which end by themselves when that
- * stack was killed; one that has not after ten seconds is killed. Only to be called by who holds the folder.
+ * Waits until the processes of an earlier stack on this folder have ended. They end automatically when that
+ * stack is killed; after ten seconds they are killed. The caller must have locked the folder.
  */
 export async function untilEarlierRunEnded(folder: string): Promise<void> {
   const text = await readFile(pathOf(folder), "utf8").catch(() => "{}");

@@ -1,7 +1,7 @@
 import { createColors } from "picocolors";
 import { describeError, messageOf } from "./user_error.ts";
 
-/** The part of a stream that is used. */
+/** The part of an output stream that the terminal uses. */
 export type Output = {
   write(text: string): unknown;
   isTTY?: boolean;
@@ -11,35 +11,38 @@ export type Output = {
 export type TerminalOptions = {
   out: Output;
   err: Output;
-  /** False when colours are unwanted; they are never used where `out` is not a terminal. */
+  /** False disables color. Color is never used if `out` is not a terminal. */
   color: boolean;
-  /** One JSON object per step on `out`, and nothing else there. */
+  /** Prints one JSON object per step on `out`, and nothing else there. */
   json: boolean;
 };
 
-/** One thing under way. It ends once, by `done` or by `fail`. */
+/** A step in progress. Its first call of `done` or `fail` ends it. */
 export type Step = {
   done(detail?: string): void;
-  /** A text is the detail. A thrown thing is left to `problem` to show; in JSON its message is the detail. */
+  /**
+   * Ends the step as failed. A string is shown as the detail. The message of an error is the detail only in
+   * JSON; for people, `problem` shows the error.
+   */
   fail(why: unknown): void;
 };
 
-/** What a person, or with `json` a program, sees of the work. */
+/** Output about the work for a person, or for a program with `json`. */
 export type Terminal = {
   /**
-   * Begins a step: `name` is its stable name (`step` in JSON), `title` what a person reads. On a terminal it
-   * spins and counts the seconds. Ended, it is one line with its duration and one with the detail, or the
-   * JSON object `{ step, ok, ms, detail }`. A step begun while another is under way takes its place on the
-   * screen.
+   * Begins a step. `name` is its stable name (`step` in JSON) and `title` its name for people. On a terminal
+   * the step shows a spinner and the seconds. When it ends it prints a line with its duration and a line with
+   * the detail, or the JSON object `{ step, ok, ms, detail }`. A step that begins while another is in
+   * progress replaces that one on the screen.
    */
   step(name: string, title: string): Step;
-  /** A line of text for people; nothing in JSON mode. */
+  /** Prints a line for people; prints nothing in JSON mode. */
   line(text?: string): void;
-  /** A line on the error stream, in every mode. */
+  /** Prints a line on the error stream, in every mode. */
   warn(text: string): void;
-  /** Takes what is under way off the screen, before this process ends immediately. */
+  /** Clears the step in progress from the screen, before this process ends immediately. */
   halt(): void;
-  /** A problem's message and remedy, or any other error whole, on the error stream. */
+  /** Prints a problem's message and remedy, or another error with its stack, on the error stream. */
   problem(thrown: unknown): void;
 };
 
@@ -48,14 +51,14 @@ const ERASE = "\r\x1b[2K";
 const FRAME_MS = 80;
 const REMIND_MS = 15_000;
 
-/** How steps and lines look on one kind of output. */
+/** Formats steps and lines for one kind of output. */
 type Face = {
   halt(): void;
   step(name: string, title: string): Step;
   print(stream: Output, text: string): void;
 };
 
-/** A terminal over two streams. */
+/** Creates a terminal that writes to two streams. */
 export function createTerminal({ out, err, color, json }: TerminalOptions): Terminal {
   const face = json ? jsonFace(out) : out.isTTY === true ? liveFace(out, color) : plainFace(out);
   const paint = createColors(color && err.isTTY === true);
@@ -76,8 +79,8 @@ export function createTerminal({ out, err, color, json }: TerminalOptions): Term
 }
 
 /**
- * Does the work of a step, whose detail is `detail` of what it answers. What it throws fails the step, as
- * "stopped" once `interrupted` is aborted, and is thrown again.
+ * Runs `work` as a step. `detail` derives the step's detail from the result. If `work` throws, the step fails
+ * and the error is rethrown. After `interrupted` aborts, the failed step shows "stopped".
  */
 export async function inStep<T>(
   step: Step,
@@ -94,7 +97,7 @@ export async function inStep<T>(
   }
 }
 
-/** A step that calls `report` when it ends, once, with its duration. */
+/** Returns a step that calls `report` once, with its duration, when it ends. */
 function timed(report: (ok: boolean, ms: number, detail: unknown) => void): Step {
   const began = performance.now();
   let ended = false;
@@ -182,12 +185,12 @@ function liveFace(out: Output, color: boolean): Face {
   return { print, step, halt };
 }
 
-/** What people are shown of a detail: one line, or none. */
+/** Returns the detail for people: one line, or none. */
 function linesOf(detail: unknown): string[] {
   return typeof detail === "string" && detail !== "" ? [printable(detail)] : [];
 }
 
-/** Milliseconds below a second, seconds above. */
+/** Formats milliseconds below a second, seconds above. */
 function duration(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

@@ -1,6 +1,6 @@
 /**
- * A problem that a person can correct: shown as its message and its remedy, never as a stack trace. `message`
- * says what is wrong in one sentence, `remedy` what to do about it.
+ * A problem that a person can correct. It is shown as message and remedy, never as a stack trace. `message`
+ * states the problem in one sentence, and `remedy` what to do about it.
  */
 export class UserError extends Error {
   readonly remedy: string | undefined;
@@ -15,15 +15,15 @@ export class UserError extends Error {
 type FileHint = { words: string; remedy: string };
 
 const noRight: FileHint = {
-  words: "this user has no right to it",
+  words: "this user may not access it",
   remedy: "Start as the user it belongs to, or choose another folder with --data",
 };
 const full: FileHint = {
   words: "its file system is full",
-  remedy: "Make room there, or choose another folder with --data",
+  remedy: "Free some space there, or choose another folder with --data",
 };
 
-/** Failures of a file system that a person can correct, by their code. */
+/** Hints for file system errors that a person can correct, by error code. */
 const fileHints: Record<string, FileHint> = {
   EROFS: {
     words: "its file system is read-only",
@@ -38,8 +38,8 @@ const fileHints: Record<string, FileHint> = {
 };
 
 /**
- * The problem behind a file system's failure at `path`, or at the path that the failure itself names;
- * undefined for a failure that no person can correct.
+ * Converts a file system error at `path`, or at the path in the error, to a problem. Returns undefined for an
+ * error that a person cannot correct.
  */
 export function fileError(thrown: unknown, path?: string): UserError | undefined {
   if (!(thrown instanceof Error)) return undefined;
@@ -50,12 +50,15 @@ export function fileError(thrown: unknown, path?: string): UserError | undefined
   return new UserError(`${where} cannot be used: ${hint.words}`, hint.remedy, { cause: thrown });
 }
 
-/** What anything thrown says in its own words: the message of the problem behind it, else its own. */
+/** Returns the message for anything thrown: for a file system error the converted one, else its own. */
 export function messageOf(thrown: unknown): string {
   return fileError(thrown)?.message ?? (thrown instanceof Error ? thrown.message : String(thrown));
 }
 
-/** The lines to show a person for anything thrown: a problem's message and remedy, else the whole error. */
+/**
+ * Returns the lines to print for anything thrown: a problem's message and remedy, else the error with its
+ * stack.
+ */
 export function describeError(thrown: unknown): string[] {
   const shown = thrown instanceof UserError ? thrown : fileError(thrown);
   if (shown === undefined) {

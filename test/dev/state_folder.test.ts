@@ -91,7 +91,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     await mkdir(folder, { mode: 0o500 });
     for (const path of [folder, join(folder, "below")]) {
       expect(await openElsewhere(path)).toContain(
-        `UserError: ${path} cannot be used: this user has no right to it`,
+        `UserError: ${path} cannot be used: this user may not access it`,
       );
     }
   });
@@ -140,8 +140,8 @@ describe("a failure of the file system", () => {
 
   test.each([
     ["EROFS", "its file system is read-only"],
-    ["EACCES", "this user has no right to it"],
-    ["EPERM", "this user has no right to it"],
+    ["EACCES", "this user may not access it"],
+    ["EPERM", "this user may not access it"],
     ["ENOSPC", "its file system is full"],
     ["EDQUOT", "its file system is full"],
     ["ENOTDIR", "it, or a folder above it, is a file"],

@@ -68,7 +68,7 @@ test("without Java it says what to install, before anything is started", async (
       out: "",
       err:
         "--kafka needs Java 17 or newer (there is none): apt-get install -y openjdk-17-jre-headless\n" +
-        "Or start without --kafka: the worker then carries events by itself\n",
+        "Or start without --kafka; the worker then delivers events without Kafka\n",
     });
   }
   await expect(stat(join(folder, "version.json"))).rejects.toThrow("ENOENT");
@@ -108,8 +108,8 @@ describe.skipIf(missing !== undefined)("with Java", () => {
     expect(said.out).toMatch(/^FAIL Databases and their schema /m);
     expect(said.out).not.toContain("Worker");
     expect(said.err).toBe(
-      "1 event still waits to go the way of the last start, with --kafka\n" +
-        "Start with --kafka once more, give the worker a few seconds, and end it with Ctrl-C; then events can go the other way\n",
+      "1 event of the last start, with --kafka, is not delivered yet\n" +
+        "Start with --kafka again, wait a few seconds, and stop with Ctrl-C; then you can switch\n",
     );
     await onDatabase((database) => database("outbox").delete());
   });

@@ -8,12 +8,12 @@ import { UserError } from "../user_error.ts";
 import { buildah, IMAGES_FOLDER, localBase } from "./buildah.ts";
 import { billOfMaterials, type Lock } from "./sbom.ts";
 
-/** An image that the Dockerfile makes. */
+/** An image that the Dockerfile builds. */
 type Image = {
-  /** The stage in the Dockerfile. */
+  /** Stage in the Dockerfile. */
   target: string;
   name: string;
-  /** A folder in package-lock.json: a workspace whose packages are in the image, or a package that is. */
+  /** Folder in package-lock.json: a workspace whose dependencies the image contains, or one such package. */
   packages: string;
 };
 
@@ -29,7 +29,7 @@ export const IMAGES: readonly Image[] = [
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** Options of `npm run images`, as they were typed. */
+/** Options of `npm run images`, as typed. */
 export type ImagesOptions = {
   tag: string;
   base?: string;
@@ -40,15 +40,15 @@ export type ImagesOptions = {
 };
 
 /**
- * Builds images, and writes for each `<name>.tar`, which cluster nodes and Docker import, and its bill of
- * materials, `<name>.cdx.json`. Throws `UserError`.
+ * Builds the images. Writes for each an archive `<name>.tar`, which cluster nodes and Docker can import, and
+ * a bill of materials `<name>.cdx.json`. Throws `UserError`.
  */
 export async function buildImages(options: ImagesOptions, terminal: Terminal): Promise<void> {
   const images = chosenImages(options.only);
   const out = options.out ?? join(IMAGES_FOLDER, options.tag);
   if (options.ca !== undefined && !existsSync(options.ca)) {
     throw new UserError(
-      `--ca ${options.ca} is not there`,
+      `--ca ${options.ca} does not exist`,
       "Give the path of a file with certificates in PEM",
     );
   }
@@ -68,8 +68,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
     const archive = join(out, `${name}.tar`);
     const step = terminal.step(name, `Image ${reference}`);
     await inStep(step, { detail: () => archive }, async () => {
-      // HEALTHCHECK is part of Docker's format only; both kinds run everywhere.
-      // Without --force-rm it keeps a working copy of each stage for ever.
+      // Only Docker's image format supports HEALTHCHECK, and every runtime accepts that format. Without
+      // --force-rm, buildah keeps a working copy of each stage permanently.
       const how = [
         "--isolation",
         "chroot",
@@ -93,8 +93,8 @@ export async function buildImages(options: ImagesOptions, terminal: Terminal): P
 }
 
 /**
- * Labels an image that was built. While it is built buildah takes layers that it kept with an earlier build's
- * labels for the same.
+ * Adds labels to a finished image. If buildah set them during the build, it could reuse cached layers that
+ * carry the labels of an earlier build.
  */
 async function label(log: string, reference: string, labels: readonly string[]): Promise<void> {
   const container = `labels-${randomUUID()}`;
@@ -115,16 +115,16 @@ function chosenImages(only: readonly string[] | undefined): readonly Image[] {
 async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): Promise<string> {
   if ((options.base === undefined) === (options.localBase !== true)) {
     throw new UserError(
-      "Say what the images are built on, by --base or by --local-base",
+      "Choose the base image with --base or with --local-base",
       "--base docker.io/library/node:26-slim@sha256:… with the digest that you trust, or --local-base for Debian's packages",
     );
   }
   if (options.base !== undefined) return options.base;
-  const step = terminal.step("local_base", "Base image from Debian's packages, made once");
+  const step = terminal.step("local_base", "Base image from Debian's packages, built once");
   return inStep(step, {}, () => localBase(ROOT, log));
 }
 
-/** The commit that is built, marked where files differ from it; empty outside of a repository. */
+/** Returns the commit of the source, with `-dirty` if files differ from it. Empty outside a repository. */
 function revision(): string {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();

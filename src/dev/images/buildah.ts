@@ -8,12 +8,13 @@ import { dirname, join } from "node:path";
 import { LOCKED_NODE, NODE_HASHES, NODE_PACKAGE } from "../setup/node.mjs";
 import { UserError } from "../user_error.ts";
 
-/** Where images and what they are built from are kept. */
+/** Folder for image archives and for buildah's storage. */
 export const IMAGES_FOLDER = join(homedir(), ".cache", "deputize", "images");
 const LAST_LINES = 15;
 
 /**
- * Runs a program to its end with its output in a log. Throws `UserError` with the log's end when it fails.
+ * Runs a program until it ends, with its output in a log. Throws `UserError` with the end of the log if it
+ * fails.
  */
 async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
@@ -30,7 +31,7 @@ async function runLogged(log: string, command: string, args: readonly string[]):
   throw new UserError(`${command} ended with ${code ?? signal}:\n${end}`, `Its whole output is in ${log}`);
 }
 
-/** The arguments that every call of buildah begins with: storage of our own, beside nobody else's images. */
+/** Arguments of every buildah call. They select separate storage, so no other images are touched. */
 const STORAGE = ["--root", join(IMAGES_FOLDER, "storage"), "--runroot", join(IMAGES_FOLDER, "run")];
 
 /** Runs buildah, see {@link runLogged}. */
@@ -38,7 +39,7 @@ export async function buildah(log: string, ...args: string[]): Promise<void> {
   await runLogged(log, "buildah", [...STORAGE, ...args]);
 }
 
-/** Whether buildah's storage has an image of that name. */
+/** Checks whether buildah's storage contains an image with this name. */
 async function hasImage(name: string): Promise<boolean> {
   const child = spawn("buildah", [...STORAGE, "inspect", "--type", "image", name], { stdio: "ignore" });
   const [code] = await once(child, "exit");
@@ -49,14 +50,14 @@ const SUITE = "bookworm";
 const MIRROR = "http://deb.debian.org/debian";
 const NPM = "11.19.1";
 
-/** Debian, the libraries that Node loads, and for what is compiled the headers of Debian's own Node. */
+/** Debian with the libraries that Node loads, plus the headers of Debian's Node for compiling packages. */
 const DEBIAN = [
   "--variant=apt",
   "--include=libatomic1,libstdc++6",
   "--dpkgopt=force-unsafe-io",
   '--customize-hook=chroot "$1" sh -c "cd /tmp && apt-get download libnode-dev && dpkg -x libnode-dev*.deb headers"',
   '--customize-hook=mkdir -p "$1/usr/local/include" && mv "$1/tmp/headers/usr/include/node" "$1/usr/local/include/"',
-  // Not by dpkg's path-exclude: each package would then pass through a filter, which takes minutes.
+  // dpkg's path-exclude would filter every package, which takes minutes.
   '--customize-hook=rm -rf "$1"/usr/share/man/* "$1"/usr/share/locale/* "$1"/tmp/*',
 ];
 
@@ -71,8 +72,8 @@ RUN cd /usr/local/lib/node_modules && mv package npm \\
 `;
 
 /**
- * The name of a base image made on this machine, for where no registry is: Debian's packages, and the Node
- * that the project locks. It is made once for each Node and recipe.
+ * Builds the base image from Debian's packages and the locked Node, for machines without a registry. Returns
+ * its name. A build is reused until the Node or the recipe changes.
  */
 export async function localBase(root: string, log: string): Promise<string> {
   const parts = [SUITE, MIRROR, NPM, DEBIAN, RECIPE, NODE_HASHES[NODE_PACKAGE]];

@@ -10,10 +10,10 @@ await new Command("npm run images --")
   .description("Build the images, and write archives of them with their bills of materials")
   .option("--tag <tag>", "the images' tag", "dev")
   .option("--base <image>", "build on this image: Node 26 on Debian, by its digest")
-  .option("--local-base", "build on Debian's packages and the locked Node, for where no registry is")
+  .option("--local-base", "build on Debian's packages and the locked Node, without a registry")
   .option("--ca <file>", "certificates that npm trusts while it builds; they are not in the images")
-  .option("--only <targets...>", "of deputize, keyvault and postgres")
-  .option("--out <folder>", "where archives go; ~/.cache/deputize/images/<tag> when left out")
+  .option("--only <targets...>", "build only these: deputize, keyvault, postgres")
+  .option("--out <folder>", "folder for the archives (default: ~/.cache/deputize/images/<tag>)")
   .action(async (options: ImagesOptions) => {
     try {
       await buildImages(options, terminal);

@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 
-/** A package as package-lock.json has it. */
+/** A package entry of package-lock.json. */
 type LockedPackage = {
   version?: string;
   integrity?: string;
@@ -11,15 +11,15 @@ type LockedPackage = {
   peerDependencies?: Record<string, string>;
 };
 
-/** The part of package-lock.json that is read: packages by the folder they are installed to. */
+/** The part of package-lock.json that is needed: packages by installation folder. */
 export type Lock = { packages: Record<string, LockedPackage | undefined> };
 
 type Component = { name: string; version: string; purl: string; "bom-ref": string; [field: string]: unknown };
 
 /**
- * The bill of materials of an image, in CycloneDX 1.5: the npm packages in it, each with its hash, and what
- * each depends on. `root` is the folder in the lock that everything else hangs on: a package, or a workspace.
- * (`npm sbom --workspace` leaves half of them out.) Nothing in it depends on when or where it is made.
+ * Returns an image's bill of materials in CycloneDX 1.5: its npm packages with hashes and dependencies.
+ * `root` is the folder of the root package or workspace in the lock. `npm sbom --workspace` would omit half
+ * of the packages. The result does not depend on the time or place of the build.
  */
 export function billOfMaterials(image: string, version: string, lock: Lock, root: string): object {
   const main = componentOf("application", image, version, {});
@@ -34,7 +34,7 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
     const ref = component["bom-ref"];
     refs.set(folder, ref);
     components.set(ref, component);
-    // The same version may be in two folders, and find others from there.
+    // One version may be installed in two folders and resolve different dependencies from each.
     const needed = dependenciesOf(lock, folder).map(visit);
     edges.set(ref, new Set([...(edges.get(ref) ?? []), ...needed]));
     return ref;
@@ -52,14 +52,16 @@ export function billOfMaterials(image: string, version: string, lock: Lock, root
   };
 }
 
-/** A package that is a root stands for itself, a workspace for what it depends on. */
+/**
+ * Returns the top-level packages: the root itself if it is a package, its dependencies if it is a workspace.
+ */
 function directlyFrom(lock: Lock, root: string): string[] {
   return root.startsWith("node_modules/") ? [root] : dependenciesOf(lock, root);
 }
 
 /**
- * Folders of the packages that one needs when it runs. What is optional to the whole project is not
- * installed.
+ * Returns the folders of a package's runtime dependencies. Packages that are optional for the whole project
+ * are not installed and are left out.
  */
 function dependenciesOf(lock: Lock, folder: string): string[] {
   const { dependencies, optionalDependencies, peerDependencies } = lock.packages[folder] ?? {};
@@ -69,7 +71,7 @@ function dependenciesOf(lock: Lock, folder: string): string[] {
     .filter((place) => place !== undefined && lock.packages[place]?.optional !== true) as string[];
 }
 
-/** Where Node finds a package from a folder: beside it or above. */
+/** Resolves a package from a folder as Node does: in its `node_modules`, then in those of its parents. */
 function placeOf(lock: Lock, from: string, name: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const place = join(folder, "node_modules", name);

@@ -6,15 +6,15 @@ import { readers } from "../../installation/readers.ts";
 import { createLog } from "../../log.ts";
 import { UserError } from "../user_error.ts";
 
-/** What carries the stack's events, as its parts are told; `address` is Kafka's, where there is one. */
+/** Returns the settings that select the event transport. `address` is Kafka's address, if Kafka is used. */
 export function eventsEnvironment(address: string | undefined): Record<string, string> {
   if (address === undefined) return { EVENTS: "embedded" };
   return { EVENTS: "kafka", KAFKA_BROKERS: address, KAFKA_REPLICATION: "1" };
 }
 
 /**
- * Makes the topics, where there is Kafka, and notes the way that events take from now on. To be called while
- * nobody appends events. Throws `UserError` when some still wait to go the other way.
+ * Creates the topics if Kafka is used, and records the transport that events use from now on. Call it while
+ * nothing appends events. Throws `UserError` if events still wait for the other transport.
  */
 export async function prepareEvents(databaseUrl: string, environment: Record<string, string>): Promise<void> {
   const settings = kafkaSettings(readMigrateConfig({ DATABASE_URL: databaseUrl, ...environment }));
@@ -29,7 +29,7 @@ export async function prepareEvents(databaseUrl: string, environment: Record<str
   }
 }
 
-/** Kafka's library is loaded only here. */
+/** Loads Kafka's client library only if it is needed. */
 async function makeTopics(settings: KafkaSettings): Promise<void> {
   const [{ createKafkaClient }, { ensureTopics }] = await Promise.all([
     import("../../events/kafka/client.ts"),
@@ -41,7 +41,7 @@ async function makeTopics(settings: KafkaSettings): Promise<void> {
 function waiting({ left, known }: WaitingEventsError): UserError {
   const how = known === "kafka" ? "with --kafka" : "without --kafka";
   return new UserError(
-    `${left} ${left === 1 ? "event still waits" : "events still wait"} to go the way of the last start, ${how}`,
-    `Start ${how} once more, give the worker a few seconds, and end it with Ctrl-C; then events can go the other way`,
+    `${left} ${left === 1 ? "event" : "events"} of the last start, ${how}, ${left === 1 ? "is" : "are"} not delivered yet`,
+    `Start ${how} again, wait a few seconds, and stop with Ctrl-C; then you can switch`,
   );
 }

@@ -9,25 +9,25 @@ import { UserError } from "../user_error.ts";
 
 const run = promisify(execFile);
 
-/** The Kafka that is run on one's own machine and in tests. */
+/** Version of Kafka for development and tests. */
 export const KAFKA_VERSION = "4.4.0";
 const LEAST_JAVA = 17;
 const FETCH_MS = 10 * 60_000;
 
-/** A folder of Kafka's jars, or what is missing to have it. */
+/** A folder with Kafka's jars, or a description of what is missing to download them. */
 type KafkaJars = { jars: string; missing?: never } | { jars?: never; missing: string };
 
 /**
- * Kafka's jars and what they need, fetched by Maven the first time and kept under `~/.cache/deputize`. Where
- * that cannot be done, says what is missing. `fetching` is called before they are fetched.
+ * Returns the folder of Kafka's jars and their dependencies. Maven downloads them the first time into
+ * `~/.cache/deputize`. If that is impossible, reports what is missing. Calls `fetching` before a download.
  */
 export function kafkaJars(fetching?: () => void): Promise<KafkaJars> {
   return mavenJars(`kafka-${KAFKA_VERSION}`, [`org.apache.kafka:kafka_2.13:${KAFKA_VERSION}`], fetching);
 }
 
 /**
- * The same of any artifacts, each `<group>:<artifact>:<version>`, with what they need. `name` is what they
- * are kept under.
+ * Does the same for any artifacts `<group>:<artifact>:<version>` and their dependencies. `name` is the name
+ * of the cache folder.
  */
 export async function mavenJars(
   name: string,
@@ -36,14 +36,14 @@ export async function mavenJars(
 ): Promise<KafkaJars> {
   const java = await javaVersion();
   if (java === undefined || java < LEAST_JAVA) {
-    const found = java === undefined ? "there is none" : `this is Java ${java}`;
+    const found = java === undefined ? "found none" : `found Java ${java}`;
     return { missing: `Java ${LEAST_JAVA} or newer (${found}): apt-get install -y openjdk-17-jre-headless` };
   }
   const cache = join(homedir(), ".cache", "deputize");
   const jars = join(cache, name);
   if (existsSync(jars)) return { jars };
   if ((await run("mvn", ["--version"]).catch(() => undefined)) === undefined) {
-    return { missing: `Maven, to fetch ${name} the first time: apt-get install -y maven` };
+    return { missing: `Maven, to download ${name} the first time: apt-get install -y maven` };
   }
   await mkdir(cache, { recursive: true });
   fetching();
@@ -57,7 +57,7 @@ async function fetchJars(cache: string, name: string, artifacts: readonly string
     await writeFile(join(folder, "pom.xml"), projectOf(artifacts));
     const goal = ["dependency:copy-dependencies", "-DoutputDirectory=jars", "-DincludeScope=runtime"];
     await run("mvn", ["-q", "-B", ...goal], { cwd: folder, timeout: FETCH_MS });
-    // Another process may have been faster.
+    // Another process may have finished first.
     await rename(join(folder, "jars"), jars).catch(async (error: unknown) => {
       if (!existsSync(jars)) throw error;
     });
@@ -65,7 +65,7 @@ async function fetchJars(cache: string, name: string, artifacts: readonly string
   } catch (error) {
     const { stdout = "", message = "" } = error as { stdout?: string; message?: string };
     const reason = (stdout.trim() || message).split("\n").slice(0, 2).join(" | ");
-    return { missing: `${name}, which Maven does not fetch: ${reason}` };
+    return { missing: `${name}, which Maven cannot download: ${reason}` };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -92,13 +92,13 @@ async function javaVersion(): Promise<number | undefined> {
 }
 
 /**
- * The folder of Kafka's jars for `--kafka`; fetching them the first time is a step of its own. Throws
+ * Returns the folder of Kafka's jars for `--kafka`. A first download is shown as a separate step. Throws
  * `UserError` with what is missing.
  */
 export async function fetchKafka(terminal: Terminal): Promise<string> {
   let step: Step | undefined;
   const { jars, missing } = await kafkaJars(() => {
-    step = terminal.step("kafka_jars", `Kafka ${KAFKA_VERSION}, fetched by Maven once`);
+    step = terminal.step("kafka_jars", `Kafka ${KAFKA_VERSION}, downloaded by Maven once`);
   });
   if (jars !== undefined) {
     step?.done(jars);
@@ -106,7 +106,7 @@ export async function fetchKafka(terminal: Terminal): Promise<string> {
   }
   const error = new UserError(
     `--kafka needs ${missing}`,
-    "Or start without --kafka: the worker then carries events by itself",
+    "Or start without --kafka; the worker then delivers events without Kafka",
   );
   step?.fail(error);
   throw error;

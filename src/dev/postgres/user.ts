@@ -5,13 +5,13 @@ import type { ServerUser } from "./binaries.ts";
 
 const run = promisify(execFile);
 
-/** Accounts a server may run as, the preferred one first; the last is the one this program creates. */
+/** Accounts that a server may run as, in order of preference. This program creates the last one if needed. */
 const ACCOUNTS = ["postgres", "deputize"] as const;
 
 /**
- * The account to run Postgres as, which refuses to run as root: undefined (this process's own) for an
- * ordinary user; for root, an existing `postgres` or `deputize` account, or a system account `deputize`
- * created now.
+ * Chooses the system account for Postgres, which refuses to run as root. Ordinary users run it themselves
+ * (undefined). For root it is an existing `postgres` or `deputize` account, or a new system account
+ * `deputize`.
  */
 export async function serverUser(): Promise<ServerUser> {
   if (process.getuid?.() !== 0) {

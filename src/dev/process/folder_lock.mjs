@@ -6,8 +6,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 const ATTEMPTS = 4;
 
 /**
- * When a process was started, in the system's own words: with its id it names one process for ever, which the
- * id alone does not. Undefined when there is no such process, or only its exit status waits to be collected.
+ * Returns the start time of a process in the system's own format. A process ID and a start time together
+ * identify a process permanently, which the ID alone does not. Undefined if the process does not exist or is
+ * a zombie.
  *
  * @param {number} pid
  * @returns {string | undefined}
@@ -34,11 +35,11 @@ export function processBirth(pid) {
 }
 
 /**
- * Locks a folder for this process until it releases it or ends. Of any number of processes at most one holds
- * a folder; what a dead one left behind does not count. Each candidate puts down a file named after itself
- * and only then looks around: if it sees another living one it withdraws, so two can never both stay.
+ * Locks a folder until this process releases it or ends. At most one process holds the lock; lock files of
+ * dead processes are ignored. Each candidate first writes a file named after itself and then looks for
+ * others. If it finds another living candidate it withdraws, so two can never both succeed.
  *
- * @param {string} folder Created when it is not there, in a folder that is; holds nothing but lock files.
+ * @param {string} folder Created if missing; its parent must exist. It contains only lock files.
  * @returns {Promise<{ release(): void } | { heldBy: number }>}
  */
 export async function lockFolder(folder) {
@@ -72,8 +73,10 @@ function makeFolder(path) {
 }
 
 /**
+ * Creates an empty file.
+ *
  * @param {string} path
- * @returns {boolean} False when it was there.
+ * @returns {boolean} False if the file already existed.
  */
 function createFile(path) {
   try {
@@ -88,8 +91,10 @@ function createFile(path) {
 }
 
 /**
+ * Returns the process ID of another living candidate, and removes the lock files of dead ones.
+ *
  * @param {string} folder
- * @param {string} own
+ * @param {string} own Name of this process's lock file.
  * @returns {number | undefined}
  */
 function firstLiving(folder, own) {

@@ -1,23 +1,25 @@
 import { spawn } from "node:child_process";
 
 /**
- * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Where a standard stream goes: a file descriptor or one of
- *   Node's words.
+ * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Target of a standard stream: a keyword of Node or a
+ *   file descriptor.
  *
  * @typedef {object} TiedOptions
- * @property {string} [cwd]
- * @property {Record<string, string | undefined>} [env] Left out, the one of this process.
- * @property {number} [uid]
- * @property {number} [gid]
- * @property {[Stream, Stream, Stream]} stdio
+ * @property {string} [cwd] Working folder. Default: that of this process.
+ * @property {Record<string, string | undefined>} [env] Default: the environment of this process.
+ *
+ * @property {number} [uid] User that the child runs as.
+ * @property {number} [gid] Group that the child runs as.
+ * @property {[Stream, Stream, Stream]} stdio Standard input, output and error.
+ *
  * @property {"TERM" | "INT" | "KILL"} [signal] Name of the signal that asks the child to end, without "SIG".
  * @property {number} [graceMs] Milliseconds from that signal to SIGKILL.
  */
 
-// The background shell holds the reading end of a pipe nobody writes to. It reads an end of file when the
-// parent closes the pipe or dies in any way, kill -9 included, and then ends the process that took the main
-// shell's place and whatever that left in its process group. Being in that group itself, it keeps the group's
-// number from being reused.
+// The background shell reads from a pipe that nobody writes to. The read ends when the parent closes the pipe
+// or dies in any way, even by kill -9. The shell then ends the command, which has replaced the main shell,
+// and everything left in its process group. The background shell belongs to that group itself, so the group's
+// number cannot be reused.
 const SCRIPT = `
 signal=$1 tenths=$2; shift 2
 lives() { kill -0 $$ && ! grep -q ') Z ' /proc/$$/stat; }
@@ -33,11 +35,12 @@ exec "$@"
 `;
 
 /**
- * Starts a process that cannot outlive this one: when this process ends, however it ends, the child gets
- * `signal` and, if it is still there `graceMs` later, SIGKILL. Once it has ended, whatever it left in its
- * process group is killed. The child leads a session of its own, so a terminal's Ctrl-C reaches this process
- * only, which decides what to stop and in which order. A command that cannot be executed exits with status
- * 126 or 127.
+ * Starts a process that cannot outlive this one. When this process ends, for whatever reason, the child gets
+ * `signal`, and SIGKILL if it still runs `graceMs` later. After the child has ended, everything left in its
+ * process group is killed.
+ *
+ * The child runs in a separate session, so a terminal's Ctrl-C reaches only this process. It decides what to
+ * stop and in which order. A command that cannot be executed exits with status 126 or 127.
  *
  * @param {string} command
  * @param {string[]} args

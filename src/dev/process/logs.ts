@@ -3,12 +3,15 @@ import { join } from "node:path";
 
 const KEPT = 3;
 
-/** The path of a part's log below the state folder. */
+/** Returns the path of a part's log in the state folder. */
 export function logFile(folder: string, part: string): string {
   return join(folder, "logs", `${part}.log`);
 }
 
-/** Sets the log of the run before aside as `.1`, that one as `.2`, and so on; the oldest of three goes. */
+/**
+ * Renames the log of the previous run to `.1`, that one to `.2`, and so on. Keeps three. Returns the log's
+ * path.
+ */
 export async function rotateLog(folder: string, part: string): Promise<string> {
   const path = logFile(folder, part);
   await mkdir(join(folder, "logs"), { recursive: true, mode: 0o700 });

@@ -5,57 +5,58 @@ import { UserError } from "../user_error.ts";
 import { spawnTied, type TiedOptions } from "./lifeline.mjs";
 import type { PartPort } from "./ports.ts";
 
-/** Keeps SIGUSR1 from opening Node's inspector in a part, which every local user could read. */
+/** Keeps SIGUSR1 from opening Node's inspector in a part, since every local user could connect to it. */
 export const NO_INSPECTOR = "--disable-sigusr1";
 
 /** A process that is ready for work. */
 export type RunningPart = {
   pid: number;
-  /** Resolves when it has ended, to how: "exit status 1" or "SIGKILL". */
+  /** Resolves when the process has ended, to its exit: "exit status 1" or "SIGKILL". */
   exited: Promise<string>;
-  /** Asks it to end, and kills it when it does not in time. Resolves when it is gone; safe to call twice. */
+  /**
+   * Asks the process to end, and kills it after a deadline. Resolves when it has ended. Safe to call twice.
+   */
   stop(): Promise<void>;
-  /** Kills it immediately. */
   kill(): void;
 };
 
 export type StartContext = {
-  /** Where everything it prints belongs, appended. */
+  /** File to which all output of the part is appended. */
   logFile: string;
-  /** Aborted when the start is no longer wanted. */
+  /** Aborts the start. */
   signal: AbortSignal;
-  /** To be called with the process id as soon as there is one. */
+  /** Must be called with the process ID as soon as it is known. */
   spawned(pid: number): void;
 };
 
 /** One named process of the stack. */
 export type Part = {
-  /** A lower-case word: names its log file, and it in `run.json`. */
+  /** A lower-case word that names the log file and the entry in `run.json`. */
   name: string;
-  /** What a person reads. */
+  /** Title for people. */
   title: string;
   ports?: readonly PartPort[];
-  /** Starts it and resolves when it is ready; called again for a restart. Rejected: nothing of it runs. */
+  /**
+   * Starts the part and resolves when it is ready. Called again for a restart. If it rejects, nothing runs.
+   */
   start(context: StartContext): Promise<RunningPart>;
 };
 
 export type ProcessPart = Omit<Part, "start"> & {
   command: string;
   args: string[];
-  /** All of its environment; nothing is inherited. Secrets belong in files. */
+  /** The complete environment; nothing is inherited. Secrets belong in files. */
   env: Record<string, string | undefined>;
   cwd?: string;
-  /**
-   * Resolves when it is ready; tries until then, or until `signal` is aborted because it ended or time is up.
-   */
+  /** Polls until the part is ready. `signal` aborts when the part ends or the time is up. */
   ready(signal: AbortSignal): Promise<void>;
-  /** Milliseconds from the request to end until it is killed. Default 10,000. */
+  /** Milliseconds from the request to end until the process is killed. Default 10,000. */
   graceMs?: number;
-  /** Milliseconds for the start. Default 60,000. */
+  /** Deadline of the start in milliseconds. Default 60,000. */
   startMs?: number;
 };
 
-/** A part that is one command with a readiness check. */
+/** Returns a part that consists of one command and a readiness check. */
 export function processPart({ command, args, env, cwd, ready, ...rest }: ProcessPart): Part {
   const { graceMs = 10_000, startMs = 60_000, ...about } = rest;
   return {
@@ -96,7 +97,7 @@ export function processPart({ command, args, env, cwd, ready, ...rest }: Process
 
 type LoggedOptions = Omit<TiedOptions, "stdio"> & { logFile: string };
 
-/** Starts a tied process whose output goes to a log file; `output` is what it has written there so far. */
+/** Starts a tied process whose output goes to a log file. `output` returns what it has written so far. */
 export async function spawnLogged(
   command: string,
   args: string[],
@@ -110,7 +111,7 @@ export async function spawnLogged(
   return { child, output: async () => (await readFile(logFile)).subarray(size).toString() };
 }
 
-/** Watches and ends a child: `signal` first, SIGKILL when it is still there `graceMs` later. */
+/** Watches a child process and stops it on request: first with `signal`, after `graceMs` with SIGKILL. */
 export function runningChild(
   child: ChildProcess,
   graceMs: number,
@@ -119,7 +120,7 @@ export function runningChild(
   const exited = new Promise<string>((resolve) => {
     const ended = (code: number | null, killer: NodeJS.Signals | null) =>
       resolve(killer ?? `exit status ${code}`);
-    // One that ended at once has said so already.
+    // A child that ended immediately emits no further exit event.
     if (child.exitCode !== null || child.signalCode !== null) ended(child.exitCode, child.signalCode);
     child.once("exit", ended);
     child.once("error", (error) => resolve(error.message));

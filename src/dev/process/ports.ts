@@ -5,22 +5,25 @@ import { UserError } from "../user_error.ts";
 
 const LOOPBACK = "127.0.0.1";
 
-/** A port that a part listens on, and the setting that changes it. */
+/** A port that a part listens on, and the name of the setting that changes it. */
 export type PartPort = {
   port: number;
   setting: string;
 };
 
-/** Below the ports that Linux (32768–60999), macOS and Windows (49152–65535) give to outgoing connections. */
+/**
+ * Lower than the ports that Linux (32768–60999), macOS and Windows (49152–65535) use for outgoing
+ * connections.
+ */
 const [FIRST, END] = [20_000, 32_000];
 const MOST_TRIES = 100;
-/** Processes that run at the same time seldom begin with the same port, and so seldom try one in vain. */
+/** Distance between the first ports of processes with consecutive IDs, so they seldom try the same port. */
 const PORTS_EACH = 16;
 let next = process.pid * PORTS_EACH;
 
 /**
- * A TCP port on 127.0.0.1 that was free just now. No outgoing connection can be given this port, and no
- * other process gets it from this function while this one runs.
+ * Returns a TCP port on 127.0.0.1 that was free just now. No outgoing connection uses this port, and no other
+ * process gets it from this function while this process runs.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < MOST_TRIES; tries += 1) {
@@ -30,13 +33,13 @@ export async function freePort(): Promise<number> {
   }
   throw new UserError(
     `No port between ${FIRST} and ${END} on ${LOOPBACK} seems to be free`,
-    "Stop what listens there",
+    "Stop a program that listens there",
   );
 }
 
 /**
- * True when no other process has claimed the port. The claim is the UDP port of the same number: the kernel
- * gives it to one process only, and takes it back when that process ends, however it ends.
+ * Returns true if no other process has claimed the port. The claim is the UDP port of the same number. The
+ * kernel assigns it to one process only, and frees it when that process ends for any reason.
  */
 async function claim(port: number): Promise<boolean> {
   const socket = createSocket("udp4").unref();
@@ -55,7 +58,7 @@ async function isFree(port: number): Promise<boolean> {
   );
 }
 
-/** Throws `UserError` naming the port and its setting when something else listens on it. */
+/** Throws `UserError` with the port and its setting if another program listens on it. */
 export async function checkFree({ port, setting }: PartPort): Promise<void> {
   const probe = createServer();
   try {

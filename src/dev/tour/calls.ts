@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Inbox } from "./receiver.ts";
 
-/** A step found something else than it must. */
+/** An unexpected result of a tour step. */
 export class Surprise extends Error {}
 
-/** An answer of the API, whatever its status. */
+/** A response of the API with any status. */
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
-/** The parties that present and verify: one connection's key, and one of its agents. */
+/** The parties that present and verify: a connection's API key, and one of its agents. */
 export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
 
-/** How long is waited for what the operator makes true, and for an event. */
+/** Timeouts in milliseconds: for a status that the operator writes, and for an event. */
 export type Patience = { statusMs: number; eventMs: number };
 
 const CALL_TIMEOUT_MS = 10_000;
@@ -29,7 +29,10 @@ async function post({ baseUrl, apiKey }: Application, path: string, body?: unkno
   return { status: response.status, body: (await response.json()) as HttpAnswer["body"] };
 }
 
-/** Asks for a challenge and presents a certificate for it; the answer is whatever present answers. */
+/**
+ * Requests a challenge and presents a certificate for it. Returns the response to present, whatever its
+ * status.
+ */
 export async function present(application: Application, certId: string): Promise<HttpAnswer> {
   const { connectionId, agentId } = application;
   const issued = await post(application, "/v1/service/challenge");
@@ -38,7 +41,7 @@ export async function present(application: Application, certId: string): Promise
   return post(application, path, { challenge: issued.body.challenge, cert_id: certId });
 }
 
-/** A proof bundle of a certificate over a fresh challenge. Throws `Surprise` when there is none. */
+/** Returns a proof bundle of a certificate over a fresh challenge. Throws `Surprise` if present refuses. */
 export async function proofOf(application: Application, certId: string): Promise<unknown> {
   const answer = await present(application, certId);
   if (answer.status !== 200) {
@@ -47,32 +50,32 @@ export async function proofOf(application: Application, certId: string): Promise
   return answer.body.proof_bundle;
 }
 
-/** Asks for a decision. */
+/** Requests a decision. */
 export function verify(application: Application, proof: unknown, scope: string): Promise<HttpAnswer> {
   return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
 }
 
-/** Insists on a decision and says it. */
+/** Checks a decision and returns its description. Throws `Surprise` if it is another decision. */
 export function expectDecision({ status, body }: HttpAnswer, decision: string, reason: string): string {
   const got = `${status} ${body.decision} ${body.decision_reason}`;
   expectEqual("the answer", body.error ? `${status} ${body.error.code}` : got, `200 ${decision} ${reason}`);
   return `${decision} ${reason}`;
 }
 
-/** Insists on an error and says it. */
+/** Checks an error response and returns its description. Throws `Surprise` if it is another response. */
 export function expectError({ status, body }: HttpAnswer, wanted: number, code: string): string {
   expectEqual("the answer", `${status} ${body.error?.code}`, `${wanted} ${code}`);
   return `${status} ${code}`;
 }
 
-/** Throws `Surprise` when two values differ. */
+/** Throws `Surprise` if the two values differ. */
 export function expectEqual(what: string, got: unknown, wanted: unknown): void {
   if (got !== wanted) throw new Surprise(`${what} is ${String(got)}, not ${String(wanted)}`);
 }
 
 /**
- * Waits for the delivery of an event about a certificate, and says its delivery id. Where nobody receives
- * webhooks it says that.
+ * Waits for the delivery of an event about a certificate and returns a text with its delivery ID. Without a
+ * receiver, the text says so.
  */
 export async function deliveredEvent(
   { receiver, patience }: { receiver?: Pick<Inbox, "waitFor">; patience: Patience },
@@ -87,10 +90,7 @@ export async function deliveredEvent(
   return `${event}, delivery ${delivery_id}, signature checked`;
 }
 
-/**
- * Asks again until there is an answer; after `timeoutMs` it throws `Surprise` with the last explanation there
- * is.
- */
+/** Polls `ask` until it returns a value. Throws `Surprise` with the result of `explain` after `timeoutMs`. */
 export async function within<T>(
   what: string,
   timeoutMs: number,

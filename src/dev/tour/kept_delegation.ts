@@ -19,9 +19,9 @@ const fates: Record<string, Fate> = {
 const fateOf = ({ reason }: ObjectState): Fate | undefined => fates[reason];
 
 /**
- * After the tour: the reader's own delegation, so that there is something to try by hand. An active
- * delegation is kept and a waiting one approved; one that has ended is declared again as long as the file is
- * the example's, else left as it is.
+ * Sets up the reader's own delegation after the tour, so that there is something to try by hand. Keeps an
+ * active delegation and approves a waiting one. Declares an ended one again only if its file is still the
+ * example's.
  */
 export const keptDelegation: TourStep<FolderWorld> = {
   name: "standing_delegation",
@@ -53,7 +53,7 @@ export const keptDelegation: TourStep<FolderWorld> = {
   },
 };
 
-/** After a tour that did not finish: what the operator knows of the reader's delegation, if it is active. */
+/** Reads the reader's delegation after a tour that did not finish. It counts only if it is active. */
 export async function recallKeptDelegation({ quickstart }: FolderWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
   const stands = objectState?.reason === "Active" ? objectState.status : undefined;

@@ -2,18 +2,18 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdir, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** The folders between a reader and the operator, and the example that they begin with. */
+/** Folders that a reader shares with the operator, and the folder of the example that they start with. */
 export type ManifestFolders = { examples: string; manifests: string; status: string; credentials: string };
 
 /**
- * What was found: nothing yet, all of it, or no manifests although the operator has worked here, which are
- * restored.
+ * State of the folders before the start. `restored` means that the manifests were gone although the operator
+ * has worked here.
  */
 export type ManifestsFound = "new" | "kept" | "restored";
 
 /**
- * Makes the folders that are not there. To the operator an empty manifests folder means that everything is to
- * be deleted, so one that has gone since an earlier start is made again with the whole example in it, or not
+ * Creates missing folders. The operator treats an empty manifests folder as a request to delete everything.
+ * So if that folder has disappeared since an earlier start, it is restored with the complete example or not
  * at all.
  */
 export async function openManifests(folders: ManifestFolders): Promise<ManifestsFound> {

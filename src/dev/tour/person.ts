@@ -2,32 +2,32 @@ import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 
 /**
- * A person at the API, as a browser would be: keeps cookies, sends the CSRF value, reads codes from the
+ * A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads codes from the
  * mailbox.
  */
 export type Person = {
   email: string;
-  /** Calls the API and expects success. Throws `UnexpectedAnswer` otherwise. */
+  /** Calls the API. Throws `UnexpectedAnswer` if the status is not a success. */
   call<T>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<T>;
 };
 
-/** The API answered otherwise than the next step needs. */
+/** A response of the API that is not a success. */
 class UnexpectedAnswer extends Error {
   constructor(what: string, status: number, body: string) {
     super(`${what} answered ${status}: ${body.slice(0, 300)}`);
   }
 }
 
-/** Finds the code that was mailed to somebody. */
+/** Returns the code that was mailed to a person. */
 export type CodeReader = (person: Person) => Promise<string>;
 
 type Mail = { to: string; text: string };
 
 const CALL_TIMEOUT_MS = 15_000;
-/** Other mail may have numbers of six digits too. */
+/** Other mail may contain numbers of six digits too. */
 const CODE = /^Your sign-in code is (\d{6})$/m;
 
-/** The code in the development mailbox of the API itself. */
+/** Reads the code from the API's development mailbox. */
 export const codeInMailbox: CodeReader = async ({ email, call }) => {
   const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
   const codes = mailbox.mails.map(({ to, text }) => (to === email ? CODE.exec(text)?.[1] : undefined));
@@ -36,7 +36,7 @@ export const codeInMailbox: CodeReader = async ({ email, call }) => {
   return code;
 };
 
-/** Signs in with a code that is mailed, and completes the onboarding when it is not. */
+/** Signs in with a mailed code, and completes the onboarding of a new account. */
 export async function signIn(
   baseUrl: string,
   email: string,
@@ -93,7 +93,7 @@ export async function signIn(
   return { person, code, humanId: session.human_id, isNew };
 }
 
-/** Asks at the terminal for the code that was mailed. */
+/** Asks for the mailed code at the terminal. */
 export function askForCode(
   { input, output }: { input: NodeJS.ReadableStream; output: NodeJS.WritableStream },
   interrupted: AbortSignal,
@@ -101,12 +101,12 @@ export function askForCode(
 ): CodeReader {
   return async ({ email }) => {
     begin();
-    // Not as a terminal: Ctrl-C is to reach this process.
+    // A raw terminal would swallow Ctrl-C, which must reach this process.
     const lines = createInterface({ input, output, terminal: false });
     try {
       const answer = lines.question(`The code that was mailed to ${email}: `, { signal: interrupted });
       const code = await Promise.race([answer, once(lines, "close").then(() => "")]);
-      if (code.trim() === "") throw new Error("No code was given");
+      if (code.trim() === "") throw new Error("No code was entered");
       return code.trim();
     } finally {
       lines.close();

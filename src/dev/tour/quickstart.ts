@@ -1,6 +1,6 @@
 import { parseDocument } from "yaml";
 
-/** What the operator published for an application, as its Secret holds it. */
+/** Content of the Secret in which the operator publishes an application's credentials. */
 export type PlatformCredentials = {
   api_key: string;
   api_key_prefix: string;
@@ -16,7 +16,7 @@ type Condition = {
   observedGeneration?: number;
 };
 
-/** The fields of an object's status that the tour reads. */
+/** The status fields that the tour reads. */
 export type ObjectStatus = {
   agentID?: string;
   requestID?: string;
@@ -26,34 +26,34 @@ export type ObjectStatus = {
 };
 
 /**
- * What the operator says of an object as it is declared now: never of an earlier version, nor of one being
- * deleted.
+ * The operator's current report about an object. It never describes an earlier version of the object or one
+ * that is being deleted.
  */
 export type ObjectState = { ready: boolean; stalled: boolean; reason: string; status: ObjectStatus };
 
-/** `tour` is the delegation of the tour's own; `delegation` is the reader's. */
+/** `tour` is the tour's own delegation; `delegation` is the reader's. */
 export type QuickstartKind = "platform" | "agent" | "tour" | "delegation";
 
-/**
- * The example's objects where they are declared, and what the operator says of them. `tour` is the delegation
- * of the tour's own.
- */
+/** The example's declared objects and the operator's reports about them. */
 export type Quickstart = {
-  /** The namespace of the manifests, and what the API calls the cluster, or the folder that they lie in. */
+  /**
+   * Returns the namespace of the manifests, and the cluster's ID in the API or the ID of the manifests
+   * folder.
+   */
   place(): Promise<{ clusterId: string; namespace: string }>;
-  /** Declares tenant, platform and agent; what is there already stays as it is. */
+  /** Declares tenant, platform and agent; existing objects stay unchanged. */
   declarePlatform(): Promise<void>;
-  /** Declares the tour's own delegation again: one from an earlier run is withdrawn first. */
+  /** Declares the tour's own delegation again, after withdrawing one from an earlier run. */
   requestTour(): Promise<void>;
-  /** What the operator published last. Throws `UserError` for what is damaged. */
+  /** Returns the credentials that the operator published last. Throws `UserError` if they are damaged. */
   credentials(): Promise<PlatformCredentials | undefined>;
-  /** Throws `UserError` for what is damaged. */
+  /** Throws `UserError` if the status is damaged. */
   objectState(kind: QuickstartKind): Promise<ObjectState | undefined>;
-  /** The operator's own words on why something is not ready. */
+  /** Returns the operator's message about why an object is not ready. */
   explain(kind: QuickstartKind): Promise<string>;
 };
 
-/** The example's files, and the tour's own, in the order in which they are declared. */
+/** Files of the example, in the order in which they are declared. */
 export const quickstartFiles = {
   tenants: "tenants.yaml",
   platform: "platform.yaml",
@@ -69,16 +69,16 @@ export const objectNames: Readonly<Record<QuickstartKind, string>> = {
   delegation: "shop-bot",
 };
 
-/** Where the operator publishes the credentials. */
+/** Name of the Secret with the credentials. */
 export const CREDENTIALS_NAME = "shop-credentials";
 
-/** What is read of an object, whoever keeps it. */
+/** The fields of an object that the tour reads. */
 export type DeclaredObject = {
   metadata?: { generation?: number; deletionTimestamp?: string };
   status?: ObjectStatus;
 };
 
-/** The state of an object; `undefined` while the operator has not judged what is declared now. */
+/** Returns the state of an object; `undefined` until the operator has reported on its current version. */
 export function stateOf(object: DeclaredObject | undefined): ObjectState | undefined {
   const generation = object?.metadata?.generation;
   if (!object?.status || generation === undefined || object.metadata?.deletionTimestamp) return undefined;
@@ -92,20 +92,20 @@ export function stateOf(object: DeclaredObject | undefined): ObjectState | undef
   };
 }
 
-/** What the operator says of an object's readiness. */
+/** Returns the operator's message about an object's readiness. */
 export function explanationOf(object: DeclaredObject | undefined): string {
   const ready = condition(object?.status ?? {}, "Ready");
   return ready ? `Ready=${ready.status}, ${ready.reason}: ${ready.message}` : "the operator has not seen it";
 }
 
-/** The credentials of a Secret as it is kept. */
+/** Decodes the credentials in a Secret. */
 export function credentialsOf(secret: { data?: Record<string, string> } | undefined) {
   if (!secret?.data) return undefined;
   const entries = Object.entries(secret.data).map(([key, value]) => [key, fromBase64(value)]);
   return Object.fromEntries(entries) as PlatformCredentials;
 }
 
-/** The example's delegation as the tour's own. */
+/** Returns the example's delegation under the name of the tour's own. */
 export function tourDelegation(example: string) {
   const manifest = parseDocument(example);
   manifest.setIn(["metadata", "name"], objectNames.tour);

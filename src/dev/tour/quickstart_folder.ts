@@ -18,13 +18,13 @@ import {
 } from "./quickstart.ts";
 
 /**
- * The example's manifests in the folder that the operator watches. Where there is nothing of the example yet,
- * the reader's delegation is declared with the platform.
+ * The example's manifests in the folder that the operator watches. In a new folder, the reader's delegation
+ * is declared together with the platform.
  */
 export type QuickstartFolder = Quickstart & {
-  /** Whether the reader's `delegation.yaml` is the example's, something else, or not there. */
+  /** Reports whether the reader's `delegation.yaml` is the unchanged example, edited, or missing. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
-  /** Declares the reader's delegation again from the example: the current one is withdrawn first. */
+  /** Declares the reader's delegation again from the example, after withdrawing the current one. */
   renewDelegation(): Promise<void>;
 };
 
@@ -33,7 +33,7 @@ const { delegation: DELEGATION_FILE, ...platformFiles } = quickstartFiles;
 const PLATFORM_FILES = Object.values(platformFiles);
 const TOUR_FILE = "tour.yaml";
 const TOUR_COMMENT =
-  " The delegation that the tour asks for, uses and revokes; written anew at each start.\n Yours is in delegation.yaml.";
+  " The delegation that the tour asks for, uses and revokes; rewritten at each start.\n Yours is in delegation.yaml.";
 const WITHDRAW_TIMEOUT_MS = 30_000;
 const POLL_MS = 50;
 
@@ -42,11 +42,11 @@ type QuickstartSettings = {
   manifests: string;
   status: string;
   secrets: string;
-  /** Once it is aborted nothing is waited for any more: new and pending calls are rejected. */
+  /** Aborts all waiting: new and pending calls reject. */
   interrupted: AbortSignal;
 };
 
-/** Works on copies of `examples` in `manifests`, so that a reader can change those and watch. */
+/** Works on copies of `examples` in `manifests`, so a reader can edit those and watch the result. */
 export function openQuickstart({
   examples,
   manifests,

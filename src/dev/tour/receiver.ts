@@ -3,12 +3,12 @@ import { type Clock, unixSeconds } from "../../clock.ts";
 import { verifyWebhook } from "../../sdk/webhook.ts";
 import { startWebhookServer, WEBHOOK_PATH, type WebhookDelivery } from "./webhook_server.ts";
 
-/** Where webhooks arrive, and what has arrived. */
+/** A URL that accepts webhooks, and the deliveries that have arrived. */
 export type Receiver = Pick<Inbox, "useSecret" | "waitFor"> & { url: string; close(): Promise<void> };
 
 /**
- * Starts a receiver on loopback. Every event is appended to `logFile` as one JSON line before it is
- * acknowledged.
+ * Starts a receiver on loopback. It appends every event to `logFile` as a JSON line before it acknowledges
+ * the event.
  */
 export async function startReceiver({
   logFile,
@@ -32,22 +32,23 @@ export async function startReceiver({
   return { ...inbox, url: `http://${host}:${server.port}${WEBHOOK_PATH}`, close: server.close };
 }
 
-/** A delivery that was received, checked and written down. */
+/** A delivery that was received, verified and recorded. */
 type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, unknown> };
 
-/** Deliveries by the receiver rules of the specification: checked, each once. */
+/** Deliveries handled by the specification's receiver rules: each is verified and counted once. */
 export type Inbox = {
-  /** The key deliveries are checked with; until it is set, deliveries are put off with 500. */
+  /** Sets the key that verifies deliveries. Until then the inbox answers 500, and the sender tries again. */
   useSecret(secret: string): void;
-  /** Takes a delivery that arrived at `now` (Unix seconds), and gives the status to answer it with. */
+  /** Handles a delivery that arrived at `now` (Unix seconds), and returns the response status. */
   take(delivery: WebhookDelivery, now: number): Promise<number>;
   /**
-   * The next event (received already or to come) that fits; rejects after `timeoutMs`, and when interrupted.
+   * Resolves to the first matching event, already received or still to come. Rejects after `timeoutMs` or
+   * when interrupted.
    */
   waitFor(fits: (received: ReceivedEvent) => boolean, timeoutMs: number): Promise<ReceivedEvent>;
 };
 
-/** An empty inbox. `keep` has to be done before an event is acknowledged. */
+/** Creates an empty inbox. It acknowledges an event only after `keep` has finished. */
 export function createInbox({
   interrupted,
   keep = async () => undefined,

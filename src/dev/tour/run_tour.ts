@@ -8,14 +8,14 @@ type Tour<World> = {
   state: TourState;
   interrupted: AbortSignal;
   /**
-   * A failing step ends the tour and nothing else: a person may have changed what is declared, and meant it.
+   * If true, a failing step ends only the tour: a person may have changed the declared objects on purpose.
    */
   mayFail: boolean;
 };
 
 /**
- * Shows the steps in order up to the first surprise, and answers whether all of them passed. Throws
- * `UserError` for a surprise unless the tour may fail, and whatever an interruption threw.
+ * Runs the steps in order up to the first failure. Resolves to true if all steps passed. Throws `UserError`
+ * for a failure unless the tour may fail, and rethrows the error of an interruption.
  */
 export async function runTour<World = TourWorld>(
   terminal: Terminal,
@@ -31,7 +31,7 @@ export async function runTour<World = TourWorld>(
   return true;
 }
 
-/** Whether the step passed. */
+/** Returns whether the step passed. */
 async function runStep<World>(
   terminal: Terminal,
   { name, title, run }: TourStep<World>,

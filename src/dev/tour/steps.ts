@@ -14,42 +14,42 @@ import { type CodeReader, type Person, signIn } from "./person.ts";
 import type { Quickstart } from "./quickstart.ts";
 import type { Receiver } from "./receiver.ts";
 
-/** What the tour acts on, wherever the service runs. */
+/** The service, people and objects that the tour works with. */
 export type TourWorld = {
-  /** Where the API answers. */
+  /** Base URL of the API. */
   baseUrl: string;
   email: string;
   readCode: CodeReader;
   quickstart: Quickstart;
-  /** Where webhooks arrive; left out, nobody receives them. */
+  /** Receiver of webhooks; left out if nobody receives them. */
   receiver?: Pick<Receiver, "url" | "useSecret" | "waitFor">;
   patience: Patience;
 };
 
-/** What the tour learns step by step: before its step has run, a field is not there. */
+/** Results that the tour collects. A field is missing until its step has run. */
 export type TourState = {
   person: Person;
-  /** Whether the namespace acts for the account since this tour. */
+  /** True if this tour accepted the namespace for the account. */
   accepted: boolean;
   application: Application;
   requestId: string;
   certId: string;
-  /** What the standing delegation grants. */
+  /** Scopes of the reader's kept delegation. */
   granted: string[];
   proof: unknown;
   spareProof: unknown;
 };
 
-/** One step: a stable name, what a person reads, and the work; its answer is the detail shown. */
+/** One step: a stable name, a title for people, and the work. `run` resolves to the detail to show. */
 export type TourStep<World = TourWorld> = {
   name: string;
   title: string;
   run(world: World, state: TourState): Promise<string>;
 };
 
-/** The scope that the example asks for and the owner holds back. */
+/** The scope that the example requests and the owner does not approve. */
 const WITHHELD_SCOPE = "custom:orders:refund";
-/** The scope that the owner grants and the tour uses. */
+/** The scope that the owner approves and the tour uses. */
 export const USED_SCOPE = "data:read";
 
 const signedIn: TourStep = {
@@ -219,7 +219,7 @@ const audited: TourStep = {
   },
 };
 
-/** From YAML to allow, to revoked: the main job, each answer checked. */
+/** The main job from YAML to an allowed call and its revocation. Each response is checked. */
 export const tourSteps: readonly TourStep[] = [
   signedIn,
   namespaceAccepted,
@@ -238,7 +238,7 @@ export const tourSteps: readonly TourStep[] = [
   audited,
 ];
 
-/** Which namespaces act for the account. */
+/** Path of the namespaces that act for the account. */
 export const NAMESPACE_BINDINGS = "/v1/service/namespace-bindings";
 
 type NamespaceBinding = { cluster: string; namespace: string; status: string };
@@ -256,8 +256,9 @@ function requestPath({ requestId }: TourState): string {
 }
 
 /**
- * Approves all but the withheld scope of the request, and keeps the certificate's id; answers what it grants.
- * One that was approved before, which the operator has not written down yet, stays as it is.
+ * Approves the request without the withheld scope, stores the certificate's ID, and returns the granted
+ * scopes. Leaves a request unchanged that was approved earlier and whose status the operator has not written
+ * yet.
  */
 export async function approve(state: TourState): Promise<string[]> {
   const request = await state.person.call<DelegationRequest>("GET", requestPath(state));

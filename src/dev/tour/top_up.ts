@@ -5,8 +5,8 @@ import { openDatabase } from "../../db/database.ts";
 import { newId } from "../../ids.ts";
 
 /**
- * Grants an account what its balance lacks of `to` micro-USD; one that has as much is left alone, as is one
- * that is not there yet: it will begin with that. Gives what it did, for people.
+ * Raises an account's balance to `to` micro-USD. Leaves a higher balance unchanged. An account that does not
+ * exist yet will start with that amount. Returns a description for people.
  */
 export async function topUp({
   url,

@@ -2,27 +2,27 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// A pod of the tour on a cluster runs this file alone, so it imports nothing but Node's own modules.
+// A pod of the cluster tour contains only this file, so it may import only Node's own modules.
 
-/** A webhook request as it arrived: header names are lower case, the body is not parsed. */
+/** A webhook request as it arrived. Header names are in lower case; the body is not parsed. */
 export type WebhookDelivery = { headers: IncomingHttpHeaders; rawBody: Buffer };
 
-/** A delivery as the program keeps it. `body` is in base64, `received_at` in Unix seconds. */
+/** A stored delivery. `body` is in base64, `received_at` in Unix seconds. */
 export type KeptDelivery = { headers: IncomingHttpHeaders; body: string; received_at: number };
 
 type WebhookServer = { port: number; close(): Promise<void> };
 
-/** The path at which webhooks arrive. */
+/** Path that accepts webhooks. */
 export const WEBHOOK_PATH = "/webhooks";
-/** The path at which the program returns what it keeps. `?from=<number>` leaves out that many deliveries. */
+/** Path that returns the stored deliveries. `?from=<number>` skips that many. */
 export const DELIVERIES_PATH = "/deliveries";
 const READY_PATH = "/readyz";
 const BODY_LIMIT = 256 * 1024;
 const MOST_DELIVERIES = 1_000;
 
 /**
- * Listens for webhooks and answers each with the status that `take` returns, or 500 if it throws. Bodies over
- * 256 KiB get 413, and other calls get 404. Without a `host` it listens on every address.
+ * Listens for webhooks and answers each with the status that `take` returns, or with 500 if it throws. Bodies
+ * over 256 KiB get 413, and other requests get 404. Without `host` it listens on every address.
  */
 export async function startWebhookServer({
   host,
@@ -58,7 +58,10 @@ export async function startWebhookServer({
   };
 }
 
-/** Reads to the end, so that the sender can read the answer; `undefined` for a body over the limit. */
+/**
+ * Reads the whole body, since a sender may not read the response before it has sent everything. Returns
+ * `undefined` for a body over the limit.
+ */
 async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -70,9 +73,9 @@ async function readBody(request: IncomingMessage): Promise<Buffer | undefined> {
 }
 
 /**
- * Keeps up to 1,000 webhooks until a signal ends it, and answers further ones with 503. Webhooks arrive at
- * `port` of every address. They are read at `readPort` of loopback, which in a pod only port forwarding
- * reaches. Port 0 takes a free one; the first line of output names both.
+ * Stores up to 1,000 webhooks until a signal ends the process, and answers further ones with 503. Accepts
+ * webhooks at `port` on every address. Returns stored webhooks at `readPort` on loopback, which in a pod only
+ * port forwarding reaches. Port 0 selects a free port; the first output line contains both ports.
  */
 async function keepWebhooks(port: number, wantedReadPort: number): Promise<void> {
   const kept: KeptDelivery[] = [];

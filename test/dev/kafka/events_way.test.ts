@@ -29,7 +29,7 @@ test("events that wait for Kafka are a message with what to do, and the way stay
   const refusal = await prepareEvents(home.url, embedded).catch((error: unknown) => error);
   expect(refusal).toBeInstanceOf(UserError);
   expect(refusal).toMatchObject({
-    message: "2 events still wait to go the way of the last start, with --kafka",
+    message: "2 events of the last start, with --kafka, are not delivered yet",
     remedy: expect.stringMatching(/^Start with --kafka once more, /),
   });
   expect(await way()).toBe("kafka");

@@ -105,7 +105,7 @@ describe("what initdb says when it fails", () => {
       "/x/initdb: cannot write: No space left on device",
     ],
     ["only one line", "Segmentation fault\n", "Segmentation fault"],
-    ["nothing", "", "it ended without a word"],
+    ["nothing", "", "it ended without a message"],
   ])("is told by %s", (_, complaint, reason) => {
     expect(reasonOf(complaint)).toBe(reason);
   });

@@ -1,6 +1,6 @@
-// Run in a build of the images: `collect.mjs <folder> <file>...` makes a root folder with the programs and libraries
-// named, the libraries that they load, and what says which of Debian's packages these are from. A scanner reads that as
-// it reads Debian's own list; the packages' licences are beside it.
+// Runs during an image build. `collect.mjs <folder> <file>...` creates a root folder with the given programs
+// and libraries, the libraries that these load, and their licenses. It also records Debian's packages of
+// these files, in a form that vulnerability scanners read.
 import { execFileSync } from "node:child_process";
 import {
   chmodSync,
@@ -18,28 +18,28 @@ const [root = "", ...files] = process.argv.slice(2);
 
 const run = (command, ...args) => execFileSync(command, args, { encoding: "utf8", stdio: "pipe" });
 
-/** Where a file is when /bin, /lib and the like lead into /usr; libraries keep the name that they are loaded by. */
+/** Resolves /bin, /lib and similar links into /usr. A library keeps the file name by which it is loaded. */
 const placeOf = (path) => join(realpathSync(dirname(path)), basename(path));
 
-/** The libraries that a program or library loads, as the loader finds them. */
+/** Returns the libraries that a program or library loads, as found by the dynamic loader. */
 function librariesOf(path) {
   const lines = run("ldd", path).split("\n");
   const missing = lines.filter((line) => line.includes("not found"));
   if (missing.length > 0)
-    throw new Error(`${path} loads what the base image does not have:\n${missing.join("\n")}`);
+    throw new Error(`${path} loads libraries that the base image does not have:\n${missing.join("\n")}`);
   return lines
     .map((line) => /(?:=> |^\s+)(\/\S+) \(0x/.exec(line)?.[1])
     .filter((found) => found !== undefined);
 }
 
-/** Debian's package that a file is from; undefined for what came another way, such as Node. */
+/** Returns the Debian package of a file; undefined for files from elsewhere, such as Node. */
 function packageOf(path) {
   const real = realpathSync(path);
   for (const name of [real, real.replace(/^\/usr/, ""), path]) {
     try {
       return run("dpkg-query", "--search", name).split(": ")[0]?.split(":")[0];
     } catch {
-      // Debian lists some files where they were before /lib led into /usr.
+      // Debian lists some files under their paths from before /lib became a link into /usr.
     }
   }
   return undefined;
@@ -51,7 +51,7 @@ function copy(path, mode, to = placeOf(path)) {
   chmodSync(join(root, to), mode);
 }
 
-/** Says that a package's files are here, as Debian says it of its own. */
+/** Records a package as installed, in dpkg's format. */
 function notePackage(name) {
   mkdirSync(join(root, "var/lib/dpkg/status.d"), { recursive: true });
   writeFileSync(join(root, "var/lib/dpkg/status.d", name), run("dpkg-query", "--status", name));
@@ -75,5 +75,5 @@ writeFileSync(join(root, "etc/nsswitch.conf"), "passwd: files\ngroup: files\nhos
 copy("/etc/os-release", 0o644, "/etc/os-release");
 mkdirSync(join(root, "tmp"));
 chmodSync(join(root, "tmp"), 0o1777);
-// What is mounted when the image runs, so that nothing has to be made in it then.
+// Creates the mount points, so the running image needs no writable root.
 for (const folder of ["app", "dev", "proc", "run", "sys"]) mkdirSync(join(root, folder));

@@ -1,5 +1,6 @@
-// Run in a build of the images: writes a package list and its lock, with nothing in them but the Postgres of this
-// processor, as the project's lock file has it. `npm ci` then compares what it gets with the hash that stands there.
+// Runs during an image build. Writes a package.json and a package-lock.json that contain only the Postgres
+// package for this processor, as locked by the project. `npm ci` then checks the download against the locked
+// hash.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 

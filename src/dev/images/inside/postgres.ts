@@ -4,18 +4,18 @@ import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
 /**
- * The program of the trial's Postgres image: makes a database folder at the first start, then becomes
- * Postgres. The files that it is given are read at the first start only.
+ * Entry point of the trial's Postgres image. At the first start it creates a database folder, and it then
+ * replaces itself with Postgres. The password and init files are read only at the first start.
  */
 const PROGRAMS = join(import.meta.dirname, "postgres/bin");
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    /** Where the database is kept: a folder in a volume, not the volume itself. */
+    /** The database's folder: a folder in a volume, not the volume itself. */
     data: { type: "string", default: "/var/lib/postgresql/data" },
     /** The password of the role `postgres`. */
     "password-file": { type: "string", default: "/run/secrets/postgres/password" },
-    /** SQL that makes roles and databases, one statement a line; may be missing. */
+    /** SQL that creates roles and databases, one statement per line. Optional. */
     "init-file": { type: "string", default: "/run/secrets/postgres/init.sql" },
   },
 });
@@ -28,7 +28,10 @@ process.execve?.(postgres, [
   ...positionals,
 ]);
 
-/** Made beside its place and moved there when all is done: a first start that was cut off begins anew. */
+/**
+ * Creates the database in a temporary folder and renames it when complete, so an interrupted start begins
+ * again.
+ */
 function makeFolder(data: string): void {
   const partial = join(dirname(data), "partial");
   rmSync(partial, { recursive: true, force: true });
@@ -40,14 +43,17 @@ function makeFolder(data: string): void {
   renameSync(partial, data);
 }
 
-/** One statement a line. They have passwords in them: one that fails is not repeated in the log. */
+/**
+ * Runs one SQL statement per line. The log never quotes a failed statement, since statements contain
+ * passwords.
+ */
 function runStatements(data: string, file: string): void {
   const settings = ["exit_on_error=true", "log_min_error_statement=panic"];
   const options = settings.flatMap((setting) => ["-c", setting]);
   run("postgres", ["--single", "-D", data, ...options, "postgres"], readFileSync(file));
 }
 
-/** Runs one of Postgres' programs; when it fails, it has said why, and this process ends as well. */
+/** Runs a Postgres program. If it fails, it has printed the reason, and this process exits too. */
 function run(program: string, args: string[], input?: Buffer): void {
   const stdio: StdioOptions = [input === undefined ? "ignore" : "pipe", "ignore", "inherit"];
   const { status } = spawnSync(join(PROGRAMS, program), args, {

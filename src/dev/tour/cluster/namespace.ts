@@ -7,7 +7,7 @@ import { RECEIVER } from "./receiver_pod.ts";
 import type { Release } from "./release.ts";
 import type { Undo } from "./undo.ts";
 
-/** Where the tour's objects go: a namespace of its own, or one that was there before and is kept. */
+/** The namespace of the tour's objects. `isKept` is true if it existed before and must remain. */
 export type Place = { namespace: string; isKept: boolean };
 
 const TOUR = "deputize-tour";
@@ -15,8 +15,8 @@ const TENANTS_LABEL = "deputize.io/tenants";
 const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 
 /**
- * Chooses the namespace. Throws `UserError` where the operator does not look at it, or where objects are in
- * the way.
+ * Chooses the namespace. Throws `UserError` if the operator does not watch it, or if it contains objects with
+ * the tour's names.
  */
 export async function choosePlace(
   kubectl: Kubectl,
@@ -28,20 +28,20 @@ export async function choosePlace(
     const namespace = `${TOUR}-${randomBytes(4).toString("hex")}`;
     if (watched === undefined) return { namespace, isKept: false };
     throw new UserError(
-      `The operator of release ${name} looks at the namespaces ${watched.join(", ")} only, not at a new one`,
+      `The operator of release ${name} watches only the namespaces ${watched.join(", ")}, not a new one`,
       `Name one of them: --namespace ${watched[0]}`,
     );
   }
   if (watched !== undefined && !watched.includes(wanted)) {
     throw new UserError(
-      `The operator of release ${name} does not look at namespace ${wanted}`,
-      `Name one that it looks at: ${watched.join(", ")}`,
+      `The operator of release ${name} does not watch namespace ${wanted}`,
+      `Name one that it watches: ${watched.join(", ")}`,
     );
   }
   if ((await kubectl.find("namespaces", wanted)) === undefined) {
     throw new UserError(
       `There is no namespace ${wanted}`,
-      "Create it, or leave --namespace out for one of the tour's own",
+      "Create it, or omit --namespace to let the tour create one",
     );
   }
   const names = [...tourObjects, ...receiverObjects];
@@ -49,17 +49,17 @@ export async function choosePlace(
   const [other = ""] = others.split("\n");
   if (other === "") return { namespace: wanted, isKept: true };
   throw new UserError(
-    `Namespace ${wanted} has ${other} already, and the tour makes one`,
+    `Namespace ${wanted} already contains ${other}, which the tour would create`,
     "Name another namespace",
   );
 }
 
-/** What the tour makes for its receiver, as kubectl names it. */
+/** Objects that the tour creates for its receiver, as kubectl names them. */
 export const receiverObjects = ["pods", "configmaps", "services", "networkpolicies"].map(
   (kind) => `${kind}/${RECEIVER}`,
 );
 
-/** Makes the namespace, in which restricted Pod Security is enforced. */
+/** Creates the namespace with the restricted Pod Security profile enforced. */
 export async function makeNamespace(
   kubectl: Kubectl,
   undo: Undo,
@@ -81,8 +81,8 @@ export async function makeNamespace(
 }
 
 /**
- * Binds a namespace to an account in a ConfigMap of the tour's own, where it is not bound to it already.
- * Throws `UserError` where it is bound to another.
+ * Binds a namespace to an account, in a separate ConfigMap, unless it is bound to that account already.
+ * Throws `UserError` if it is bound to another account. Returns a function that applies the binding.
  */
 export async function bindNamespace(
   kubectl: Kubectl,
@@ -95,7 +95,7 @@ export async function bindNamespace(
     if (account.toLowerCase() === email.toLowerCase()) return async () => undefined;
     throw new UserError(
       `Namespace ${namespace} is bound to ${account}, not to ${email}`,
-      `Say --email ${account}, or name another namespace`,
+      `Use --email ${account}, or name another namespace`,
     );
   }
   const name = place.isKept ? `${TOUR}-${namespace}` : namespace;

@@ -16,7 +16,7 @@ import {
   tourDelegation,
 } from "../quickstart.ts";
 
-/** An object as it is applied. */
+/** An object to apply. */
 export type Manifest = {
   apiVersion: string;
   kind: string;
@@ -24,24 +24,24 @@ export type Manifest = {
   [field: string]: unknown;
 };
 
-/** Label of what the tour makes. */
+/** Labels of all objects that the tour creates. */
 export const TOUR_LABELS = { "app.kubernetes.io/managed-by": "deputize-tour" };
 
-/** Has kubectl apply objects, in this order. Throws `KubectlFailure`. */
+/** Applies objects with kubectl, in this order. Throws `KubectlFailure`. */
 export async function apply(kubectl: Kubectl, items: readonly Manifest[]): Promise<void> {
   await kubectl.run(["apply", "--filename=-"], JSON.stringify({ apiVersion: "v1", kind: "List", items }));
 }
 
 type ClusterQuickstart = {
-  /** In the namespace of the objects. */
+  /** Calls kubectl in the namespace of the objects. */
   kubectl: Kubectl;
-  /** The folder of the example's manifests. */
+  /** Folder with the example's manifests. */
   examples: string;
   clusterId: string;
   namespace: string;
-  /** Binds the namespace to the account, where it is not bound already. */
+  /** Binds the namespace to the account, unless it is bound already. */
   bind(): Promise<void>;
-  /** Once it is aborted nothing is waited for any more. */
+  /** Aborts all waiting. */
   interrupted: AbortSignal;
 };
 
@@ -52,12 +52,12 @@ const declared: Readonly<Record<QuickstartKind, string>> = {
   delegation: resources.delegation,
 };
 
-/** The tour's objects, as kubectl names them. */
+/** Objects that the tour declares, as kubectl names them. */
 export const tourObjects = (["tour", "agent", "platform"] as const).map(
   (kind) => `${declared[kind]}/${objectNames[kind]}`,
 );
 
-/** The example's objects in a namespace of a cluster, applied with kubectl. */
+/** Opens the example's objects in a namespace of a cluster. It applies them with kubectl. */
 export function openClusterQuickstart({
   kubectl,
   examples,

@@ -1,6 +1,6 @@
 import { UserError } from "../../user_error.ts";
 
-/** Options of `deputize tour`, as they were typed. */
+/** Options of `deputize tour`, as typed. */
 export type ClusterTourOptions = {
   kubeconfig?: string;
   context?: string;
@@ -14,30 +14,32 @@ export type ClusterTourOptions = {
   timeout: string;
 };
 
-/** What was chosen. */
+/** The parsed options. */
 export type ClusterTourSettings = {
-  /** What every call of kubectl gets. */
+  /** Arguments of every kubectl call. */
   common: string[];
   release: string;
   releaseNamespace: string;
-  /** An existing namespace, which is kept; `undefined` for one of the tour's own. */
+  /** An existing namespace, which must remain; `undefined` lets the tour create one. */
   namespace: string | undefined;
   email: string | undefined;
-  /** Whether the mailed code is asked for; else it is in the mailbox of a trial. */
+  /**
+   * True if the tour asks the user for the mailed code. Otherwise it reads the code from a trial's mailbox.
+   */
   asksForCode: boolean;
   webhooks: boolean;
   timeoutMs: number;
-  /** How long may take what is taken away. */
+  /** Timeout for the removal of objects, in milliseconds. */
   removalMs: number;
 };
 
-/** A namespace takes some seconds to go, however little patience there is. */
+/** Minimum timeout for a removal, since deleting a namespace takes some seconds. */
 const LEAST_REMOVAL_MS = 30_000;
 const NAME = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/;
 const EMAIL = /^[^\s@]+@[^\s@]+\.[^\s@]+$/;
 const MOST_SECONDS = 3_600;
 
-/** Reads the options. Throws `UserError`. */
+/** Parses the options. Throws `UserError` for an invalid one. */
 export function readClusterTour(options: ClusterTourOptions): ClusterTourSettings {
   const { kubeconfig, context, email, mailCode, webhooks } = options;
   const timeoutMs = secondsIn(options.timeout) * 1000;

@@ -5,18 +5,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { spawnTied } from "../../process/lifeline.mjs";
 import { UserError } from "../../user_error.ts";
 
-/** A way from this machine to a port in the cluster. */
+/** A local URL that reaches a port in the cluster. */
 export type Forward = { url: string; close(): Promise<void> };
 
-/** What it leads to: `service/deputize-api` and the port's name or number. */
+/**
+ * The target of a forward: its namespace, a name such as `service/deputize-api`, and the port's name or
+ * number.
+ */
 export type ForwardTarget = { namespace: string; name: string; port: string };
 
 const LISTENING = /^Forwarding from 127\.0\.0\.1:(\d+) ->/;
 const AGAIN_MS = 500;
 
 /**
- * Has kubectl forward a free port of loopback, and again whenever that ends, as with the pod at the other
- * end. It cannot outlive this process. Throws `UserError` when it does not begin.
+ * Forwards a free loopback port with kubectl. Restarts the forward when it ends, for example with the pod at
+ * the other end. The forward ends with this process. Throws `UserError` if it cannot start.
  */
 export async function forwardPort(
   common: readonly string[],

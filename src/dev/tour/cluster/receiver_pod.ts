@@ -8,20 +8,22 @@ import { DELIVERIES_PATH, type KeptDelivery, WEBHOOK_PATH } from "../webhook_ser
 import { type Manifest, TOUR_LABELS } from "./objects.ts";
 import type { Release } from "./release.ts";
 
-/** Name of the pod that receives webhooks, and of what belongs to it. */
+/** Name of the pod that receives webhooks, and of its other objects. */
 export const RECEIVER = "deputize-tour-receiver";
-/** Where the tour reads what has arrived: on the pod's own loopback, so by port forwarding alone. */
+/**
+ * Port at which the tour reads deliveries. It is on the pod's loopback, so only port forwarding reaches it.
+ */
 export const READ_PORT = 8081;
 const PORT = 8080;
 const USER = 10_001;
-/** The pod mounts the program here. Node takes a file with this ending for TypeScript and a module. */
+/** Path at which the pod mounts the program. Node treats a file with this ending as a TypeScript module. */
 const [PROGRAM_FOLDER, PROGRAM_FILE] = ["/receiver", "webhook_server.mts"];
 const POLL_MS = 200;
 const CALL_TIMEOUT_MS = 10_000;
 
 /**
- * Where the cluster's worker delivers: the address of the Service, since the worker resolves whole names
- * only, and the end of a whole name is each cluster's own.
+ * Returns the URL to which the cluster's worker delivers webhooks. It contains the Service's IP address: the
+ * worker resolves only full names, and the domain of a full name differs between clusters.
  */
 export async function receiverUrl(kubectl: Kubectl): Promise<string> {
   type Service = KubernetesObject & { spec: { clusterIP: string } };
@@ -31,8 +33,8 @@ export async function receiverUrl(kubectl: Kubectl): Promise<string> {
 }
 
 /**
- * What is applied for it: the program in a ConfigMap, and a pod that runs it by the Node of the release's
- * image. Only the release's worker can reach the pod.
+ * Returns the receiver's objects: a ConfigMap with the program, and a pod that runs it with Node from the
+ * release's image. Only the release's worker can reach the pod.
  */
 export async function receiverManifests(release: Release, namespace: string): Promise<Manifest[]> {
   const program = await readFile(new URL("../webhook_server.ts", import.meta.url), "utf8");
@@ -109,7 +111,7 @@ type Pod = KubernetesObject & {
   };
 };
 
-/** Waits until the pod is ready. Throws `Surprise` with what keeps it. */
+/** Waits until the pod is ready. Throws `Surprise` with the reason if it does not become ready in time. */
 export async function receiverReady(
   kubectl: Kubectl,
   timeoutMs: number,
@@ -136,7 +138,7 @@ function hindrance(pod: Pod | undefined): string {
   return [phase, reason, told].filter((part) => part !== undefined).join(", ");
 }
 
-/** Checks what the pod has kept, as it arrives, until it is closed. */
+/** Polls the pod for new deliveries and checks each, until it is closed. */
 export function readReceiver(
   { url, deliveriesUrl }: { url: string; deliveriesUrl: string },
   interrupted: AbortSignal,
@@ -161,7 +163,7 @@ export function readReceiver(
   async function read(): Promise<void> {
     let taken = 0;
     while (!over.signal.aborted) {
-      // The way there ends and begins again with the connection that it takes.
+      // Port forwarding breaks sometimes, for example when the pod restarts. The next round uses the new one.
       taken = await readOn(taken).catch(() => taken);
       await sleep(POLL_MS, undefined, { signal: over.signal }).catch(() => undefined);
     }

@@ -2,22 +2,22 @@ import { type Kubectl, KubectlFailure, type KubernetesObject } from "../../../pl
 import { UserError } from "../../user_error.ts";
 import type { ClusterTourSettings } from "./options.ts";
 
-/** What the tour needs of an installed release. */
+/** Facts about an installed release that the tour needs. */
 export type Release = {
   name: string;
   namespace: string;
   version: string;
-  /** The Service of the API, which has a port named `http`. */
+  /** Name of the API's Service, which has a port named `http`. */
   apiService: string;
-  /** The image of the roles. */
+  /** Image of the roles. */
   image: { name: string; pullPolicy: string | undefined };
-  /** Plain http for callbacks, and mail on a page instead of a mail server. */
+  /** True if the release allows plain http for callbacks and shows mail on a page instead of sending it. */
   isDevelopment: boolean;
-  /** Where namespaces are bound to accounts. */
+  /** Namespace of the ConfigMaps that bind namespaces to accounts. */
   operatorNamespace: string;
-  /** What the API calls the cluster. */
+  /** The cluster's ID in the API. */
   clusterId: string;
-  /** The namespaces whose objects the operator looks at; `undefined` for all. */
+  /** Namespaces that the operator watches; `undefined` means all. */
   watched: string[] | undefined;
 };
 
@@ -38,8 +38,8 @@ const VERSION = "app.kubernetes.io/version";
 const WORD = "service";
 
 /**
- * Finds a release that is ready, with its definitions. Throws `UserError` that says what is missing, and
- * `KubectlFailure` for what kubectl refuses.
+ * Finds a release that is ready and checks that the cluster has its resource definitions. Throws `UserError`
+ * with what is missing, and `KubectlFailure` if kubectl fails.
  */
 export async function findRelease(
   kubectl: Kubectl,
@@ -126,7 +126,7 @@ function componentOf({ metadata }: Part): string | undefined {
   return metadata.labels?.[COMPONENT];
 }
 
-/** A setting that is in the pod template as a value, as the chart has them all. */
+/** Returns a setting from the pod template. The chart sets all of them as plain values. */
 function settingOf({ spec }: Part, name: string): string | undefined {
   const [container] = spec.template?.spec.containers ?? [];
   const value = container?.env?.find((setting) => setting.name === name)?.value;

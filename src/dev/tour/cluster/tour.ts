@@ -23,10 +23,13 @@ import {
 import { findRelease, type Release } from "./release.ts";
 import { createUndo, type Undo } from "./undo.ts";
 
-/** How what runs in the cluster is reached; a test without pods has ways of its own. */
+/** Access to programs in the cluster. A test without pods supplies a replacement. */
 export type Reach = {
   forward(target: ForwardTarget): Promise<Forward>;
-  /** Resolves when the receiver's pod takes webhooks: where they are sent, and where they are read. */
+  /**
+   * Resolves when the receiver's pod accepts webhooks, to the URL for deliveries and the forward for reading
+   * them.
+   */
   receiver(place: {
     kubectl: Kubectl;
     namespace: string;
@@ -38,11 +41,13 @@ export type Reach = {
   }>;
 };
 
-/** Whose account it is in a trial: nobody else's, since an account may have a single platform. */
+/**
+ * Account of the tour in a trial. It is used for nothing else, since an account may have only one platform.
+ */
 const TRIAL_EMAIL = "tour@example.test";
 const EXAMPLES = fileURLToPath(new URL("../../../../docs/examples/quickstart", import.meta.url));
 
-/** Pods of the cluster, by kubectl. */
+/** Reaches pods of the cluster with kubectl. */
 function reachByKubectl(common: readonly string[]): Reach {
   const forward: Reach["forward"] = (target) => forwardPort(common, target);
   return {
@@ -56,9 +61,9 @@ function reachByKubectl(common: readonly string[]): Reach {
 }
 
 /**
- * Shows the main job on a cluster where a release runs, with the steps of `npm start`, and takes away what it
- * made, after a failure and an interruption too. Resolves to the exit status: 0, 1 after a refusal, a
- * surprise, or when something is left, 130 when interrupted.
+ * Runs the steps of `npm start` against a release in a cluster. Removes everything it created, also after a
+ * failure or an interruption. Resolves to the exit status: 0; 1 after a refusal, a surprise, or if something
+ * is left; 130 after an interruption.
  */
 export async function runClusterTour(
   options: ClusterTourOptions,
@@ -117,7 +122,7 @@ async function tour(context: Context): Promise<void> {
   const own = inside(namespace);
   const email = settings.email ?? TRIAL_EMAIL;
   const state = {} as TourState;
-  const { baseUrl } = await shown(context, "api_reached", "A way to its API", async () => {
+  const { baseUrl } = await shown(context, "api_reached", "A connection to its API", async () => {
     const target = { namespace: release.namespace, name: `service/${release.apiService}`, port: "http" };
     const api = await reach.forward(target);
     undo.add({ remove: api.close });
@@ -137,7 +142,7 @@ async function tour(context: Context): Promise<void> {
     : undefined;
   const { clusterId } = release;
   undo.add({
-    what: `what it declared in ${namespace}`,
+    what: `the objects declared in ${namespace}`,
     remove: () => removeDeclared(own, { state, clusterId, namespace, removalMs }),
     byHand: `kubectl delete ${tourObjects.join(" ")} --namespace=${namespace}`,
   });
@@ -161,7 +166,7 @@ async function tour(context: Context): Promise<void> {
   await runTour(terminal, { steps: tourSteps, world, state, interrupted, mayFail: false });
 }
 
-/** The receiver of webhooks in the cluster. */
+/** Starts the receiver of webhooks in the cluster. */
 async function startReceiver(
   context: Context,
   { release, place, kubectl }: { release: Release; place: Place; kubectl: Kubectl },
@@ -185,7 +190,7 @@ async function startReceiver(
   return receiver;
 }
 
-/** Withdraws what the tour declared, waits until the operator has let it go, and ends the acceptance. */
+/** Deletes the tour's objects, waits until the operator has released them, and withdraws the acceptance. */
 async function removeDeclared(
   kubectl: Kubectl,
   known: { state: TourState; clusterId: string; namespace: string; removalMs: number },
@@ -197,25 +202,25 @@ async function removeDeclared(
   state.accepted = false;
 }
 
-/** Throws `UserError` where mail or webhooks of the release cannot reach the tour. */
+/** Throws `UserError` if mail or webhooks of the release cannot reach the tour. */
 function requireReachable({ name, isDevelopment }: Release, settings: ClusterTourSettings): void {
   const { asksForCode, email, webhooks } = settings;
   if (isDevelopment) return;
   if (!asksForCode || email === undefined) {
     throw new UserError(
       `Release ${name} mails its codes`,
-      "Say --mail-code - and --email <address>, and be asked for the code that is mailed there",
+      "Use --mail-code - and --email <address>; the tour then asks for the mailed code",
     );
   }
   if (webhooks) {
     throw new UserError(
-      `Release ${name} takes https callbacks only, which the tour's receiver is not`,
-      "Say --no-webhooks",
+      `Release ${name} accepts only https callbacks, but the tour's receiver uses http`,
+      "Use --no-webhooks",
     );
   }
 }
 
-/** Does it as a step of the terminal, whose detail is part of the answer. */
+/** Runs `work` as a step of the terminal. The result's `detail` is the step's detail. */
 function shown<T extends { detail: string }>(
   { terminal, interrupted }: Pick<Context, "terminal" | "interrupted">,
   name: string,

@@ -1,37 +1,37 @@
 import type { Terminal } from "../../terminal.ts";
 import { messageOf } from "../../user_error.ts";
 
-/** Something that the tour has made, or is about to make. */
+/** Something that the tour has created or is about to create. */
 export type Made = {
-  /** What people call it; nothing is said of it without. */
+  /** Name for people. Without it, nothing is shown about it. */
   what?: string;
-  /** Takes it away; fine when it is not there. */
+  /** Removes it. Succeeds if it does not exist. */
   remove(): Promise<void>;
-  /** The line for a shell that does the same; left out for what is this process's own. */
+  /** Shell command that does the same. Left out for parts of this process. */
   byHand?: string;
 };
 
-/** What the tour has made, to be taken away in the end. */
+/** Everything that the tour has created and must remove at the end. */
 export type Undo = {
-  /** To be called before it is made: what is half made is taken away too. */
+  /** Must be called before the object is created, so that a partly created object is removed too. */
   add(made: Made): void;
   /**
-   * Takes everything away, what was made last first, and shows it as a step. From the first that cannot be it
-   * leaves the cluster as it is, ends what is this process's own, and says what is left. Answers whether
-   * nothing is.
+   * Removes everything in reverse order and shows it as a step. After the first failure it leaves the cluster
+   * as it is, ends only the parts of this process, and prints what is left. Resolves to true if nothing is
+   * left.
    */
   all(): Promise<boolean>;
-  /** Says what is left, where nothing is taken away. */
+  /** Prints what is left in the cluster. */
   tellLeft(): void;
 };
 
-/** Nothing made yet. */
+/** Creates an empty list. */
 export function createUndo(terminal: Terminal): Undo {
   const made: Made[] = [];
 
   function tellLeft(): void {
     const lines = made.toReversed().flatMap(({ byHand }) => byHand ?? []);
-    if (lines.length > 0) terminal.warn(["Left in the cluster; to take it away:", ...lines].join("\n  "));
+    if (lines.length > 0) terminal.warn(["Left in the cluster; to remove it:", ...lines].join("\n  "));
   }
 
   async function removeAll(): Promise<string[]> {
@@ -48,7 +48,7 @@ export function createUndo(terminal: Terminal): Undo {
     add: (one) => void made.push(one),
     async all() {
       if (made.length === 0) return true;
-      const step = terminal.step("removed", "What the tour made is taken away");
+      const step = terminal.step("removed", "Remove everything that the tour created");
       try {
         step.done((await removeAll()).join(", "));
         return true;

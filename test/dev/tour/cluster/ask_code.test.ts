@@ -26,7 +26,7 @@ test("the code that was mailed is asked for by address, and taken without the sp
 test.each(["\n", ""])("an input that ends with %j is no code", async (typed) => {
   const { input, code } = ask();
   input.end(typed);
-  await expect(code).rejects.toThrow("No code was given");
+  await expect(code).rejects.toThrow("No code was entered");
 });
 
 test("an interruption ends the question", async () => {

@@ -144,10 +144,10 @@ describe("the namespace", () => {
 
   test("has to be looked at by the operator", async () => {
     await refusedPlace(there, empty, watching, undefined).toThrow(
-      "The operator of release deputize looks at the namespaces shop, lab only, not at a new one",
+      "The operator of release deputize watches only the namespaces shop, lab, not a new one",
     );
     await refusedPlace(there, empty, watching, "other").toThrow(
-      "The operator of release deputize does not look at namespace other",
+      "The operator of release deputize does not watch namespace other",
     );
   });
 
@@ -155,7 +155,7 @@ describe("the namespace", () => {
     await refusedPlace(there, empty, release, "none").toThrow("There is no namespace none");
     const full = () => ({ ...empty(), run: async () => "platform.deputize.io/shop\npod/other\n" });
     await refusedPlace(there, full, release, "lab").toThrow(
-      "Namespace lab has platform.deputize.io/shop already, and the tour makes one",
+      "Namespace lab already contains platform.deputize.io/shop, which the tour would create",
     );
   });
 });

@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     expect(removed).toMatchObject({ step: "removed", ok: true });
     expect(tour.said.err).toBe(
       '"platform.yaml becomes a platform with an API key" did not go as expected: ' +
-        "what is wanted of the platform did not appear within 3 s: the operator has not seen it\n",
+        "the expected state of the platform did not appear within 3 s: the operator has not seen it\n",
     );
     expect(await traces()).toEqual(NOTHING);
   });
@@ -130,7 +130,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     }
     expect(stepsOf(tour).at(-1)).toMatchObject({ step: "removed", ok: false });
     const [namespace] = (await traces()).namespaces;
-    expect(tour.said.err).toContain("Left in the cluster; to take it away:");
+    expect(tour.said.err).toContain("Left in the cluster; to remove it:");
     for (const line of [
       `kubectl delete namespace/${namespace} --ignore-not-found`,
       "kubectl delete configmap/",

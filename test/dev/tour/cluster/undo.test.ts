@@ -22,7 +22,7 @@ test("what was made last is taken away first, each once, and what has a name is 
   expect(await undo.all()).toBe(true);
   expect(await undo.all()).toBe(true);
   expect(done).toEqual(["third", "second", "first"]);
-  expect(shown.out).toMatch(/^ok {3}What the tour made is taken away .*\n {5}the third, the first\n$/);
+  expect(shown.out).toMatch(/^ok {3}Remove everything that the tour created .*\n {5}the third, the first\n$/);
 });
 
 test("where nothing was made nothing is said", async () => {
@@ -46,6 +46,6 @@ test("where something cannot be taken away the rest stays and is named, and what
   undo.add({ remove: async () => void done.push("third"), byHand: "end the third" });
   expect(await undo.all()).toBe(false);
   expect(done).toEqual(["third", "own"]);
-  expect(shown.out).toMatch(/^FAIL What the tour made is taken away .*\n {5}the operator is away\n$/);
-  expect(shown.err).toBe("Left in the cluster; to take it away:\n  end the second\n  end the first\n");
+  expect(shown.out).toMatch(/^FAIL Remove everything that the tour created .*\n {5}the operator is away\n$/);
+  expect(shown.err).toBe("Left in the cluster; to remove it:\n  end the second\n  end the first\n");
 });
