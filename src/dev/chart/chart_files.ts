@@ -3,22 +3,24 @@ import { dirname, join } from "node:path";
 import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
 
-/** A file of the chart that is made from another file of the project; both paths from its top. */
+/**
+ * A chart file that is generated from another file of the project. Both paths are relative to the project.
+ */
 type Copy = { from: string; to: string; change?: (text: string) => string };
 
-/** A file of the chart as it is and as it should be. */
+/** The current content of a generated chart file and the content that it should have. */
 export type ChartFile = { path: string; is: string | undefined; should: string };
 
 const CHART = "charts/deputize";
 const ICON = "src/console/style/icon.svg";
-/** Neither Helm nor Argo CD takes the definitions away: all objects would go with them. */
+/** Keeps Helm and Argo CD from deleting the definitions, since that would delete every object too. */
 const KEPT = [
   "  annotations:",
   "    helm.sh/resource-policy: keep",
   "    argocd.argoproj.io/sync-options: Prune=false,Delete=false",
 ];
 
-/** Files that the chart has of others: a chart can only hold what is in its folder. */
+/** Chart files that are copies of other files, since a chart can only use files in its own folder. */
 const COPIES: readonly Copy[] = [
   ...["platforms", "agents", "delegations"].map((resource) => ({
     from: `crds/${resource}.yaml`,
@@ -32,10 +34,10 @@ const COPIES: readonly Copy[] = [
   })),
 ];
 
-/** Files that are made of no other file. */
+/** Chart files that are generated from code. */
 const MADE = [{ path: `${CHART}/files/dashboard.json`, should: dashboardFile() }];
 
-/** The made files of the chart in the project at `root`. */
+/** Returns every generated chart file of the project at `root`. */
 export async function chartFiles(root: string): Promise<ChartFile[]> {
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { version: string };
   const icon = await readFile(join(root, ICON), "base64");
@@ -59,7 +61,9 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
   );
 }
 
-/** Those that are not as they should be, and definitions that have no source any more. */
+/**
+ * Returns the paths of outdated chart files, and of definitions in the chart that no longer have a source.
+ */
 export async function staleChartFiles(root: string): Promise<string[]> {
   const files = await chartFiles(root);
   const made = new Set(files.map(({ path }) => path));
@@ -68,7 +72,7 @@ export async function staleChartFiles(root: string): Promise<string[]> {
   return [...files.filter(({ is, should }) => is !== should).map(({ path }) => path), ...strangers];
 }
 
-/** Writes those that are not as they should be, and says which. */
+/** Writes the outdated chart files and returns their paths. */
 export async function writeChartFiles(root: string): Promise<string[]> {
   const stale = (await chartFiles(root)).filter(({ is, should }) => is !== should);
   for (const { path, should } of stale) {
@@ -84,12 +88,12 @@ function keepForEver(definition: string): string {
   return changed;
 }
 
-/** The icon is part of the chart, so that a catalog shows it without asking another server. */
+/** Embeds the icon in the chart, so a catalog can show it without a request to another server. */
 function withIcon(text: string, icon: string): string {
   return text.replace(/^icon: .*$/m, `icon: data:image/svg+xml;base64,${icon}`);
 }
 
-/** The chart has the version of the program that it installs. */
+/** Sets the chart's version to that of the program that it installs. */
 function ofVersion(text: string, version: string): string {
   return text.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`);
 }

@@ -2,7 +2,10 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { staleChartFiles, writeChartFiles } from "./chart_files.ts";
 
-/** `npm run chart`: makes the chart's copies of other files; with `--check` it says which are stale. */
+/**
+ * `npm run chart`: writes the generated files of the chart. With `--check` it lists the outdated ones
+ * instead.
+ */
 const ROOT = join(import.meta.dirname, "../../..");
 const { values } = parseArgs({ options: { check: { type: "boolean", default: false } } });
 

@@ -3,12 +3,12 @@ import { operator } from "./operator_row.ts";
 import type { Panel, Query, Row } from "./queries.ts";
 import { api, overview, processes, vault } from "./service_rows.ts";
 
-/** The dashboard from top to bottom. */
+/** The rows of the dashboard from top to bottom. */
 const rows: readonly Row[] = [overview, api, vault, events, kafka, operator, processes];
 
 const TITLE = "Deputize";
 const UID = "deputize";
-/** The version of Grafana's classic schema: of Grafana 10, which later ones take too. */
+/** Version of Grafana's classic dashboard schema. Grafana 10 and later accept it. */
 const SCHEMA = 39;
 const WIDTH = 24;
 const [STAT_SIZE, GRAPH_SIZE] = [
@@ -30,7 +30,7 @@ const STAT = {
 const SERIES =
   /(?<!["\w$])((?:deputize|keyvault|controller_runtime|workqueue|leader_election|process|nodejs)_[a-z0-9_]+)(\{?)/g;
 
-/** The dashboard as Grafana reads it: JSON with a line break at its end. */
+/** Returns the dashboard as Grafana imports it: JSON with a final line break. */
 export function dashboardFile(): string {
   return `${JSON.stringify(dashboard(), undefined, 2)}\n`;
 }
@@ -39,7 +39,7 @@ function dashboard() {
   return {
     uid: UID,
     title: TITLE,
-    description: "Decisions, key vault, events and operator of Deputize. docs/observability.md says more.",
+    description: "Decisions, key vault, events and operator of Deputize. See docs/observability.md.",
     tags: ["deputize"],
     schemaVersion: SCHEMA,
     version: 1,
@@ -69,14 +69,14 @@ function variables() {
       sort: 1,
       multi: true,
       includeAll: true,
-      // Also what has no such label, as outside a cluster.
+      // Outside a cluster, series have no namespace label. This pattern matches them too.
       allValue: ".*",
       current: { text: "All", value: "$__all" },
     },
   ];
 }
 
-/** Rows one below the other, their panels from left to right. */
+/** Lays the rows out from top to bottom, and the panels of a row from left to right. */
 function placed(all: readonly Row[]): object[] {
   const panels: object[] = [];
   let y = 0;
@@ -140,7 +140,7 @@ function target({ expr, legend }: Query, index: number): object {
   };
 }
 
-/** The expression over the series of the namespaces that were chosen. */
+/** Restricts the expression to the series of the selected namespaces. */
 function ofNamespace(expr: string): string {
   return expr.replace(SERIES, (_, name: string, brace: string) =>
     brace === "" ? `${name}{namespace=~"$namespace"}` : `${name}{namespace=~"$namespace", `,

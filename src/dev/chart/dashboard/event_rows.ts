@@ -1,10 +1,10 @@
 import { most, one, quantiles, type Row, rate } from "./queries.ts";
 
-/** From the outbox to callback URLs, and the ledger. */
+/** Panels about events from the outbox to the callback URLs, and about the ledger. */
 export const events: Row = {
   title: "Events and webhooks",
   panels: [
-    { title: "Events that wait", unit: "short", queries: most("deputize_outbox_events", "", "outbox") },
+    { title: "Waiting events", unit: "short", queries: most("deputize_outbox_events", "", "outbox") },
     {
       title: "Oldest event",
       unit: "s",
@@ -26,7 +26,7 @@ export const events: Row = {
       ],
     },
     {
-      title: "From change to handling",
+      title: "Time from change to handling",
       unit: "s",
       queries: quantiles("deputize_consumer_latency_seconds_bucket", "consumer"),
     },
@@ -52,14 +52,14 @@ export const events: Row = {
       queries: one(rate("deputize_webhook_attempt_seconds_count", "outcome"), "{{outcome}}"),
     },
     {
-      title: "Callback URLs answer in",
+      title: "Response time of callback URLs",
       unit: "s",
       queries: quantiles("deputize_webhook_attempt_seconds_bucket"),
     },
     {
-      title: "States that cannot be read",
+      title: "Available measurements",
       unit: "short",
-      description: "0: no worker reads it, so its panels and alerts are blind.",
+      description: "0 means that no worker can read this measurement, so its panels and alerts show nothing.",
       queries: most("deputize_measurement_up", "measurement"),
     },
     {
@@ -73,12 +73,12 @@ export const events: Row = {
   ],
 };
 
-/** What only EVENTS=kafka has. */
+/** Panels whose series exist only with `EVENTS=kafka`. */
 export const kafka: Row = {
   title: "Kafka, with EVENTS=kafka",
   panels: [
     {
-      title: "Records to read",
+      title: "Unread records",
       unit: "short",
       queries: one(
         "sum by (topic, group) (max by (topic, group, partition) (deputize_kafka_consumer_lag))",
@@ -86,7 +86,7 @@ export const kafka: Row = {
       ),
     },
     {
-      title: "Confirmed in",
+      title: "Time until Kafka confirms",
       unit: "s",
       queries: quantiles('deputize_kafka_produce_seconds_bucket{result="written"}', "topic"),
     },
@@ -99,7 +99,7 @@ export const kafka: Row = {
       ],
     },
     {
-      title: "History that waits",
+      title: "Waiting history entries",
       unit: "short",
       queries: most("deputize_history_queue_rows", "", "rows"),
     },

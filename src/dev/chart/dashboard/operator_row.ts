@@ -3,7 +3,7 @@ import { most, one, quantiles, type Row, rate } from "./queries.ts";
 const KINDS = 'controller=~"platform|agent|delegation"';
 const NAMES = 'name=~"platform|agent|delegation"';
 
-/** Objects, visits, calls and watches of the operator. */
+/** Panels about the operator's objects, reconciliations, API calls and watches. */
 export const operator: Row = {
   title: "Operator",
   panels: [
@@ -13,7 +13,7 @@ export const operator: Row = {
       queries: one("max by (kind, reason) (deputize_operator_objects)", "{{kind}} {{reason}}"),
     },
     {
-      title: "Visits",
+      title: "Reconciliations",
       unit: "ops",
       queries: one(
         rate(`controller_runtime_reconcile_total{${KINDS}}`, "controller, result"),
@@ -21,7 +21,7 @@ export const operator: Row = {
       ),
     },
     {
-      title: "Length of a visit",
+      title: "Duration of a reconciliation",
       unit: "s",
       queries: quantiles(`controller_runtime_reconcile_time_seconds_bucket{${KINDS}}`, "controller"),
     },
@@ -36,17 +36,17 @@ export const operator: Row = {
       queries: quantiles(`workqueue_queue_duration_seconds_bucket{${NAMES}}`, "name"),
     },
     {
-      title: "Until what is urgent is done",
+      title: "Time to finish urgent work",
       unit: "s",
       queries: quantiles("deputize_operator_urgent_seconds_bucket", "what"),
     },
     {
-      title: "Calls of the API",
+      title: "Calls to the API",
       unit: "reqps",
       queries: one(rate("deputize_operator_api_call_seconds_count", "result"), "{{result}}"),
     },
     {
-      title: "Calls of the API take",
+      title: "Duration of calls to the API",
       unit: "s",
       queries: quantiles("deputize_operator_api_call_seconds_bucket"),
     },
@@ -56,7 +56,7 @@ export const operator: Row = {
       queries: most("deputize_operator_watch_silence_seconds", "resource"),
     },
     {
-      title: "Found otherwise",
+      title: "Drift and orphans",
       unit: "short",
       queries: [
         { expr: rate("deputize_operator_drift_total", "kind"), legend: "drift {{kind}} a second" },
@@ -69,7 +69,7 @@ export const operator: Row = {
       queries: [
         {
           expr: rate(`controller_runtime_reconcile_errors_total{${KINDS}}`, "controller"),
-          legend: "visits {{controller}}",
+          legend: "reconciliations {{controller}}",
         },
         {
           expr: rate("deputize_operator_watch_failures_total", "resource"),
@@ -79,7 +79,7 @@ export const operator: Row = {
       ],
     },
     {
-      title: "Certificates that end within a week",
+      title: "Certificates that expire within a week",
       unit: "short",
       queries: one("count(deputize_delegation_expiry_timestamp_seconds - time() < 7 * 86400)", "delegations"),
     },

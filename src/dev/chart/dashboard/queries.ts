@@ -1,12 +1,12 @@
-/** One line of a panel: PromQL without the choice of a namespace, and what the line is called. */
+/** One line of a panel: its PromQL, without the namespace filter, and its legend. */
 export type Query = { expr: string; legend: string };
 
-/** A panel as this dashboard has them. `unit` is one of Grafana's. */
+/** A panel of this dashboard. `unit` is one of Grafana's units. */
 export type Panel = {
   title: string;
   unit: string;
   kind?: "stat";
-  /** What a reader cannot see by the title. */
+  /** Explains what the title does not. */
   description?: string;
   queries: Query[];
 };
@@ -14,11 +14,11 @@ export type Panel = {
 /** A row of panels. */
 export type Row = { title: string; panels: Panel[] };
 
-/** A rate over the time between two points of the panel, by labels. */
+/** Returns the PromQL for a rate between two points of the panel, grouped by labels. */
 export const rate = (series: string, by = ""): string =>
   `sum${by === "" ? "" : ` by (${by})`} (rate(${series}[$__rate_interval]))`;
 
-/** Median and 99th of a hundred of a histogram, by labels. */
+/** Returns the median and the 99th percentile of a histogram, grouped by labels. */
 export function quantiles(bucket: string, by = "", name = ""): Query[] {
   const grouped = by === "" ? "le" : `le, ${by}`;
   const prefix = name || (by === "" ? "" : `{{${by.split(", ").at(-1)}}} `);
@@ -28,9 +28,9 @@ export function quantiles(bucket: string, by = "", name = ""): Query[] {
   }));
 }
 
-/** One line. */
+/** Returns a panel with one line. */
 export const one = (expr: string, legend = ""): Query[] => [{ expr, legend }];
 
-/** What is read from the database is the same at every worker. */
+/** Returns the maximum over all workers, since each of them reports the same value from the database. */
 export const most = (series: string, by = "", legend = ""): Query[] =>
   one(`max${by === "" ? "" : ` by (${by})`} (${series})`, legend || `{{${by}}}`);

@@ -1,6 +1,6 @@
 import { one, quantiles, type Row, rate } from "./queries.ts";
 
-/** What to see first. */
+/** The most important panels. */
 export const overview: Row = {
   title: "Overview",
   panels: [
@@ -14,7 +14,7 @@ export const overview: Row = {
       title: "Vault cannot sign",
       unit: "short",
       kind: "stat",
-      description: "1 under the reason. All 0: it signs.",
+      description: "1 marks the reason. If all are 0, the vault can sign.",
       queries: one("max by (reason) (keyvault_not_ready)", "{{reason}}"),
     },
     {
@@ -24,7 +24,7 @@ export const overview: Row = {
       queries: one("sum(leader_election_master_status)", "leaders"),
     },
     {
-      title: "Certificates end in",
+      title: "Certificates expire in",
       unit: "s",
       kind: "stat",
       queries: [
@@ -47,7 +47,7 @@ export const overview: Row = {
       queries: one(rate("deputize_proof_decisions_total", "decision"), "{{decision}}"),
     },
     {
-      title: "Calls answered 5xx",
+      title: "Calls answered with 5xx",
       unit: "percentunit",
       queries: one(
         `${rate('deputize_http_request_seconds_count{status=~"5.."}')} / ${rate("deputize_http_request_seconds_count")}`,
@@ -57,7 +57,7 @@ export const overview: Row = {
   ],
 };
 
-/** Calls, times and errors of the API, and its mail. */
+/** Panels about the API's calls, latencies, errors and mail. */
 export const api: Row = {
   title: "API",
   panels: [
@@ -80,10 +80,10 @@ export const api: Row = {
       ),
     },
     {
-      title: "Decisions that wait for their turn",
+      title: "Running and waiting decisions",
       unit: "short",
       queries: [
-        { expr: "sum(deputize_decisions_running)", legend: "worked on" },
+        { expr: "sum(deputize_decisions_running)", legend: "running" },
         { expr: "sum(deputize_decisions_waiting)", legend: "waiting" },
         { expr: rate("deputize_decisions_refused_total", "cause"), legend: "refused a second, {{cause}}" },
       ],
@@ -94,7 +94,7 @@ export const api: Row = {
       queries: one(`${rate("deputize_http_errors_total", "code")} > 0`, "{{code}}"),
     },
     {
-      title: "Answers by status",
+      title: "Responses by status",
       unit: "reqps",
       queries: one(rate("deputize_http_request_seconds_count", "status"), "{{status}}"),
     },
@@ -110,7 +110,7 @@ export const api: Row = {
   ],
 };
 
-/** Calls of the key vault. */
+/** Panels about calls of the key vault. */
 export const vault: Row = {
   title: "Key vault",
   panels: [
@@ -125,22 +125,24 @@ export const vault: Row = {
       queries: quantiles('keyvault_call_seconds_bucket{call=~".*/sign/.*"}', "call"),
     },
     {
-      title: "Results but answered",
+      title: "Failed calls by result",
       unit: "reqps",
       queries: one(rate('keyvault_call_seconds_count{result!="answered"}', "result"), "{{result}}"),
     },
     {
-      title: "Keys asked for",
+      title: "Requested keys",
       unit: "reqps",
       queries: one(rate("keyvault_key_creations_total", "caller, outcome"), "{{caller}} {{outcome}}"),
     },
   ],
 };
 
-/** Of the roles, by their readiness: other programs have metrics of these names too. */
+/**
+ * Selects the series of our roles. Other programs have metrics with the same names but no readiness metric.
+ */
 const ours = (series: string) => `${series} and on (instance, job) deputize_ready`;
 
-/** Memory and time of the roles. */
+/** Panels about memory and processor time of the roles. */
 export const processes: Row = {
   title: "Processes",
   panels: [
