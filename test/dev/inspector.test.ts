@@ -13,7 +13,7 @@ const MAIN = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 let folder: string;
 let operator: RunningPart;
 
-/** A role as somebody else's service file would start it, without any option of Node's. Its API is away. */
+/** Starts a role as a service manager would, without any Node option. Its API is unavailable. */
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-inspector-"));
   const env = {
@@ -43,8 +43,11 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test.skipIf(!existsSync("/proc/self/fd"))("a role opens no inspector on SIGUSR1, and goes on", async () => {
-  const before = listeningPorts(operator.pid);
-  expect(await portsAfterSigusr1(operator.pid)).toEqual(before);
-  expect(before.length).toBe(1);
-});
+test.skipIf(!existsSync("/proc/self/fd"))(
+  "a role opens no inspector on SIGUSR1 and keeps running",
+  async () => {
+    const before = listeningPorts(operator.pid);
+    expect(await portsAfterSigusr1(operator.pid)).toEqual(before);
+    expect(before.length).toBe(1);
+  },
+);

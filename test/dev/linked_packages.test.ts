@@ -18,7 +18,7 @@ beforeEach(async () => {
   await mkdir(join(target, "precious"), { recursive: true });
   await writeFile(join(target, "precious/index.js"), "1;\n");
   await cp(join(ROOT, "src/dev"), join(project, "src/dev"), { recursive: true });
-  // A package that is not installed yet, and needs no network to be.
+  // This package is not installed yet and needs no network.
   await mkdir(join(project, "local"));
   const local = { name: "local", version: "1.0.0" };
   await writeFile(join(project, "local/package.json"), JSON.stringify(local));
@@ -44,7 +44,7 @@ test.each([
   ["node_modules", "to nothing", () => join(above, "none")],
   ["src/node_modules", "to a folder", () => target],
   ["keyvault/node_modules", "to a folder", () => target],
-])("%s that is a link %s is refused, and what it leads to is left alone", async (name, _, to) => {
+])("setup refuses %s that is a symbolic link %s, and leaves the target unchanged", async (name, _, to) => {
   if (name !== "node_modules") await mkdir(join(project, "node_modules"));
   await symlink(to(), join(project, name));
   const said = runSetup();

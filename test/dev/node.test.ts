@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test("the lock has the hash of each package with Node, none of which runs anything when it is installed", async () => {
+test("the lock file has a hash for each package with Node, and none has an install script", async () => {
   const { packages } = JSON.parse(await readFile(join(ROOT, "package-lock.json"), "utf8"));
   const versions = Object.keys(NODE_HASHES).map((name) => {
     const locked = packages[`node_modules/${name}`];
@@ -24,15 +24,18 @@ test("the lock has the hash of each package with Node, none of which runs anythi
     return locked?.version;
   });
   expect([...new Set(versions)]).toEqual([process.versions.node]);
-  expect(packages["node_modules/node"], "which installs another package past the lock").toBeUndefined();
+  expect(
+    packages["node_modules/node"],
+    "this package would install another one that the lock does not list",
+  ).toBeUndefined();
 });
 
-test("the Node that runs is the locked one", () => {
+test("the tests run in the locked Node", () => {
   expect(process.execPath).toBe(join(ROOT, LOCKED_NODE));
   expect(isLockedNode(ROOT)).toBe(true);
 });
 
-test("a Node of which one byte was altered is not, nor is one that is missing or cut off", async () => {
+test("isLockedNode rejects a Node that is altered, missing or truncated", async () => {
   const path = join(folder, LOCKED_NODE);
   expect(isLockedNode(folder)).toBe(false);
   await copyFile(process.execPath, path);
@@ -50,13 +53,13 @@ test("a Node of which one byte was altered is not, nor is one that is missing or
 const LOCKED = { version: "1.0.0", integrity: "sha512-a" };
 
 test.each([
-  ["as the lock says", { "node_modules/a": LOCKED }, true],
-  ["with an optional one more", { "node_modules/a": LOCKED, "node_modules/b": LOCKED }, true],
-  ["of another version", { "node_modules/a": { ...LOCKED, version: "1.0.1" } }, false],
+  ["that match the lock", { "node_modules/a": LOCKED }, true],
+  ["without an optional one", { "node_modules/a": LOCKED, "node_modules/b": LOCKED }, true],
+  ["in another version", { "node_modules/a": { ...LOCKED, version: "1.0.1" } }, false],
   ["with another hash", { "node_modules/a": { ...LOCKED, integrity: "sha512-b" } }, false],
-  ["without their folder", { "node_modules/a": LOCKED, "node_modules/c": LOCKED }, false],
-  ["that npm has not finished", {}, false],
-])("knows whether packages %s count as installed", async (_, installed: Record<string, unknown>, wanted) => {
+  ["whose folder is missing", { "node_modules/a": LOCKED, "node_modules/c": LOCKED }, false],
+  ["of an unfinished npm run", {}, false],
+])("isInstalled judges packages %s", async (_, installed: Record<string, unknown>, wanted) => {
   const needed = Object.keys(installed).includes("node_modules/c") ? { "node_modules/c": LOCKED } : {};
   const locked = {
     "": {},

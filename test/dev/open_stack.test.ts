@@ -23,7 +23,7 @@ describe("a stack", () => {
     expect((await noted()).slice(3)).toEqual(["third down", "second down", "first down"]);
   });
 
-  test("gives a part its own environment and nothing else", async () => {
+  test("gives a part exactly its declared environment", async () => {
     await start(await describePart("only"));
     const log = await readFile(join(world.folder, "logs", "only.log"), "utf8");
     expect(
@@ -31,7 +31,7 @@ describe("a stack", () => {
     ).toEqual(["GIVEN", "PATH"]);
   });
 
-  test("says in run.json which processes and ports it has, and that there are none after the end", async () => {
+  test("lists its processes and ports in run.json, and none after it has stopped", async () => {
     const only = await describePart("only");
     const stack = await start(only);
     const path = join(world.folder, "run.json");
@@ -54,7 +54,7 @@ describe("a stack", () => {
     expect(isRunning(only)).toBe(false);
   });
 
-  test("keeps the logs of the last runs", async () => {
+  test("keeps the logs of the last three runs", async () => {
     for (let run = 0; run < 5; run += 1) {
       await (await start(await describePart("only"))).stop();
     }
@@ -67,12 +67,12 @@ describe("a stack", () => {
   });
 });
 
-describe("a part that ends by itself", () => {
-  test("is started again, later each time, with one line for each", async () => {
+describe("a part that ends unexpectedly", () => {
+  test("restarts after a growing delay, with one line for each restart", async () => {
     await start(await describePart("only"));
     for (const [restarts, delay] of [0.25, 0.5].entries()) {
       process.kill((await pids()).only ?? 0, "SIGKILL");
-      await until("it is back", async () => (await noted()).length === restarts + 2);
+      await until("the part runs again", async () => (await noted()).length === restarts + 2);
       const lines = world.warnings.trim().split("\n");
       expect(lines).toHaveLength(restarts + 1);
       expect(lines.at(-1)).toMatch(/^The only ended (while starting )?\(SIGKILL\); /);
@@ -81,25 +81,25 @@ describe("a part that ends by itself", () => {
     expect(await noted()).toEqual(["only up", "only up", "only up"]);
   });
 
-  test("leaves the others running", async () => {
+  test("does not affect the other parts", async () => {
     await start(await describePart("one"), await describePart("other"));
     const before = await pids();
     process.kill(before.one ?? 0, "SIGKILL");
-    await until("it is back", async () => (await pids()).one !== before.one);
+    await until("the part runs again", async () => (await pids()).one !== before.one);
     expect((await pids()).other).toBe(before.other);
   });
 
-  test("is not started again once the stack is stopped", async () => {
+  test("does not restart after the stack was stopped", async () => {
     const stack = await start(await describePart("only"));
     process.kill((await pids()).only ?? 0, "SIGKILL");
-    await until("its end is noticed", () => world.warnings !== "");
+    await until("the stack reports the end of the part", () => world.warnings !== "");
     await stack.stop();
     expect(await noted()).toEqual(["only up"]);
   });
 });
 
 describe("a start that fails", () => {
-  test("names the part, how it ended and its last words, and stops the ones before", async () => {
+  test("reports the part, its exit and its last output, and stops the earlier parts", async () => {
     const parts = [await describePart("good"), await describePart("bad", { manner: "broken" })];
     expect(await startInVain(...parts)).toBe(1);
     expect(world.warnings).toMatch(/^The bad ended while starting \(exit status 3\)\n/);
@@ -108,14 +108,14 @@ describe("a start that fails", () => {
     expect(await noted()).toEqual(["good up", "good down"]);
   });
 
-  test("because the part never becomes ready leaves no process", async () => {
+  test("leaves no process if the part never becomes ready", async () => {
     const only = await describePart("only", { manner: "mute", startMs: 500 });
     expect(await startInVain(only)).toBe(1);
     expect(world.warnings).toContain("The only did not become ready");
     expect(await pids()).toEqual({});
   });
 
-  test("because a port is in use names the port and its setting", async () => {
+  test("reports the port and its setting if the port is in use", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
@@ -134,7 +134,7 @@ describe("a state folder", () => {
     return stack;
   };
 
-  test("belongs to one stack at a time", async () => {
+  test("allows one stack at a time", async () => {
     const first = await start(await describePart("only"));
     const problem = await refusal(open());
     expect(problem.message).toContain(
@@ -145,14 +145,14 @@ describe("a state folder", () => {
     await open();
   });
 
-  test("is taken over from a stack that is dead", async () => {
+  test("becomes free when its stack has died", async () => {
     const { child } = await startElsewhere();
     expect((await refusal(open())).message).toContain(`process ${child.pid}`);
     await killHard(child);
     await open();
   });
 
-  test("is taken over when the process id belongs to another process now", async () => {
+  test("becomes free when the process ID in its lock belongs to another process", async () => {
     await mkdir(join(world.folder, "lock"));
     await writeFile(join(world.folder, "lock", `${process.ppid}.1`), "");
     await open();
@@ -161,10 +161,10 @@ describe("a state folder", () => {
   test.each([
     ["a newer layout", '{"layout":2}', "newer version"],
     ["an older layout", '{"layout":0}', "older version"],
-    ["no number", '{"layout":"1"}', "cannot be understood"],
-    ["half a file", '{"lay', "cannot be understood"],
-    ["an empty file", "", "cannot be understood"],
-  ])("with %s is refused, and nothing in it is changed", async (_, content, message) => {
+    ["a version that is not a number", '{"layout":"1"}', "cannot be understood"],
+    ["a truncated version file", '{"lay', "cannot be understood"],
+    ["an empty version file", "", "cannot be understood"],
+  ])("cannot be opened with %s, and stays unchanged", async (_, content, message) => {
     await writeFile(join(world.folder, "version.json"), content);
     const problem = await refusal(open());
     expect(problem.message).toContain(message);
@@ -173,18 +173,18 @@ describe("a state folder", () => {
     expect(await readdir(join(world.folder, "lock"))).toEqual([]);
   });
 
-  test("with data but without a version is refused", async () => {
+  test("cannot be opened if it contains data but no version", async () => {
     await mkdir(join(world.folder, "postgres"));
     expect((await refusal(open())).message).toContain("holds data (postgres)");
   });
 
-  test("is used again when its layout is this one's", async () => {
+  test("can be opened again if its layout is supported", async () => {
     await (await open()).stop();
     await mkdir(join(world.folder, "postgres"));
     await open();
   });
 
-  test("that is a file is refused", async () => {
+  test("cannot be a file", async () => {
     await rm(world.folder, { recursive: true });
     await writeFile(world.folder, "");
     expect((await refusal(open())).message).toContain(`${world.folder} cannot be used`);

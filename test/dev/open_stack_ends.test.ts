@@ -6,19 +6,19 @@ import { stackWorld } from "./stack_world.ts";
 const world = stackWorld();
 const { describePart, start, startElsewhere, noted, pids } = world;
 
-describe("when the stack's process is killed with no chance to say so", () => {
-  test("no part stays behind, not even one that ignores a request to end", async () => {
+describe("after SIGKILL of the stack's process", () => {
+  test("every part ends, even one that ignores SIGTERM", async () => {
     const { child } = await startElsewhere(
       await describePart("good"),
       await describePart("bad", { manner: "stubborn", graceMs: 300 }),
     );
     const { good = 0, bad = 0 } = await pids();
     await killHard(child);
-    await until("both are gone", () => !isRunning(good) && !isRunning(bad));
+    await until("both parts have ended", () => !isRunning(good) && !isRunning(bad));
     expect((await noted()).filter((line) => line.endsWith("down"))).toEqual(["good down"]);
   });
 
-  test("the next one on the folder waits for the parts of the dead one", async () => {
+  test("the next stack on the folder waits for the parts of the killed one", async () => {
     const only = await describePart("only", { manner: "stubborn", graceMs: 1000 });
     const { child } = await startElsewhere(only);
     const before = await pids();
@@ -30,7 +30,7 @@ describe("when the stack's process is killed with no chance to say so", () => {
 
 describe("a signal", () => {
   test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
-    "%s stops the parts in order, and the exit status is 0",
+    "%s stops the parts in order and leads to exit status 0",
     async (signal) => {
       const { child } = await startElsewhere(await describePart("first"), await describePart("second"));
       const exit = once(child, "exit");
@@ -40,7 +40,7 @@ describe("a signal", () => {
     },
   );
 
-  test("that comes twice does not wait for anybody", async () => {
+  test("kills the parts when it arrives twice", async () => {
     const { child } = await startElsewhere(
       await describePart("only", { manner: "stubborn", graceMs: 600_000 }),
     );
@@ -51,6 +51,6 @@ describe("a signal", () => {
     expect(isRunning(only)).toBe(true);
     child.kill("SIGINT");
     expect(await exit).toEqual([130, null]);
-    await until("the part is gone", () => !isRunning(only));
+    await until("the part has ended", () => !isRunning(only));
   });
 });

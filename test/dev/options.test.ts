@@ -24,18 +24,18 @@ test.each([
   ["1", 1],
   ["8080", 8080],
   ["65535", 65_535],
-])("--port %s is a port", (text, port) => {
+])("accepts --port %s", (text, port) => {
   expect(readPort(text)).toBe(port);
 });
 
 test.each(["", " ", "--once", "65536", "100000", "-1", "80.5", "1e3", "0x50", "80 ", "http"])(
-  "--port %j is refused",
+  "rejects --port %j",
   (text) => {
     expect(refusal(() => readPort(text))).toBe(`--port ${JSON.stringify(text)} is not a port`);
   },
 );
 
-test("--alias may be repeated, or name several words", () => {
+test("accepts several aliases, repeated or separated by commas", () => {
   expect(readAliases([])).toEqual([]);
   expect(readAliases(["ratify"])).toEqual(["ratify"]);
   expect(readAliases(["ratify", "a, b2", "ratify"])).toEqual(["ratify", "a", "b2"]);
@@ -43,7 +43,7 @@ test("--alias may be repeated, or name several words", () => {
 });
 
 test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a${"b".repeat(32)}`])(
-  "--alias %j is refused",
+  "rejects --alias %j",
   (text) => {
     const said = `--alias ${JSON.stringify(text.trim())} is not a word for paths and headers: `;
     expect(refusal(() => readAliases(["ratify", text]))).toContain(said);
@@ -51,7 +51,7 @@ test.each(["", " ", "Ratify", "2nd", "two words", "a-b", "a_b", "é", "a/b", `a$
   },
 );
 
-test("a wrong word is refused with one line, before anything is started or made", async () => {
+test("rejects an invalid alias with one line before it starts or creates anything", async () => {
   const folder = join(tmpdir(), `deputize-alias-${process.pid}`);
   const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
   const args = [program, "dev", "--alias", "ratify", "--alias", "Shop", "--data", folder];
@@ -62,13 +62,13 @@ test("a wrong word is refused with one line, before anything is started or made"
   expect(existsSync(folder)).toBe(false);
 });
 
-test("a folder is taken from where the command was typed", () => {
+test("resolves a data folder from the current folder", () => {
   expect(readFolder("some/where")).toBe(resolve("some/where"));
   expect(readFolder("/some/where")).toBe("/some/where");
   for (const text of ["", "--once"]) expect(refusal(() => readFolder(text))).toBe("--data needs a folder");
 });
 
-test("credits are US dollars, and nothing else is taken for them", () => {
+test("accepts only an amount of US dollars as credits", () => {
   expect(readCredits("50")).toBe(50_000_000);
   expect(readCredits("0.002")).toBe(2_000);
   expect(refusal(() => readCredits("0"))).toContain('--credits "0" is not a number of US dollars above 0');

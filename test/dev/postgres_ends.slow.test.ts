@@ -9,17 +9,17 @@ import { postgresWorld } from "./postgres_world.ts";
 const world = postgresWorld();
 const { useMade, start, startElsewhere, query } = world;
 
-describe("the server ends", () => {
+describe("the server", () => {
   beforeEach(useMade);
 
-  test("when it is stopped, and stopping twice is as good as once", async () => {
+  test("ends when it is stopped once or twice", async () => {
     const server = await start();
     await Promise.all([server.stop(), server.stop()]);
     await server.exited;
     expect(isRunning(server.pid)).toBe(false);
   });
 
-  test("although a client is still in a transaction", async () => {
+  test("ends although a client is still in a transaction", async () => {
     const server = await start();
     const client = new Client({ connectionString: server.superuserUrl("postgres") });
     client.on("error", () => undefined);
@@ -29,18 +29,18 @@ describe("the server ends", () => {
     expect(isRunning(server.pid)).toBe(false);
   });
 
-  test("when the process that started it is killed with no chance to say so", async () => {
+  test("ends when the process that started it is killed", async () => {
     const { child, firstLine } = await startElsewhere();
     expect(isRunning(Number(firstLine))).toBe(true);
     await killHard(child);
-    await until("the server is gone", () => !isRunning(Number(firstLine)));
+    await until("the server has ended", () => !isRunning(Number(firstLine)));
   });
 });
 
-describe("after a kill -9", () => {
+describe("after a kill -9, the next start", () => {
   beforeEach(useMade);
 
-  test("of the server, the next start recovers what was committed", async () => {
+  test("recovers committed data if the server was killed", async () => {
     const first = await start();
     await query(first, "create table kept as select 42 as n");
     process.kill(first.pid, "SIGKILL");
@@ -48,20 +48,20 @@ describe("after a kill -9", () => {
     expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
-  test("of the starting process, an immediate start waits for the old server to let go", async () => {
+  test("waits until the old server has ended if its parent was killed", async () => {
     const { child } = await startElsewhere();
     await killHard(child);
     expect(await query(await start(), "select 1")).toEqual([[1]]);
   });
 
-  test("of both, the lock file of the dead server does not stand in the way", async () => {
+  test("ignores the dead server's lock file if both were killed", async () => {
     const { child, firstLine } = await startElsewhere();
     process.kill(Number(firstLine), "SIGKILL");
     await killHard(child);
     expect(await query(await start(), "select 1")).toEqual([[1]]);
   });
 
-  test("a lock file whose process id now belongs to another process does not stand in the way", async () => {
+  test("ignores a lock file whose process ID now belongs to another process", async () => {
     const { uid, gid } = await stat(world.dataDir);
     const stranger = spawn("sleep", ["60"], { uid, gid, stdio: "ignore" });
     const lockFile = join(world.dataDir, "postmaster.pid");

@@ -32,7 +32,7 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** Begins a start; `ended` is what it was rejected with, or the server, which is stopped. */
+/** Begins a start. `ended` resolves to the error, or to "started" after the server has been stopped again. */
 function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () => void) => {}) {
   const controller = new AbortController();
   const interrupt = () => controller.abort(new Error("interrupted"));
@@ -49,19 +49,19 @@ function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () 
   return start;
 }
 
-/** Puts a stopped server's data where a test's own is expected. */
+/** Copies a stopped server's data to the test's data folder. */
 async function useMade(): Promise<void> {
   await promisify(execFile)("cp", ["-a", `${made}/.`, folder]);
 }
 
-/** Such data whose server would wait for ten minutes before it is ready. */
+/** Copies data whose server waits ten minutes before it is ready. */
 async function useSlow(): Promise<void> {
   await useMade();
   await promisify(execFile)("cp", ["-p", join(dataDir, "PG_VERSION"), join(dataDir, "recovery.signal")]);
 }
 const slow = { restore_command: "sleep 600" };
 
-/** Processes that work in the folder. */
+/** Returns the processes that use the folder. */
 async function atWork(): Promise<string[]> {
   const found: string[] = [];
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
@@ -78,8 +78,8 @@ const isThere = (path: string) =>
     () => false,
   );
 
-describe("a start that is interrupted", () => {
-  test("before it began does nothing", async () => {
+describe("an interrupted start", () => {
+  test("does nothing if it had not begun", async () => {
     const controller = new AbortController();
     controller.abort(new Error("interrupted"));
     await expect(startPostgres({ dataDir, signal: controller.signal })).rejects.toThrow("interrupted");
@@ -87,21 +87,21 @@ describe("a start that is interrupted", () => {
   });
 
   test.each(["base", "global/pg_control", "PG_VERSION"])(
-    "while the folder is being made, at %s, leaves neither process nor half a folder, and the next one makes it",
+    "leaves no process or partial folder if initdb was writing %s, and the next start succeeds",
     async (name) => {
       const { interrupt, ended } = begin();
       const path = `${dataDir}.partial-${process.pid}`;
-      await until("the folder is being made", () => isThere(join(path, name)));
+      await until("initdb is writing the folder", () => isThere(join(path, name)));
       interrupt();
       expect(await ended).toEqual(new Error("interrupted"));
-      await until("nothing works in the folder", async () => (await atWork()).length === 0);
+      await until("no process uses the folder", async () => (await atWork()).length === 0);
       expect(await readdir(folder)).toEqual(["postgres.password"]);
       expect(await begin().ended).toBe("started");
     },
     60_000,
   );
 
-  test("while the server starts does not wait until it is ready, leaves no process, and the next one starts", async () => {
+  test("stops a server that is still starting, and the next start succeeds", async () => {
     await useSlow();
     const { interrupt, ended } = begin(slow);
     await until("the server waits", async () =>
@@ -109,29 +109,32 @@ describe("a start that is interrupted", () => {
     );
     interrupt();
     expect(await ended).toEqual(new Error("interrupted"));
-    await until("nothing works in the folder", async () => (await atWork()).length === 0);
+    await until("no process uses the folder", async () => (await atWork()).length === 0);
     expect(await isThere(join(dataDir, "postmaster.pid"))).toBe(false);
     await rm(join(dataDir, "recovery.signal"));
     expect(await begin().ended).toBe("started");
   }, 60_000);
 
-  test.each([0, 1, 3, 10])("%i ms after the server's process began leaves none", async (ms) => {
-    await useMade();
-    const { ended } = begin({}, (interrupt) => void setTimeout(interrupt, ms));
-    expect(await ended).toEqual(new Error("interrupted"));
-    await until("nothing works in the folder", async () => (await atWork()).length === 0);
-    expect(await isThere(join(dataDir, "postmaster.pid"))).toBe(false);
-  });
+  test.each([0, 1, 3, 10])(
+    "leaves no server process if interrupted %i ms after that process began",
+    async (ms) => {
+      await useMade();
+      const { ended } = begin({}, (interrupt) => void setTimeout(interrupt, ms));
+      expect(await ended).toEqual(new Error("interrupted"));
+      await until("no process uses the folder", async () => (await atWork()).length === 0);
+      expect(await isThere(join(dataDir, "postmaster.pid"))).toBe(false);
+    },
+  );
 
-  test("while another server holds the folder does not wait for it, and leaves that one alone", async () => {
+  test("stops waiting for another server that uses the folder, and leaves that server running", async () => {
     await useSlow();
     const other = begin(slow);
-    await until("it holds the folder", () => isThere(join(dataDir, "postmaster.pid")));
+    await until("the first server uses the folder", () => isThere(join(dataDir, "postmaster.pid")));
     const { interrupt, ended } = begin();
-    await until("the second was refused", async () => (await logged()).includes("already exists"));
+    await until("the second server was refused", async () => (await logged()).includes("already exists"));
     interrupt();
     expect(await ended).toEqual(new Error("interrupted"));
-    await until("the first goes on", async () =>
+    await until("the first server keeps running", async () =>
       (await atWork()).some((command) => command.includes("sleep")),
     );
     other.interrupt();

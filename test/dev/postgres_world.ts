@@ -9,20 +9,20 @@ import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/post
 import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 
-/** A folder for each test of a file, and servers in it that end with the test. */
+/** A new folder for each test of a file. Its servers end with the test. */
 export type PostgresWorld = {
   folder: string;
   dataDir: string;
-  /** Puts a stopped server's data where a test's own is expected. */
+  /** Copies a stopped server's data to the test's data folder. */
   useMade(): Promise<void>;
   start(options?: { port?: number }): Promise<RunningPostgres>;
   startElsewhere(): Promise<RunningScript>;
   query(server: RunningPostgres, sql: string): Promise<unknown[]>;
-  /** The problem that a start is refused with. */
+  /** Returns the error with which a start is refused. */
   refusal(): Promise<UserError>;
 };
 
-/** Makes such a world for a test file. */
+/** Creates this world for a test file. */
 export function postgresWorld(): PostgresWorld {
   let made: string;
   const servers: RunningPostgres[] = [];

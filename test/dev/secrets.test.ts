@@ -25,7 +25,7 @@ async function refusal(isNew: boolean): Promise<UserError> {
 }
 
 describe("the secrets of a new data folder", () => {
-  test("are made, 32 random bytes each, for their owner alone", async () => {
+  test("consist of 32 random bytes each, in files that only their owner can read", async () => {
     const secrets = await openSecrets(folder, true);
     expect((await stat(folder)).mode & 0o777).toBe(0o700);
     expect((await readdir(folder)).sort()).toEqual(names);
@@ -41,7 +41,7 @@ describe("the secrets of a new data folder", () => {
     expect(secrets.operatorTokenFile).toBe(join(folder, "operator.token"));
   });
 
-  test("are completed when a first start was cut short between them", async () => {
+  test("become complete after an interrupted first start", async () => {
     await openSecrets(folder, true);
     const before = await read("database.password");
     await rm(join(folder, "sealing.key"));
@@ -52,14 +52,14 @@ describe("the secrets of a new data folder", () => {
 });
 
 describe("the secrets of a data folder that was used before", () => {
-  test("are what they were", async () => {
+  test("stay the same", async () => {
     const first = await openSecrets(folder, true);
     const second = await openSecrets(folder, false);
     expect(second.databasePassword).toBe(first.databasePassword);
     expect(second.vaultDatabasePassword).toBe(first.vaultDatabasePassword);
   });
 
-  test.each(names)("%s is named when it is missing, and none is made in its place", async (name) => {
+  test.each(names)("cannot be opened without %s, which is reported as missing", async (name) => {
     await openSecrets(folder, true);
     await rm(join(folder, name));
     const problem = await refusal(false);
@@ -67,26 +67,29 @@ describe("the secrets of a data folder that was used before", () => {
     expect(await readdir(folder)).not.toContain(name);
   });
 
-  test("are missing as a whole when their folder is", async () => {
+  test("cannot be opened without their folder", async () => {
     expect((await refusal(false)).message).toContain(`${join(folder, names[0] ?? "")} is missing`);
     await expect(stat(folder)).rejects.toThrow("ENOENT");
   });
 });
 
-describe.each([true, false])("whether the data folder is new (%j) or not, a secret", (isNew) => {
+describe.each([true, false])("openSecrets with isNew %j", (isNew) => {
   beforeEach(() => openSecrets(folder, true));
 
   test.each([
-    ["is empty", ""],
-    ["is a line end", "\n"],
-    ["is one byte short", Buffer.alloc(31, 1).toString("base64")],
-    ["is one byte long", Buffer.alloc(33, 1).toString("base64")],
-    ["lost its padding", Buffer.alloc(32, 1).toString("base64").slice(0, 43)],
-    ["has letters that base64 has not", `!${Buffer.alloc(32, 1).toString("base64").slice(1)}`],
-    ["is base64 for URLs", Buffer.alloc(32, 0xff).toString("base64url")],
-    ["has bits that no byte has", `${"A".repeat(42)}B=`],
-    ["has two lines", `${Buffer.alloc(32, 1).toString("base64")}\n${Buffer.alloc(32, 1).toString("base64")}`],
-  ])("that %s is named in one sentence that does not say what is in it, and stays", async (_, content) => {
+    ["empty", ""],
+    ["only a line break", "\n"],
+    ["one byte too short", Buffer.alloc(31, 1).toString("base64")],
+    ["one byte too long", Buffer.alloc(33, 1).toString("base64")],
+    ["without padding", Buffer.alloc(32, 1).toString("base64").slice(0, 43)],
+    ["with a character outside base64", `!${Buffer.alloc(32, 1).toString("base64").slice(1)}`],
+    ["in base64url", Buffer.alloc(32, 0xff).toString("base64url")],
+    ["with nonzero padding bits", `${"A".repeat(42)}B=`],
+    [
+      "two lines long",
+      `${Buffer.alloc(32, 1).toString("base64")}\n${Buffer.alloc(32, 1).toString("base64")}`,
+    ],
+  ])("rejects a file that is %s, reports its path without its content, and keeps it", async (_, content) => {
     for (const name of names) {
       const before = await read(name);
       await writeFile(join(folder, name), content);
@@ -100,7 +103,7 @@ describe.each([true, false])("whether the data folder is new (%j) or not, a secr
     }
   });
 
-  test("of 32 bytes is taken, with a line end or without", async () => {
+  test("accepts a file with or without a final line break", async () => {
     for (const end of ["", "\n", "\r\n"]) {
       await writeFile(
         join(folder, "database.password"),
@@ -111,7 +114,7 @@ describe.each([true, false])("whether the data folder is new (%j) or not, a secr
   });
 });
 
-test("a secret of this start is written for its owner alone, over the one before", async () => {
+test("write replaces a secret of the previous start in a file that only its owner can read", async () => {
   const secrets = await openSecrets(folder, true);
   await secrets.write("database.url", "postgres://one");
   const file = await secrets.write("database.url", "postgres://two");

@@ -21,7 +21,7 @@ import { LOCKED_NODE } from "../../src/dev/setup/node.mjs";
 import { isRunning, until } from "../support/process.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-/** Within this, a second SIGINT is the same key press on its way through npm. */
+/** A second SIGINT after this time cannot be the same key press, repeated by npm. */
 const LONGER_THAN_ONE_PRESS_MS = 500;
 
 let above: string;
@@ -35,7 +35,7 @@ beforeAll(async () => {
 
 afterAll(() => rm(above, { recursive: true, force: true }));
 
-/** This environment as it was before npm and the project's setup put theirs in. */
+/** Returns this environment without the variables of npm and of the project's setup. */
 function foreignEnvironment(more: Record<string, string> = {}): Record<string, string | undefined> {
   const kept = Object.entries(process.env).filter(
     ([name]) => !/^(npm_|VITEST|NODE_|INIT_CWD|KEYVAULT_|TEST$)/i.test(name),
@@ -57,10 +57,10 @@ async function finish(child: ChildProcess): Promise<{ code: number | null; said:
   return { code: child.exitCode, said: out + err };
 }
 
-/** A target that ends immediately, and succeeds. */
+/** Runs a target that ends immediately and succeeds. */
 const check = (...options: string[]) => finish(npm(["run", "chart", ...options, "--", "--check"]));
 
-test("npm test installs everything in a fresh clone that only root can enter, and passes", async () => {
+test("npm test installs everything and passes in a new clone that only root can enter", async () => {
   expect((await stat(above)).mode & 0o077).toBe(0);
   const { code, said } = await finish(npm(["test", "--", "test/dev/terminal.test.ts"]));
   expect(said).toMatch(/Installing packages: done, \d+ s/);
@@ -69,11 +69,11 @@ test("npm test installs everything in a fresh clone that only root can enter, an
   expect(execFileSync("git", ["status", "--short"], { cwd: clone, encoding: "utf8" })).toBe("");
 });
 
-test("the next target installs nothing", async () => {
+test("a second run installs nothing", async () => {
   expect(await check()).toMatchObject({ code: 0, said: expect.not.stringContaining("packages") });
 });
 
-test("packages that match a lock file of other bytes are not installed again", async () => {
+test("setup does not reinstall packages if the lock file changed only in format", async () => {
   const [lock, stamp] = [join(clone, "package-lock.json"), join(clone, "node_modules/.deputize.json")];
   const before = await readFile(stamp, "utf8");
   await appendFile(lock, "\n");
@@ -82,8 +82,8 @@ test("packages that match a lock file of other bytes are not installed again", a
   execFileSync("git", ["checkout", "--quiet", "package-lock.json"], { cwd: clone });
 });
 
-describe("a broken installation is mended", () => {
-  test("when the PKCS#11 library is missing", async () => {
+describe("setup repairs an installation", () => {
+  test("without its PKCS#11 library", async () => {
     const path = join(clone, "node_modules/pkcs11js/build/Release/pkcs11.node");
     await rm(path);
     const { code, said } = await check();
@@ -91,7 +91,7 @@ describe("a broken installation is mended", () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  test("when Node is not the locked one: it is not run, and npm may have been told not to run install scripts", async () => {
+  test("with another Node, without running it, even if npm ignores install scripts", async () => {
     const path = join(clone, LOCKED_NODE);
     const run = join(clone, "run-by-mistake");
     await rm(path);
@@ -101,12 +101,12 @@ describe("a broken installation is mended", () => {
     expect(existsSync(run)).toBe(false);
   });
 
-  test("when the installation was killed midway, and two start at the same time afterwards", async () => {
+  test("after it was killed midway, when two runs start at the same time", async () => {
     await rm(join(clone, "node_modules"), { recursive: true });
     const locks = join(clone, ".deputize/setup/lock");
     const killed = check();
     await until(
-      "npm is at work",
+      "npm is installing",
       async () => (await readdir(join(clone, "node_modules")).catch(() => [])).length > 50,
       120_000,
     );
@@ -114,8 +114,8 @@ describe("a broken installation is mended", () => {
     const installer = execFileSync("pgrep", ["-P", lock.split(".")[0] ?? ""], { encoding: "utf8" });
     process.kill(Number.parseInt(lock, 10), "SIGKILL");
     await killed;
-    await until("npm ci is gone", () => !isRunning(Number.parseInt(installer, 10)));
-    // Whole already, so that only the missing packages show that npm was killed.
+    await until("npm ci has ended", () => !isRunning(Number.parseInt(installer, 10)));
+    // Complete the Node package, so that only the other missing packages reveal the interrupted npm.
     await mkdir(dirname(join(clone, LOCKED_NODE)), { recursive: true });
     await copyFile(process.execPath, join(clone, LOCKED_NODE));
     const both = await Promise.all([check(), check()]);
@@ -143,14 +143,14 @@ describe("a target", () => {
     child.stdout?.on("data", (chunk: Buffer) => {
       said += chunk.toString();
     });
-    await until("it is up", () => /^\{.*\}\s*$/m.test(said), 60_000);
+    await until("the target runs", () => /^\{.*\}\s*$/m.test(said), 60_000);
     const line = /^\{.*\}/m.exec(said)?.[0] ?? "";
     const target = JSON.parse(line) as { version: string; args: string[]; pid: number; token: string };
     started.push(target.pid);
     return { target, said: () => said };
   }
 
-  /** npm, its shell and setup, by what they are. */
+  /** Returns the process IDs of npm and of setup. */
   function ancestors(pid: number): { npm: number; setup: number } {
     const parentOf = (child: number) =>
       Number(execFileSync("ps", ["-o", "ppid=", "-p", String(child)], { encoding: "utf8" }));
@@ -160,7 +160,7 @@ describe("a target", () => {
     return { setup, npm: name.startsWith("npm ") ? next : parentOf(next) };
   }
 
-  test("runs in the locked Node with its arguments as they are and the token's module", async () => {
+  test("runs in the locked Node with unchanged arguments and the path of the PKCS#11 module", async () => {
     const child = npm(["run", "conformance", "--", "--flag", "a b", "$HOME", ""]);
     const { target } = await start(child);
     const { version } = JSON.parse(await readFile(join(clone, LOCKED_NODE, "../../package.json"), "utf8"));
@@ -171,13 +171,13 @@ describe("a target", () => {
     expect((await finish(child)).code).toBe(8);
   });
 
-  test.each(["setup", "npm"] as const)("ends when %s is killed with no chance to say so", async (who) => {
+  test.each(["setup", "npm"] as const)("ends when %s is killed", async (who) => {
     const { target } = await start(npm(["run", "conformance"]));
     process.kill(ancestors(target.pid)[who], "SIGKILL");
-    await until("it is gone", () => !isRunning(target.pid));
+    await until("the target has ended", () => !isRunning(target.pid));
   });
 
-  test("hears one Ctrl-C as one, and two as two", async () => {
+  test("receives one SIGINT for one Ctrl-C and two for two", async () => {
     for (const [presses, heard] of [
       [1, ["SIGINT 1"]],
       [2, ["SIGINT 1", "SIGINT 2"]],
@@ -191,17 +191,17 @@ describe("a target", () => {
       const { target, said } = await start(terminal);
       for (let press = 1; press <= presses; press += 1) {
         terminal.stdin.write("\x03");
-        await until("it is heard", () => said().includes(`SIGINT ${press}`));
+        await until("the target has received the SIGINT", () => said().includes(`SIGINT ${press}`));
         await sleep(LONGER_THAN_ONE_PRESS_MS);
       }
-      await until("it is gone", () => !isRunning(target.pid));
+      await until("the target has ended", () => !isRunning(target.pid));
       expect(said().match(/SIGINT \d/g)).toEqual(heard);
       terminal.stdin.end();
       await exit;
     }
   });
 
-  test("that does not exist is named, with those that do", async () => {
+  test("with an unknown name leads to a list of the known ones", async () => {
     const setup = spawn("node", ["src/dev/setup.mjs", "stat"], {
       cwd: clone,
       env: foreignEnvironment(),

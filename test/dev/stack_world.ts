@@ -9,11 +9,11 @@ import { UserError } from "../../src/dev/user_error.ts";
 import { killHard, type RunningScript, runScript } from "../support/process.ts";
 import { type PartOptions, testPart } from "./fixtures/parts.ts";
 
-/** A state folder for each test of a file, and stacks over it that end with the test. */
+/** A new state folder for each test of a file. Its stacks end with the test. */
 export type StackWorld = {
   folder: string;
   notes: string;
-  /** What the terminal has warned of. */
+  /** Warnings that the terminal has printed. */
   warnings: string;
   stacks: Stack[];
   terminal: Terminal;
@@ -21,15 +21,15 @@ export type StackWorld = {
   start(...parts: PartOptions[]): Promise<Stack>;
   startInVain(...parts: PartOptions[]): Promise<number>;
   startElsewhere(...parts: PartOptions[]): Promise<RunningScript>;
-  /** The problem that work is refused with. */
+  /** Returns the error with which the work is refused. */
   refusal(work: Promise<unknown>): Promise<UserError>;
-  /** What the parts have noted, a line each. */
+  /** Returns the lines that the parts have recorded. */
   noted(): Promise<string[]>;
-  /** Process ids of the parts that `run.json` names. */
+  /** Process IDs of the parts in `run.json`. */
   pids(): Promise<Record<string, number>>;
 };
 
-/** Makes such a world for a test file. */
+/** Creates this world for a test file. */
 export function stackWorld(): StackWorld {
   const stacks: Stack[] = [];
   const scripts: RunningScript[] = [];
@@ -70,7 +70,7 @@ export function stackWorld(): StackWorld {
     return stack;
   }
 
-  /** Runs a stack of which a part does not start, to its exit status. */
+  /** Runs a stack in which one part does not start, and returns the exit status. */
   async function startInVain(...parts: PartOptions[]): Promise<number> {
     const stack = await openStack({ folder: world.folder, terminal });
     stacks.push(stack);

@@ -36,22 +36,25 @@ async function refusal(work: Promise<unknown>): Promise<UserError> {
   return thrown as UserError;
 }
 
-/** What an ordinary user's process says; it is ended when it says nothing for ten seconds. */
+/**
+ * Opens the folder in a process of an ordinary user and returns its output. The process must finish in ten
+ * seconds.
+ */
 async function openElsewhere(path: string): Promise<string> {
   const script = join(import.meta.dirname, "fixtures/run_open_folder.ts");
   const { stdout } = await promisify(execFile)(process.execPath, [script, path], { timeout: 10_000 });
   return stdout;
 }
 
-describe("a folder", () => {
-  test("is made with those above it, for their owner alone", async () => {
+describe("makeFolder", () => {
+  test("creates the folder and its missing parents, accessible only to the owner", async () => {
     await makeFolder(join(folder, "b", "c"));
     for (const path of [folder, join(folder, "b"), join(folder, "b", "c")]) {
       expect((await stat(path)).mode & 0o777).toBe(0o700);
     }
   });
 
-  test("that is there stays as it is", async () => {
+  test("leaves an existing folder unchanged", async () => {
     await mkdir(folder, { mode: 0o750 });
     await writeFile(join(folder, "mine"), "");
     await makeFolder(folder);
@@ -59,14 +62,14 @@ describe("a folder", () => {
     expect(await readdir(folder)).toEqual(["mine"]);
   });
 
-  test("is made once by many who want it at the same moment", async () => {
+  test("may run many times concurrently for the same folder", async () => {
     await Promise.all(Array.from({ length: 8 }, () => makeFolder(join(folder, "b", "c"))));
     expect(await readdir(join(folder, "b"))).toEqual(["c"]);
   });
 });
 
-describe("a data folder that cannot be used is refused in one sentence with its path", () => {
-  test("being a file, or below one", async () => {
+describe("openStateFolder throws one sentence with the path for", () => {
+  test("a file, or a path inside one", async () => {
     await writeFile(folder, "mine");
     for (const path of [folder, join(folder, "below")]) {
       const { message, remedy } = await refusal(openStateFolder(path));
@@ -76,7 +79,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     expect(await readFile(folder, "utf8")).toBe("mine");
   });
 
-  test.skipIf(process.platform !== "linux")("below /proc, without hanging", async () => {
+  test.skipIf(process.platform !== "linux")("a path below /proc, without hanging", async () => {
     for (const [path, named] of [
       ["/proc/none", "/proc/none"],
       ["/proc/none/below", "/proc/none"],
@@ -87,7 +90,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     }
   });
 
-  test("being somebody else's", async () => {
+  test("a folder of another user", async () => {
     await mkdir(folder, { mode: 0o500 });
     for (const path of [folder, join(folder, "below")]) {
       expect(await openElsewhere(path)).toContain(
@@ -96,7 +99,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     }
   });
 
-  test.skipIf(!mayMount)("on a read-only file system", async () => {
+  test.skipIf(!mayMount)("a read-only file system", async () => {
     await mount("ro");
     for (const path of [folder, join(folder, "below")]) {
       const { message } = await refusal(openStateFolder(path));
@@ -104,7 +107,7 @@ describe("a data folder that cannot be used is refused in one sentence with its 
     }
   });
 
-  test.skipIf(!mayMount)("on a full file system", async () => {
+  test.skipIf(!mayMount)("a full file system", async () => {
     await mount("size=64k,nr_inodes=4");
     for (const name of ["lock", "one", "two"]) await mkdir(join(folder, name));
     const { message } = await refusal(openStateFolder(folder));
@@ -112,8 +115,8 @@ describe("a data folder that cannot be used is refused in one sentence with its 
   });
 });
 
-describe("a file", () => {
-  test.skipIf(!mayMount)("that does not fit is named, and the one before stays, alone", async () => {
+describe("writeAtomically", () => {
+  test.skipIf(!mayMount)("keeps the old file and reports its path if the disk is full", async () => {
     await mount("size=64k");
     const file = join(folder, "state.json");
     await writeAtomically(file, "before");
@@ -123,7 +126,7 @@ describe("a file", () => {
     expect(await readdir(folder)).toEqual(["state.json"]);
   });
 
-  test("is new or as before, and for its owner alone", async () => {
+  test("replaces the content of a file that only its owner can read", async () => {
     await mkdir(folder);
     const file = join(folder, "state.json");
     await writeAtomically(file, "before");
@@ -134,7 +137,7 @@ describe("a file", () => {
   });
 });
 
-describe("a failure of the file system", () => {
+describe("describeError", () => {
   const failure = (code: string, path?: string) =>
     Object.assign(new Error(`${code}: in words, open`), { code, ...(path === undefined ? {} : { path }) });
 
@@ -146,13 +149,13 @@ describe("a failure of the file system", () => {
     ["EDQUOT", "its file system is full"],
     ["ENOTDIR", "it, or a folder above it, is a file"],
     ["EISDIR", "it is a folder"],
-  ])("%s that names a path is told in words, with what to do", (code, words) => {
+  ])("explains %s with the path and a remedy", (code, words) => {
     const [message, remedy] = describeError(failure(code, "/data/x"));
     expect(message).toBe(`/data/x cannot be used: ${words}`);
     expect(remedy).toMatch(/--data/);
   });
 
-  test("of another kind, or of no path, is told whole", () => {
+  test("returns the stack of any other error", () => {
     for (const error of [failure("EMFILE", "/data/x"), failure("EACCES"), new Error("boom")]) {
       expect(describeError(error)).toEqual([error.stack]);
     }

@@ -23,14 +23,14 @@ function terminalOn(isTTY: boolean, options: Partial<TerminalOptions> = {}) {
 
 const ESCAPE = String.fromCharCode(27);
 
-/** What remains on the screen after erasures and without colours. */
+/** Returns the text that remains on the screen, without colors. */
 function screen(text: string): string[] {
   const lines = text.split("\n").map((line) => line.split(`${ESCAPE}[2K`).at(-1) ?? "");
   return lines.map((line) => line.replaceAll(new RegExp(`${ESCAPE}\\[\\d+m`, "g"), ""));
 }
 
-describe("where there is no terminal", () => {
-  test("a step is one plain line, and one for its detail", () => {
+describe("output to a file", () => {
+  test("has one plain line for a step and one for its detail", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").done("seven");
     terminal.step("two", "The second").done();
@@ -40,7 +40,7 @@ describe("where there is no terminal", () => {
     );
   });
 
-  test("what a step fails of is said once, by the problem that follows", () => {
+  test("shows the reason of a failed step once, as the following problem", () => {
     const { terminal, written } = terminalOn(false);
     const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
@@ -49,7 +49,7 @@ describe("where there is no terminal", () => {
     expect(written.err).toBe("It is broken\nMend it\n");
   });
 
-  test("nothing is coloured or erased", () => {
+  test("contains no colors and no erasures", () => {
     const { terminal, written } = terminalOn(false);
     terminal.step("one", "The first").fail("broken");
     terminal.warn("careful");
@@ -58,8 +58,8 @@ describe("where there is no terminal", () => {
   });
 });
 
-describe("on a terminal", () => {
-  test("a step under way is shown, and gives way to its end", () => {
+describe("output to a terminal", () => {
+  test("shows a step in progress and replaces it with the result", () => {
     const { terminal, written } = terminalOn(true);
     const step = terminal.step("one", "The first");
     expect(screen(written.out)).toEqual([expect.stringMatching(/^⠋ The first \d+ ms$/)]);
@@ -67,7 +67,7 @@ describe("on a terminal", () => {
     expect(screen(written.out)).toEqual([expect.stringMatching(/^✔ The first \d+ ms$/), "  seven", ""]);
   });
 
-  test("what a step fails of is said once, by the problem that follows", () => {
+  test("shows the reason of a failed step once, as the following problem", () => {
     const { terminal, written } = terminalOn(true);
     const problem = new UserError("It is broken", "Mend it");
     terminal.step("one", "The first").fail(problem);
@@ -76,7 +76,7 @@ describe("on a terminal", () => {
     expect(screen(written.err)).toEqual(["It is broken", "Mend it", ""]);
   });
 
-  test("colour needs to be wanted", () => {
+  test("uses color only if it is enabled", () => {
     const colored = terminalOn(true);
     colored.terminal.step("one", "The first").done();
     expect(colored.written.out).toContain(`${ESCAPE}[32m✔`);
@@ -85,7 +85,7 @@ describe("on a terminal", () => {
     expect(plain.written.out).not.toMatch(new RegExp(`${ESCAPE}\\[\\d+m`));
   });
 
-  test("a line in between does not end up in the step's", () => {
+  test("prints a line above the step in progress", () => {
     const { terminal, written } = terminalOn(true);
     const step = terminal.step("one", "The first");
     terminal.line("by the way");
@@ -94,7 +94,7 @@ describe("on a terminal", () => {
     expect(screen(written.out)).toEqual(["by the way", expect.stringMatching(/^✔ The first/), ""]);
   });
 
-  test("halted, nothing under way stays on the screen", () => {
+  test("clears the step in progress on halt", () => {
     const { terminal, written } = terminalOn(true);
     terminal.step("one", "The first");
     terminal.line("by the way");
@@ -105,7 +105,7 @@ describe("on a terminal", () => {
     expect(screen(written.out)).toEqual(["by the way", "the end", ""]);
   });
 
-  test("what is under way never needs more than a line", () => {
+  test("shortens a step in progress to one line", () => {
     const { terminal, written } = terminalOn(true);
     terminal.step("one", "x".repeat(200));
     const line = screen(written.out).at(-1) ?? "";
@@ -114,8 +114,8 @@ describe("on a terminal", () => {
   });
 });
 
-describe("in JSON mode", () => {
-  test("each step is one object, and nothing else is on the stream", () => {
+describe("output in JSON mode", () => {
+  test("has one object per step and nothing else", () => {
     for (const isTTY of [true, false]) {
       const { terminal, written } = terminalOn(isTTY, { json: true });
       terminal.line("for people");
@@ -129,7 +129,7 @@ describe("in JSON mode", () => {
     }
   });
 
-  test("a step says what it fails of: a problem's message, of another error its own, without the stack", () => {
+  test("contains the message of a failed step's error, without the stack", () => {
     const { terminal, written } = terminalOn(false, { json: true });
     terminal.step("one", "The first").fail(new UserError("It is broken", "Mend it"));
     terminal.step("two", "The second").fail(new TypeError("unexpected"));
@@ -145,14 +145,14 @@ describe("in JSON mode", () => {
     expect(written.err).toBe("");
   });
 
-  test("a problem is on the error stream", () => {
+  test("contains no problems, which go to the error stream", () => {
     const { terminal, written } = terminalOn(false, { json: true });
     terminal.problem(new UserError("It is broken", "Mend it"));
     expect(written).toEqual({ out: "", err: "It is broken\nMend it\n" });
   });
 });
 
-test("a step ends once", () => {
+test("a step ignores a second end", () => {
   const { terminal, written } = terminalOn(false);
   const step = terminal.step("one", "The first");
   step.done();
@@ -160,13 +160,13 @@ test("a step ends once", () => {
   expect(written.out).toMatch(/^ok {3}The first \d+ ms\n$/);
 });
 
-test("what others wrote cannot move the cursor or change colours", () => {
+test("a detail cannot move the cursor or change colors", () => {
   const { terminal, written } = terminalOn(true, { color: false });
   terminal.step("one", "The first").done(`${ESCAPE}[31mred\r\nover`);
   expect(screen(written.out)).toContain("   [31mred over");
 });
 
-test("a problem is its message and its remedy, another error the whole of it", () => {
+test("problem prints a user error's message and remedy, and the stack of other errors", () => {
   const { terminal, written } = terminalOn(false);
   terminal.problem(new UserError("It is broken", "Mend it"));
   terminal.problem(new TypeError("unexpected"));

@@ -29,14 +29,14 @@ async function initialise(end: string): Promise<{ log: string; told: string[] | 
   };
 }
 
-test("a vault that is made ready says so in its log only", async () => {
+test("a successful keyvault init writes only to its log", async () => {
   expect(await initialise("ready")).toEqual({
     log: 'init --json\n{"step":"token","created":["kek","audit"]}\n',
     told: undefined,
   });
 });
 
-test("what a person can put right is said in the vault's words, with what to do and where its log is", async () => {
+test("a correctable fault of keyvault init leads to its message, a remedy and the log's path", async () => {
   expect((await initialise("refused")).told).toEqual([
     "The key vault could not be made ready: the PIN file /pin is gone: put it back",
     "Put that right, or start afresh with another folder: --data",
@@ -44,7 +44,7 @@ test("what a person can put right is said in the vault's words, with what to do 
   ]);
 });
 
-test("a vault whose PIN file was taken away is not started sealed", async () => {
+test("a vault without its PIN file is rejected and does not start sealed", async () => {
   expect((await initialise("pinless")).told).toEqual([
     "The key vault could not be made ready: the PIN file /vault/pin is not there; put it back",
     "Put that right, or start afresh with another folder: --data",
@@ -52,7 +52,7 @@ test("a vault whose PIN file was taken away is not started sealed", async () => 
   ]);
 });
 
-test("a fault of the vault is one line, and its stack is in the log", async () => {
+test("a bug in keyvault init leads to one line; the stack is in the log", async () => {
   const { log, told } = await initialise("broken");
   expect(told).toEqual([
     "The key vault could not be made ready: TypeError: lobby is not iterable",
@@ -64,7 +64,7 @@ test("a fault of the vault is one line, and its stack is in the log", async () =
 test.each([
   ["killed", "SIGKILL"],
   ["silent", "exit status 3"],
-])("a vault that ended without a word, %s, is told by how it ended", async (end, how) => {
+])("a keyvault init without an error message (%s) is reported by its exit: %s", async (end, how) => {
   expect((await initialise(end)).told).toEqual([
     `The key vault could not be made ready: ${how}`,
     "Its log is LOG",

@@ -8,7 +8,7 @@ import { type Node, walk } from "../support/syntax.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
-/** The Dockerfile's instructions, each on one line. */
+/** Instructions of the Dockerfile, each on one line. */
 const INSTRUCTIONS = read("Dockerfile")
   .split("\n")
   .filter((line) => !line.startsWith("#"))
@@ -17,7 +17,7 @@ const INSTRUCTIONS = read("Dockerfile")
   .split("\n")
   .filter((line) => line !== "");
 
-/** The instructions of each stage, by its name. */
+/** Instructions of each stage, by the stage's name. */
 const STAGES = new Map<string, string[]>();
 for (const line of INSTRUCTIONS) {
   const [, name] = /^FROM \S+ AS (\S+)$/.exec(line) ?? [];
@@ -34,19 +34,19 @@ describe("the Dockerfile", () => {
   const fromContext = INSTRUCTIONS.filter((line) => line.startsWith("COPY ") && !line.includes("--from="));
   const sources = fromContext.flatMap((line) => words(line).slice(0, -1));
 
-  test.each(sources)("copies %s, which is there and which a build may see", (source) => {
+  test.each(sources)("copies %s, which exists and is part of the build context", (source) => {
     expect(existsSync(join(ROOT, source))).toBe(true);
     expect(ALLOWED).toContain(`!${source.split("/")[0]}`);
   });
 
-  test("a build sees nothing that no instruction copies, and nobody's installed packages", () => {
+  test("has a build context with exactly the copied files, without installed packages", () => {
     expect(ALLOWED.map((line) => line.slice(1)).sort()).toEqual(
       [...new Set(sources.map((each) => each.split("/")[0]))].sort(),
     );
     expect(read(".dockerignore").split("\n")).toEqual(expect.arrayContaining(["*", "**/node_modules"]));
   });
 
-  test("begins from the one base that the person who builds names", () => {
+  test("starts every stage from the base image in the BASE argument", () => {
     const bases = [...STAGES.values()].map(([from = ""]) => words(from)[0] ?? "");
     const strange = bases.filter((base) => base !== "scratch" && base !== `\${BASE}` && !STAGES.has(base));
     expect(strange).toEqual([]);
@@ -54,7 +54,7 @@ describe("the Dockerfile", () => {
   });
 
   test.each(IMAGES.map(({ target }) => target))(
-    "%s starts as a user without rights, with a read-only root",
+    "gives %s an unprivileged user, no health check and one entry point",
     (target) => {
       const stage = STAGES.get(target) ?? [];
       expect(words(stage[0] ?? "")).toEqual(["scratch", "AS", target]);
@@ -66,12 +66,12 @@ describe("the Dockerfile", () => {
     },
   );
 
-  test("makes deputize when no target is named", () => {
+  test("builds deputize by default", () => {
     expect([...STAGES.keys()].at(-1)).toBe("deputize");
   });
 });
 
-/** What files import, or read by `import.meta.resolve`, when they run: by package. */
+/** Returns the packages that these files import, or read by `import.meta.resolve`, at run time. */
 function packagesOf(globs: string[], exclude: RegExp): string[] {
   const found = new Set<string>();
   for (const path of globSync(globs, { cwd: ROOT }).filter((each) => !exclude.test(each))) {

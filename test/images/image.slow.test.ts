@@ -22,7 +22,7 @@ let commit: string;
 
 beforeAll(async () => {
   if (process.getuid?.() !== 0) throw new Error("Run as root: the images' programs are started by chroot");
-  // Not below the folder for temporary files, which may be memory.
+  // The folder for temporary files may be in memory, which is too small for images.
   await mkdir(IMAGES_FOLDER, { recursive: true });
   folder = await mkdtemp(join(IMAGES_FOLDER, "test-"));
   commit = execFileSync("git", ["rev-parse", "HEAD"], { cwd: ROOT, encoding: "utf8" }).trim();
@@ -46,7 +46,7 @@ async function entriesOf(name: string): Promise<Entry[]> {
   );
 }
 
-/** `name@version` of each package below a folder's node_modules, and of those in theirs. */
+/** Returns `name@version` of each package in a folder's node_modules, including nested ones. */
 async function installedIn(folder: string): Promise<string[]> {
   const modules = join(folder, "node_modules");
   if (!existsSync(modules)) return [];
@@ -75,12 +75,12 @@ const development = (): string[] => {
 };
 
 describe.each(NAMES)("%s", (name) => {
-  test("takes at most 250 MB", () => {
+  test("has a size of at most 250 MB", () => {
     expect(image(name).size).toBeLessThanOrEqual(LARGEST);
     expect(image(name).size, "an archive without its layers would pass too").toBeGreaterThan(LARGEST / 2);
   });
 
-  test("runs as a user without rights, and says what it is", () => {
+  test("runs as an unprivileged user, and has labels with version and source", () => {
     const { config, references } = image(name);
     const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
     expect(references).toEqual([`localhost/${name}:under-test`]);
@@ -109,7 +109,7 @@ describe.each(NAMES)("%s", (name) => {
     expect(createHash("sha256").update(node).digest("hex")).toBe(NODE_HASHES[NODE_PACKAGE]);
   });
 
-  test("has no shell and no other tool, but where one is needed", async () => {
+  test("contains no shell or other tool unless it needs one", async () => {
     const { root } = image(name);
     expect(await readdir(join(root, "usr/bin"))).toEqual(name === "deputize" ? [] : ["sh"]);
     expect(await readdir(join(root, "usr/sbin"))).toEqual([]);
@@ -118,7 +118,7 @@ describe.each(NAMES)("%s", (name) => {
     );
   });
 
-  test("has nothing that tests, develops or installs", async () => {
+  test("contains nothing for tests, development or installation", async () => {
     const own = (await entriesOf(name))
       .map(({ path }) => path)
       .filter((path) => !path.includes("/node_modules/"));
@@ -136,20 +136,20 @@ describe.each(NAMES)("%s", (name) => {
     expect(own.filter((path) => /^app\/src\/(dev|sdk|plugin)(\/|$)/.test(path))).toEqual([]);
   });
 
-  test("belongs to root, and nobody else may write to it or gets rights by it", async () => {
+  test("belongs to root, is not writable for others, and contains no setuid files", async () => {
     const entries = await entriesOf(name);
     expect(entries.filter(({ owner }) => owner !== "0:0")).toEqual([]);
     expect(entries.filter(({ isFile, mode }) => isFile && (mode & 0o6000) !== 0)).toEqual([]);
     const writable = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o022) !== 0);
     expect(writable).toMatchObject([{ path: "tmp", mode: 0o1777 }]);
-    // What may not be read cannot be looked into while it runs.
+    // Linux lets no other process inspect a process whose program is not readable.
     const closed = entries.filter(({ isLink, mode }) => !isLink && (mode & 0o004) === 0);
     expect(closed.map(({ path }) => path)).toEqual(
       name === "deputize-keyvault" ? ["usr/local/bin/node"] : [],
     );
   });
 
-  test("has none of the certificates that were trusted while it was built", async () => {
+  test("contains none of the certificates that the build trusted", async () => {
     const entries = await entriesOf(name);
     const outside = entries.filter(({ path }) => !path.startsWith("app/node_modules/"));
     expect(outside.filter(({ path }) => /\.(pem|crt|cer)$|^etc\/ssl/.test(path))).toEqual([]);
@@ -159,7 +159,7 @@ describe.each(NAMES)("%s", (name) => {
     expect(image(name).description).not.toContain(CA_MARKER);
   });
 
-  test("says which of Debian's packages it has files of, with their licences", async () => {
+  test("lists the Debian packages of its files, with their licenses", async () => {
     const { root } = image(name);
     const packages = await readdir(join(root, "var/lib/dpkg/status.d"));
     const more = {
@@ -175,8 +175,8 @@ describe.each(NAMES)("%s", (name) => {
   });
 });
 
-describe.each(["deputize", "deputize-keyvault"])("the packages of %s", (name) => {
-  test("are those of its bill of materials, and none else", async () => {
+describe.each(["deputize", "deputize-keyvault"])("the npm packages in %s", (name) => {
+  test("match its bill of materials exactly", async () => {
     const bill = image(name)
       .bill.components.map((each) => `${each.name}@${each.version}`)
       .sort();
@@ -184,18 +184,18 @@ describe.each(["deputize", "deputize-keyvault"])("the packages of %s", (name) =>
     expect(await packagesOf(name)).toEqual(bill);
   });
 
-  test("are none of the development's", async () => {
+  test("include no development dependencies", async () => {
     const installed = new Set(names(await packagesOf(name)));
     expect(development().filter((each) => installed.has(each) && !each.startsWith("@types/"))).toEqual([]);
   });
 });
 
-test("only the vault has the binding to its token", async () => {
+test("only the vault's image contains the PKCS#11 library", async () => {
   expect(names(await packagesOf("deputize"))).not.toContain("pkcs11js");
   expect(names(await packagesOf("deputize-keyvault"))).toContain("pkcs11js");
 });
 
-// The other roles start below.
+// Tests below start the other roles.
 test.each([
   ["deputize", "operator", /^Settings are missing or wrong:\n/],
   ["deputize", "reconcile", /^Settings are missing or wrong:\n/],
@@ -204,13 +204,13 @@ test.each([
     "serve",
     /^keyvault: These settings are missing or wrong:\n {2}KEYVAULT_DATA_DIR: is missing\n/,
   ],
-])("%s %s says which settings are missing and ends with 78", async (name, command, words) => {
+])("%s %s lists the missing settings and exits with 78", async (name, command, words) => {
   const { status, said } = await runContainer(image(name), { args: [command], data: join(folder, "none") });
   expect(said).toMatch(words);
   expect(status).toBe(78);
 });
 
-test("deputize dev says that it is not in the image", async () => {
+test("deputize dev reports that it is not part of the image", async () => {
   const options = { args: ["dev"], data: join(folder, "none") };
   const { status, said } = await runContainer(image("deputize"), options);
   expect(said).toBe(
@@ -258,7 +258,7 @@ describe("with a read-only root and one volume", () => {
   });
   afterAll(() => Promise.all(running.map((container) => container.stop())));
 
-  test("Postgres keeps what it has when it is stopped and started, and tells no password", async () => {
+  test("Postgres keeps its data over a restart and logs no password", async () => {
     const first = running.pop() as Container;
     expect(await first.stop()).toBe(0);
     expect(first.said()).toContain("database system is shut down");
@@ -278,7 +278,7 @@ describe("with a read-only root and one volume", () => {
     );
   });
 
-  test("a first start of Postgres that cannot be finished says so and leaves nothing that counts", async () => {
+  test("a failed first start of Postgres reports the failure and leaves no database", async () => {
     const data = join(folder, "unfinished");
     await mkdir(data);
     await writeFile(join(data, "password"), "a\n");
@@ -291,7 +291,7 @@ describe("with a read-only root and one volume", () => {
     expect(existsSync(join(data, "db"))).toBe(false);
   });
 
-  test("migrate, the vault on SoftHSM, the API and the worker start, are ready and stop", async () => {
+  test("migrate, the vault on SoftHSM, the API and the worker start, become ready and stop", async () => {
     const settings = {
       DATABASE_URL: url("deputize"),
       SEALING_KEY: randomBytes(32).toString("base64"),

@@ -36,7 +36,7 @@ const SMALL: Lock = {
 };
 
 describe("a bill of materials", () => {
-  test("has what a workspace needs, from where Node finds it, and nothing else", () => {
+  test("contains exactly the packages that Node resolves for a workspace", () => {
     expect(namesIn(billOf(SMALL, "part"))).toEqual([
       "@scope/b@1.0.0",
       "a@1.0.0",
@@ -47,7 +47,7 @@ describe("a bill of materials", () => {
     ]);
   });
 
-  test("says what depends on what", () => {
+  test("lists the dependencies of each package", () => {
     const { dependencies, metadata } = billOf(SMALL, "part");
     const of = (ref: string) => dependencies.find((each) => each.ref === ref)?.dependsOn;
     expect(of(metadata.component["bom-ref"])).toEqual(["@scope/b@1.0.0", "a@2.0.0"]);
@@ -56,19 +56,19 @@ describe("a bill of materials", () => {
     expect(of("peer@1.0.0")).toEqual([]);
   });
 
-  test("names each package as registries do, with its hash", () => {
+  test("identifies each package by its purl and its hash", () => {
     expect(billOf(SMALL, "part").components[0]).toMatchObject({
       purl: "pkg:npm/%40scope/b@1.0.0",
       hashes: [{ alg: "SHA-512", content: "deadbeef" }],
     });
   });
 
-  test("of a package has that package", () => {
+  test("for a package contains that package", () => {
     expect(namesIn(billOf(SMALL, "node_modules/c"))).toContain("c@1.0.0");
   });
 });
 
-test("a version in two folders stands once, with what it finds from both", () => {
+test("lists a version in two folders once, with its dependencies from both", () => {
   const a = { version: "1.0.0", integrity: HASH, dependencies: { c: "1" } };
   const packages: Lock["packages"] = {
     part: { dependencies: { a: "1", b: "1" } },
@@ -86,7 +86,7 @@ test("a version in two folders stands once, with what it finds from both", () =>
 });
 
 test.each(IMAGES.map(({ name, packages }) => [name, packages]))(
-  "the bill of %s is whole",
+  "the bill of materials of %s is complete",
   (_name, packages) => {
     const bill = billOf(LOCK, packages);
     expect(bill.components.length).toBeGreaterThan(0);

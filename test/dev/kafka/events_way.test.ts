@@ -12,7 +12,7 @@ beforeEach(() => home.database.raw("truncate outbox, published_events, inbox"));
 
 const way = async () => (await home.database("event_way").first())?.way;
 
-test("the worker is told the way, and where Kafka is", () => {
+test("eventsEnvironment selects the event transport and Kafka's address", () => {
   expect(embedded).toEqual({ EVENTS: "embedded" });
   expect(eventsEnvironment("127.0.0.1:9092")).toEqual({
     EVENTS: "kafka",
@@ -21,7 +21,7 @@ test("the worker is told the way, and where Kafka is", () => {
   });
 });
 
-test("events that wait for Kafka are a message with what to do, and the way stays", async () => {
+test("prepareEvents refuses to leave Kafka while events wait for it", async () => {
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "one"));
   await append(home.database, deniedEvent(connection, "two"));
@@ -30,12 +30,12 @@ test("events that wait for Kafka are a message with what to do, and the way stay
   expect(refusal).toBeInstanceOf(UserError);
   expect(refusal).toMatchObject({
     message: "2 events of the last start, with --kafka, are not delivered yet",
-    remedy: expect.stringMatching(/^Start with --kafka once more, /),
+    remedy: expect.stringMatching(/^Start with --kafka again, /),
   });
   expect(await way()).toBe("kafka");
 });
 
-test("what consumers have not read of Kafka is in the outbox again, and the way is taken", async () => {
+test("prepareEvents moves unread events from Kafka to the outbox and switches the transport", async () => {
   await home.database("event_way").update({ way: "kafka" });
   const connection = await makeConnection(home.database, null);
   await append(home.database, deniedEvent(connection, "read"));

@@ -9,7 +9,7 @@ const { jars = "", missing } = await kafkaJars();
 if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 describe.skipIf(missing !== undefined)("a node of Kafka", { timeout: 120_000 }, () => {
-  test("begins with an id of its cluster that looks like an option", async () => {
+  test("starts with a cluster ID that begins with a dash", async () => {
     const folder = await mkdtemp(join(tmpdir(), "deputize-kafka-"));
     await writeFile(join(folder, "cluster_id"), "-nJ3oQm8RWKT0vG2sVdXyA");
     const kafka = await startKafka({ jars, folder, path: process.env.PATH ?? "" });

@@ -33,10 +33,10 @@ async function ask(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-/** The SQLSTATE with which the server refuses. */
+/** Returns the SQLSTATE with which the server rejects a connection. */
 const refused = (url: string) => ask(url, "select 1").catch((error: { code?: string }) => error.code);
 
-test("each role owns its database and can do in it as it likes", async () => {
+test("each role owns its database and can create tables in it", async () => {
   await prepareDatabases(superuserUrl, own);
   for (const database of own) {
     const url = databaseUrl(database, port);
@@ -45,7 +45,7 @@ test("each role owns its database and can do in it as it likes", async () => {
   }
 });
 
-test("no role enters the database of the other, nor its own without its password", async () => {
+test("no role can connect to another role's database, or to its own without the password", async () => {
   await prepareDatabases(superuserUrl, own);
   const [one, other] = own;
   const insufficientPrivilege = "42501";
@@ -55,7 +55,7 @@ test("no role enters the database of the other, nor its own without its password
   expect(await refused(databaseUrl({ ...one, password: other.password }, port))).toBe(invalidPassword);
 });
 
-test("no role is more than an ordinary one", async () => {
+test("every role is an ordinary one without special rights", async () => {
   await prepareDatabases(superuserUrl, own);
   const flags =
     "select rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls from pg_roles where rolname = ";
@@ -64,7 +64,7 @@ test("no role is more than an ordinary one", async () => {
   }
 });
 
-test("prepared again, what is in them stays, and the password is the one given last", async () => {
+test("a second preparation keeps the data and sets the new password", async () => {
   await prepareDatabases(superuserUrl, own);
   const [one, other] = own;
   await ask(databaseUrl(one, port), "create table kept as select 42 as n");
@@ -74,14 +74,14 @@ test("prepared again, what is in them stays, and the password is the one given l
   expect(await refused(databaseUrl(one, port))).toBe("28P01");
 });
 
-test("cut short between role and database, the rest is made the next time", async () => {
+test("the next preparation completes one that was interrupted between role and database", async () => {
   const [one] = own;
   await ask(superuserUrl, `create role ${one.name}`);
   await prepareDatabases(superuserUrl, own);
   expect(await ask(databaseUrl(one, port), "select 1")).toEqual([[1]]);
 });
 
-test("a guest enters the one database it is given, owns nothing there and makes nothing", async () => {
+test("a guest can connect to its one database, but can neither read nor create tables", async () => {
   const [one, other] = own;
   const guest = { name: `guest_${one.name}`, password: randomBytes(16).toString("hex") };
   try {

@@ -12,7 +12,7 @@ const world = postgresWorld();
 const { useMade, start, query, refusal } = world;
 
 describe("a new folder", () => {
-  test("becomes a database that checks its pages and waits for the disk", async () => {
+  test("becomes a database with page checksums and synchronous commits", async () => {
     const server = await start();
     expect(await query(server, "SHOW data_checksums")).toEqual([["on"]]);
     expect(await query(server, "SHOW synchronous_commit")).toEqual([["on"]]);
@@ -21,7 +21,7 @@ describe("a new folder", () => {
     expect(await query(server, "SHOW unix_socket_directories")).toEqual([[""]]);
   });
 
-  test("takes nobody without the password", async () => {
+  test("rejects a connection without the password", async () => {
     const server = await start();
     const url = new URL(server.superuserUrl("postgres"));
     url.password = "postgres";
@@ -32,7 +32,7 @@ describe("a new folder", () => {
     ]);
   });
 
-  test("keeps the password out of the log, in a file only its owner reads", async () => {
+  test("stores the password in a file that only its owner can read, and not in the log", async () => {
     const server = await start();
     const password = decodeURIComponent(new URL(server.superuserUrl("postgres")).password);
     expect(password.length).toBeGreaterThanOrEqual(32);
@@ -40,7 +40,7 @@ describe("a new folder", () => {
     expect(await readFile(`${world.dataDir}.log`, "utf8")).not.toContain(password);
   });
 
-  test("leaves nothing but data, password and log", async () => {
+  test("contains only data, password and log", async () => {
     await start();
     expect((await readdir(join(world.folder, "state"))).sort()).toEqual([
       "postgres",
@@ -49,7 +49,7 @@ describe("a new folder", () => {
     ]);
   });
 
-  test("can be below a folder that the server's own user cannot enter", async () => {
+  test("may be inside a folder that the server's user cannot enter", async () => {
     await chmod(world.folder, 0o700);
     await mkdir(join(world.folder, "state"), { mode: 0o700 });
     const server = await start();
@@ -57,7 +57,7 @@ describe("a new folder", () => {
   });
 });
 
-describe("a new folder where none can be made", () => {
+describe("a new folder that cannot be created", () => {
   const mayMount = process.platform === "linux" && process.getuid?.() === 0;
   if (!mayMount) console.warn("SKIPPED: file systems that are read-only or full need Linux and root");
   let disk: string;
@@ -70,7 +70,7 @@ describe("a new folder where none can be made", () => {
 
   afterEach(() => mayMount && execFileSync("umount", [disk]));
 
-  test.skipIf(!mayMount)("because the disk is full is refused with Postgres's own reason", async () => {
+  test.skipIf(!mayMount)("leads to Postgres's own message if the disk is full", async () => {
     await mount("size=16m");
     const { message } = await refusal();
     expect(message).toMatch(/^Postgres could not create .*: .*No space left on device/);
@@ -78,7 +78,7 @@ describe("a new folder where none can be made", () => {
     expect((await readdir(disk)).filter((name) => name.includes("partial"))).toEqual([]);
   });
 
-  test.skipIf(!mayMount)("because the file system is read-only is refused naming it", async () => {
+  test.skipIf(!mayMount)("leads to a message with its path if the file system is read-only", async () => {
     await mount("ro");
     const thrown: unknown = await start().catch((error: unknown) => error);
     expect(describeError(thrown)[0]).toBe(
@@ -87,7 +87,7 @@ describe("a new folder where none can be made", () => {
   });
 });
 
-describe("what initdb says when it fails", () => {
+describe("the reason of a failed initdb", () => {
   test.each([
     [
       "a FATAL line",
@@ -100,21 +100,21 @@ describe("what initdb says when it fails", () => {
       'could not change permissions of directory "/x": Operation not permitted',
     ],
     [
-      "a line of the system",
+      "a line about a full disk",
       "/x/initdb: cannot write: No space left on device\nremoving contents\n",
       "/x/initdb: cannot write: No space left on device",
     ],
-    ["only one line", "Segmentation fault\n", "Segmentation fault"],
-    ["nothing", "", "it ended without a message"],
-  ])("is told by %s", (_, complaint, reason) => {
+    ["the only line", "Segmentation fault\n", "Segmentation fault"],
+    ["a fixed text without output", "", "it ended without a message"],
+  ])("comes from %s", (_, complaint, reason) => {
     expect(reasonOf(complaint)).toBe(reason);
   });
 });
 
-describe("a folder that was there before", () => {
+describe("an existing folder", () => {
   beforeEach(useMade);
 
-  test("still has its rows and its password", async () => {
+  test("keeps its rows and its password", async () => {
     const first = await start();
     await query(first, "create table kept as select 42 as n");
     await first.stop();
@@ -122,13 +122,13 @@ describe("a folder that was there before", () => {
     expect(await query(second, "select n from kept")).toEqual([[42]]);
   });
 
-  test("is refused when it is half written", async () => {
+  test("cannot be opened if it is incomplete", async () => {
     await rm(join(world.dataDir, "global", "pg_control"));
     expect((await refusal()).message).toContain("not a complete Postgres data folder");
     await expect(readdir(world.dataDir)).resolves.toContain("base");
   });
 
-  test("is refused when it holds something else", async () => {
+  test("cannot be opened if it contains something else", async () => {
     await rm(world.dataDir, { recursive: true });
     await mkdir(world.dataDir);
     await writeFile(join(world.dataDir, "notes.txt"), "mine");
@@ -136,13 +136,13 @@ describe("a folder that was there before", () => {
     await expect(readFile(join(world.dataDir, "notes.txt"), "utf8")).resolves.toBe("mine");
   });
 
-  test("is refused when another major version wrote it", async () => {
+  test("cannot be opened if another major version wrote it", async () => {
     await writeFile(join(world.dataDir, "PG_VERSION"), "17\n");
     expect((await refusal()).message).toMatch(/written by Postgres 17, this is Postgres 18/);
   });
 
   test.each(["", "\n", "eighteen", "18.4", "-1", "18 17"])(
-    "is refused when its version is no number (%j)",
+    "cannot be opened if its version is not a number (%j)",
     async (version) => {
       await writeFile(join(world.dataDir, "PG_VERSION"), version);
       const { message, remedy } = await refusal();
@@ -151,24 +151,24 @@ describe("a folder that was there before", () => {
     },
   );
 
-  test("is refused when its password is lost", async () => {
+  test("cannot be opened without its password file", async () => {
     await rm(`${world.dataDir}.password`);
     expect((await refusal()).message).toContain("password file");
   });
 
-  test("is refused when its password is another one, and no server stays behind", async () => {
+  test("cannot be opened with a wrong password, and no server keeps running", async () => {
     await writeFile(`${world.dataDir}.password`, "wrong\n");
     expect((await refusal()).message).toContain("refused its own superuser");
     await expect(stat(join(world.dataDir, "postmaster.pid"))).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  test("is refused while another server runs on it, which is left alone", async () => {
+  test("cannot be opened while another server uses it, which keeps running", async () => {
     const other = await start();
     expect((await refusal()).message).toContain("in use by another Postgres");
     expect(await query(other, "select 1")).toEqual([[1]]);
   });
 
-  test("replaces what an interrupted creation left behind", async () => {
+  test("can be created again after an interrupted creation", async () => {
     await rm(world.dataDir, { recursive: true });
     await mkdir(`${world.dataDir}.partial-999999999`);
     await writeFile(`${world.dataDir}.password`, "of the interrupted one\n");
@@ -180,7 +180,7 @@ describe("a folder that was there before", () => {
 describe("a port", () => {
   beforeEach(useMade);
 
-  test("in use is named in the refusal", async () => {
+  test("already in use appears in the error message", async () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => taken.once("listening", resolve));
     const { port } = taken.address() as { port: number };

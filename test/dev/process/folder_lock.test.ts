@@ -23,7 +23,7 @@ async function lockElsewhere(): Promise<string> {
   return script.firstLine;
 }
 
-test("of many candidates at the same moment at most one holds the folder", async () => {
+test("gives the lock to at most one of many simultaneous candidates", async () => {
   for (let round = 0; round < 2; round += 1) {
     const answers = await Promise.all(Array.from({ length: 6 }, lockElsewhere));
     expect(answers.filter((answer) => answer === "mine").length).toBeLessThanOrEqual(1);
@@ -34,7 +34,7 @@ test("of many candidates at the same moment at most one holds the folder", async
   }
 });
 
-test("names the holder, and holds against a second lock of the same process too", async () => {
+test("reports the holder, also to a second attempt of the same process", async () => {
   const first = await lockFolder(folder);
   expect(await lockFolder(folder)).toEqual({ heldBy: process.pid });
   expect(await lockElsewhere()).toBe(`held by ${process.pid}`);
@@ -44,7 +44,7 @@ test("names the holder, and holds against a second lock of the same process too"
   expect(await lockElsewhere()).toBe("mine");
 });
 
-test("clears away the locks of the dead and keeps those of the living", async () => {
+test("removes lock files of dead processes and keeps those of living ones", async () => {
   const living = `${process.ppid}.${processBirth(process.ppid)}`;
   await writeFile(join(folder, "999999999.1"), "");
   await writeFile(join(folder, `${process.ppid}.1`), "");
@@ -53,7 +53,7 @@ test("clears away the locks of the dead and keeps those of the living", async ()
   expect(await readdir(folder)).toEqual([living]);
 });
 
-test("a process has one birth, and none once it is gone", async () => {
+test("processBirth is constant for a process, and undefined after its end", async () => {
   expect(processBirth(process.pid)).toBe(processBirth(process.pid));
   expect(processBirth(process.pid)).toMatch(/^\S+$/);
   expect(processBirth(999_999_999)).toBeUndefined();

@@ -13,7 +13,7 @@ afterEach(async () => {
   await Promise.all(ended.splice(0).map((end) => end()));
 });
 
-/** A process that starts `script` by the lifeline and prints its process id; both are gone after the test. */
+/** Starts a process that runs `script` by `spawnTied` and prints its process ID. Both end with the test. */
 async function parentOf(script: string, graceMs: number) {
   const args = ["-e", script];
   const { child, firstLine } = await runScript(join(import.meta.dirname, "../fixtures/run_tied.ts"), [
@@ -36,19 +36,19 @@ describe("a tied process", () => {
     const { parent, pid } = await parentOf("console.log('on'); setInterval(() => {}, 1000)", 60_000);
     expect(isRunning(pid)).toBe(true);
     await killHard(parent);
-    await until("it is gone", () => !isRunning(pid));
+    await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("ends when its parent is killed and it ignores the request", async () => {
+  test("ends when its parent is killed, even if it ignores SIGTERM", async () => {
     const { parent, pid } = await parentOf(
       "process.on('SIGTERM', () => {}); console.log('on'); for (;;);",
       200,
     );
     await killHard(parent);
-    await until("it is gone", () => !isRunning(pid));
+    await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("takes what it started with it, when it is killed and when it ends", async () => {
+  test("ends its own children when it exits and when it is killed", async () => {
     for (const end of ["KILL", "EXIT"]) {
       const script = `sleep 600 & echo $!; ${end === "EXIT" ? "exit 0" : "sleep 600"}`;
       const child = spawnTied("/bin/sh", ["-c", script], { env, stdio: ["ignore", "pipe", "inherit"] });
@@ -59,21 +59,21 @@ describe("a tied process", () => {
       if (end === "KILL") {
         await killHard(child);
       }
-      await until("its own child is gone", () => !isRunning(Number(line)));
+      await until("its own child has ended", () => !isRunning(Number(line)));
     }
   });
 
-  test("has the whole grace time to end", async () => {
+  test("may use the whole grace time to end", async () => {
     const script =
       "process.on('SIGTERM', () => setTimeout(() => process.exit(0), 700)); console.log('on'); setInterval(() => {}, 1000)";
     const { parent, pid } = await parentOf(script, 60_000);
     await killHard(parent);
     await new Promise((resolve) => setTimeout(resolve, 300));
     expect(isRunning(pid)).toBe(true);
-    await until("it is gone", () => !isRunning(pid));
+    await until("the child has ended", () => !isRunning(pid));
   });
 
-  test("is the command itself, with its exit status", async () => {
+  test("runs as the command itself, with its exit status", async () => {
     const child = spawnTied("/bin/sh", ["-c", "echo $$; exit 7"], {
       env,
       stdio: ["ignore", "pipe", "inherit"],
@@ -89,7 +89,7 @@ describe("a tied process", () => {
     expect(child.exitCode).toBe(7);
   });
 
-  test("gets its arguments as they are", async () => {
+  test("receives its arguments unchanged", async () => {
     const awkward = ["a b", "$(echo no)", "`no`", "'", '"', "*", "", "-n", "\\"];
     const child = spawnTied(
       process.execPath,
@@ -106,13 +106,13 @@ describe("a tied process", () => {
     expect(JSON.parse(line)).toEqual(awkward);
   });
 
-  test("that cannot be executed ends with status 127", async () => {
+  test("ends with status 127 if the command cannot be executed", async () => {
     const child = spawnTied("/nowhere/command", [], { env, stdio: ["ignore", "ignore", "ignore"] });
     const [code] = (await once(child, "exit")) as [number];
     expect(code).toBe(127);
   });
 
-  test("is out of reach of its parent's terminal: it leads a session of its own", async () => {
+  test("runs in a separate session, out of reach of its parent's terminal", async () => {
     const child = spawnTied("sleep", ["60"], { env, stdio: ["ignore", "ignore", "ignore"] });
     await once(child, "spawn");
     const ps = spawn("ps", ["-o", "sid=", "-p", String(child.pid)], { stdio: ["ignore", "pipe", "inherit"] });
@@ -121,7 +121,7 @@ describe("a tied process", () => {
     await killHard(child);
   });
 
-  test("does not keep its parent from ending", async () => {
+  test("does not keep its parent alive", async () => {
     const parent = spawn(
       process.execPath,
       [join(import.meta.dirname, "../fixtures/run_tied.ts"), "100", "sh", "-c", "echo on; exit 0"],

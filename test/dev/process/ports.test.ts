@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { expect, test } from "vitest";
 import { checkFree, freePort } from "../../../src/dev/process/ports.ts";
 
-test("a free port is one that no outgoing connection is given", async () => {
+test("freePort returns a port that no outgoing connection uses", async () => {
   const ports = await Promise.all(Array.from({ length: 50 }, freePort));
   expect(new Set(ports).size).toBe(ports.length);
   for (const port of ports) expect(port).toBeLessThan(32_768);
@@ -16,7 +16,7 @@ test("a free port is one that no outgoing connection is given", async () => {
   server.close();
 });
 
-test("gives no port to two processes that run at the same time and begin with the same port", async () => {
+test("freePort gives concurrent processes different ports, even if both try the same port first", async () => {
   const program = `Object.defineProperty(process, "pid", { value: 7 });
     const { freePort } = await import(${JSON.stringify(new URL("../../../src/dev/process/ports.ts", import.meta.url).href)});
     console.log(JSON.stringify(await Promise.all(Array.from({ length: 16 }, freePort))));

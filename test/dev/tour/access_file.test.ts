@@ -8,10 +8,10 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Access, accessOf, curlLines, tryItYourself } from "../../../src/dev/tour/access_file.ts";
 import type { TourState } from "../../../src/dev/tour/steps.ts";
 
-/** What the server was asked: path, who asked, and with what. */
+/** A request that the server received: path, API key, content type and body. */
 type Call = { path: string; key: string | undefined; type: string | undefined; body: unknown };
 
-/** A bundle with everything in it that a shell, sed or printf might take for its own. */
+/** A bundle that contains characters with a meaning in the shell, sed or printf. */
 const BUNDLE = { delegations: ["%s %d \\n \\\\ $HOME `id` $(id) ' \" & / é\u2028 !!"], signature: "a+b/c==" };
 const PROOF_REF = "AQAB-_proof";
 const CHALLENGE = "Zm9vL2Jhcis=.AAAAAGVx/+8=";
@@ -21,7 +21,7 @@ let calls: Call[];
 let spent: boolean;
 let connection: Access;
 
-/** Answers as the API does: a proof for the challenge it gave, a decision for that proof, once. */
+/** Answers like the API: a proof for its challenge, and one decision for that proof. */
 function answer(path: string, body: unknown): [status: number, answer: unknown] {
   if (path === "/v1/service/challenge") {
     return [200, { challenge: CHALLENGE, expires_at: "2026-01-01T00:00:00Z" }];
@@ -85,8 +85,8 @@ async function paste(lines: string[]): Promise<string> {
   return stdout;
 }
 
-describe("the lines to paste, run by a shell", () => {
-  test("ask for a challenge, present it and verify what came back, and end with allow", async () => {
+describe("the shell commands to paste", () => {
+  test("request a challenge, present it, verify the proof, and print allow", async () => {
     expect(JSON.parse(await paste(curlLines(connection)))).toEqual({
       decision: "allow",
       decision_reason: "authorized",
@@ -110,7 +110,7 @@ describe("the lines to paste, run by a shell", () => {
     ]);
   });
 
-  test("verify the same proof a second time, and are refused as anybody would be", async () => {
+  test("fail when they verify the same proof a second time", async () => {
     const lines = curlLines(connection);
     const said = await paste([...lines, ...lines.slice(-1)]);
     expect(
@@ -131,7 +131,7 @@ describe("the lines to paste, run by a shell", () => {
     "custom:back\\slash",
     "custom:$HOME `id` %s",
     "custom:a|b",
-  ])("ask for a scope of any letters as it is: %s", async (scope) => {
+  ])("send the scope unchanged: %s", async (scope) => {
     await paste(curlLines({ ...connection, scope }));
     expect(
       calls.map(({ body }) => (body as { required_scope?: string } | undefined)?.required_scope),
@@ -139,7 +139,7 @@ describe("the lines to paste, run by a shell", () => {
   });
 });
 
-describe("a connection", () => {
+describe("the access data", () => {
   const application = {
     baseUrl: "http://127.0.0.1:1",
     apiKey: "dpz_x",
@@ -148,7 +148,7 @@ describe("a connection", () => {
   };
   const known = (state: Partial<TourState>) => accessOf("http://127.0.0.1:1", state, "owner@example.test");
 
-  test("names the scope of the tour when that is granted, else one that is", () => {
+  test("names the tour's scope if it was granted, else another granted scope", () => {
     const stands = { application, certId: "cert-1" };
     expect(known({ ...stands, granted: ["payments:send", "data:read"] })).toMatchObject({
       scope: "data:read",
@@ -160,15 +160,15 @@ describe("a connection", () => {
     ["the start", {}],
     ["the platform", { application: { ...application, agentId: "" } }],
     ["the agent", { application }],
-    ["a delegation that stands no more", { application, certId: "", granted: [] }],
-  ])("of a tour that came as far as %s offers no lines to paste", (_, state) => {
+    ["a delegation that is no longer active", { application, certId: "", granted: [] }],
+  ])("lacks commands to paste after a tour that reached only %s", (_, state) => {
     const shown = tryItYourself(known(state), "/x").join("\n");
     expect(shown).not.toContain("curl");
     expect(shown).toContain("there is no delegation to try");
     expect(shown).toContain("http://127.0.0.1:1/console");
   });
 
-  test("of a tour that came to its end offers them, with the key that is in them", () => {
+  test("contains the commands and the API key after a complete tour", () => {
     const shown = tryItYourself(known({ application, certId: "cert-1", granted: ["data:read"] }), "/x");
     expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
     expect(shown.slice(-4)).toEqual([

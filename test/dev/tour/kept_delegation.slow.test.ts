@@ -19,8 +19,8 @@ function objectState(reason: string, status: ObjectState["status"] = {}): Object
 }
 
 /**
- * The folder and the account as the step sees them: `now` until the delegation is declared afresh, then a
- * request.
+ * The folder and the account as the step sees them. The state is `now` until the delegation is declared
+ * again, then a pending request.
  */
 function worldOf(file: File, now: ObjectState, request: object = { status: "pending" }) {
   let current = now;
@@ -53,14 +53,14 @@ const approved = (request: string) => [
   `POST /v1/service/delegations/requests/${request}/approve`,
 ];
 
-test("an active delegation is kept, with what it grants", async () => {
+test("keeps an active delegation with its scopes", async () => {
   const { world, state, done } = worldOf("edited", objectState("Active", active));
   expect(await keptDelegation.run(world, state)).toBe("cert-old still grants data:read");
   expect(state).toMatchObject({ certId: "cert-old", granted: ["data:read"] });
   expect(done).toEqual([]);
 });
 
-test("one that waits for its owner is approved, narrower", async () => {
+test("approves a waiting delegation with fewer scopes", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const { world, state, done } = worldOf("edited", pending);
   expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
@@ -68,7 +68,7 @@ test("one that waits for its owner is approved, narrower", async () => {
   expect(done).toEqual(approved("req-1"));
 });
 
-test("one that was approved before its file says so is kept, with what it grants", async () => {
+test("keeps a delegation that was approved before the operator wrote its status", async () => {
   const pending = objectState("AwaitingApproval", { requestID: "req-1" });
   const decided = { status: "approved", cert_id: "cert-old", approved_scope: ["data:read"] };
   const { world, state, done } = worldOf("edited", pending, decided);
@@ -78,7 +78,7 @@ test("one that was approved before its file says so is kept, with what it grants
 });
 
 test.each(["Denied", "Revoked", "Expired"])(
-  "one that ended as %s is asked for anew and approved",
+  "requests the example's delegation again after %s, and approves it",
   async (how) => {
     const { world, state, done } = worldOf("example", objectState(how, active));
     expect(await keptDelegation.run(world, state)).toBe("cert-new grants data:read, payments:send");
@@ -87,31 +87,31 @@ test.each(["Denied", "Revoked", "Expired"])(
   },
 );
 
-test.each(["Denied", "Revoked", "Expired"])(
-  "one of the reader's own that ended as %s is left alone",
-  async (how) => {
-    const { world, state, done } = worldOf("edited", objectState(how, active));
-    expect(await keptDelegation.run(world, state)).toBe(
-      `left as it is: Ready=False, ${how}: in the operator's words`,
-    );
+test.each(["Denied", "Revoked", "Expired"])("leaves an edited delegation unchanged after %s", async (how) => {
+  const { world, state, done } = worldOf("edited", objectState(how, active));
+  expect(await keptDelegation.run(world, state)).toBe(
+    `left as it is: Ready=False, ${how}: in the operator's words`,
+  );
+  expect(state.certId).toBe("");
+  expect(done).toEqual([]);
+});
+
+test.each([
+  ["not requested", {}],
+  ["requested, not decided", { requestID: "req-1" }],
+])(
+  "reports the operator's message for a suspended delegation (%s) and does not approve it",
+  async (_, status) => {
+    const { world, state, done } = worldOf("edited", objectState("Suspended", status));
+    const thrown = await keptDelegation.run(world, state).catch((error: unknown) => error);
+    expect(thrown).toBeInstanceOf(Surprise);
+    expect((thrown as Surprise).message).toBe("Ready=False, Suspended: in the operator's words");
     expect(state.certId).toBe("");
     expect(done).toEqual([]);
   },
 );
 
-test.each([
-  ["not asked for", {}],
-  ["filed, not decided", { requestID: "req-1" }],
-])("one under suspend, %s, is told in the operator's words, and not approved", async (_, status) => {
-  const { world, state, done } = worldOf("edited", objectState("Suspended", status));
-  const thrown = await keptDelegation.run(world, state).catch((error: unknown) => error);
-  expect(thrown).toBeInstanceOf(Surprise);
-  expect((thrown as Surprise).message).toBe("Ready=False, Suspended: in the operator's words");
-  expect(state.certId).toBe("");
-  expect(done).toEqual([]);
-});
-
-test("one whose file was taken away is missed, not put back", async () => {
+test("does not restore a deleted delegation.yaml", async () => {
   const { world, state, done } = worldOf("missing", objectState("Active", active));
   expect(await keptDelegation.run(world, state)).toContain("delegation.yaml is gone");
   expect(state.certId).toBe("");
@@ -123,7 +123,7 @@ test.each([
   ["Suspended", "", []],
   ["Revoked", "", []],
 ])(
-  "after a tour that was cut short, one that is %s counts as standing as %j",
+  "after an interrupted tour, recalls a delegation with reason %s as %j",
   async (reason, certId, granted) => {
     const { world, state } = worldOf("edited", objectState(reason, active));
     await recallKeptDelegation(world, state);

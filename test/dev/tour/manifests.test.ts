@@ -32,7 +32,7 @@ const all = ["agent.yaml", "delegation.yaml", "platform.yaml", "tenants.yaml"];
 const manifests = async () => (await readdir(folders.manifests)).sort();
 const manifest = (file: string) => join(folders.manifests, file);
 
-test("a new folder begins empty, and is kept as it is from then on", async () => {
+test("a new manifests folder starts empty and stays unchanged afterwards", async () => {
   expect(await openManifests(folders)).toBe("new");
   expect(await manifests()).toEqual([]);
   await writeFile(manifest("mine.yaml"), "kind: Mine\n");
@@ -40,7 +40,7 @@ test("a new folder begins empty, and is kept as it is from then on", async () =>
   expect(await manifests()).toEqual(["mine.yaml"]);
 });
 
-test("a manifests folder that has gone comes back with every example in it", async () => {
+test("a missing manifests folder is restored with every example file", async () => {
   await openManifests(folders);
   await rm(folders.manifests, { recursive: true });
   await mkdir(`${folders.manifests}.partial`);
@@ -51,12 +51,12 @@ test("a manifests folder that has gone comes back with every example in it", asy
   expect(await openManifests(folders)).toBe("kept");
 });
 
-test("a first start that ended before the operator's folder was there is still a new one", async () => {
+test("a folder still counts as new if the first start ended before it created the status folder", async () => {
   await mkdir(folders.manifests);
   expect(await openManifests(folders)).toBe("new");
 });
 
-test("the reader's delegation comes with the first declaration only, and what was changed stays", async () => {
+test("declarePlatform writes the reader's delegation only once and keeps edited files", async () => {
   await openManifests(folders);
   await quickstart.declarePlatform();
   expect(await manifests()).toEqual(all);
@@ -71,7 +71,7 @@ test("the reader's delegation comes with the first declaration only, and what wa
   expect(await quickstart.delegationFile()).toBe("missing");
 });
 
-test("the tour asks with a file and an object of its own and leaves the reader's alone", async () => {
+test("requestTour uses a separate file and object, and leaves the reader's delegation unchanged", async () => {
   await openManifests(folders);
   await writeFile(manifest("delegation.yaml"), "kind: Mine\n");
   await quickstart.requestTour();
@@ -95,7 +95,7 @@ async function writeStatus(metadata: object, ...conditions: object[]): Promise<v
   await writeFile(join(folders.status, "default", "platform.shop.yaml"), JSON.stringify(state));
 }
 
-test("only a judgement of what is declared now counts", async () => {
+test("objectState ignores a status of an earlier generation", async () => {
   expect(await quickstart.objectState("platform")).toBeUndefined();
   await writeStatus({ generation: 2 }, condition("Ready", "True", 1));
   expect(await quickstart.objectState("platform")).toBeUndefined();
@@ -116,17 +116,20 @@ test("only a judgement of what is declared now counts", async () => {
   expect(await quickstart.objectState("platform")).toMatchObject({ ready: false, stalled: true });
 });
 
-test.each(["{", "", "just text"])("a credentials file that is damaged (%j) is named", async (text) => {
-  await mkdir(join(folders.credentials, "default"), { recursive: true });
-  const file = join(folders.credentials, "default", "shop-credentials.yaml");
-  await writeFile(file, text);
-  await expect(quickstart.credentials()).rejects.toMatchObject({
-    name: "UserError",
-    message: expect.stringContaining(file),
-  });
-});
+test.each(["{", "", "just text"])(
+  "a damaged credentials file (%j) appears in the error message",
+  async (text) => {
+    await mkdir(join(folders.credentials, "default"), { recursive: true });
+    const file = join(folders.credentials, "default", "shop-credentials.yaml");
+    await writeFile(file, text);
+    await expect(quickstart.credentials()).rejects.toMatchObject({
+      name: "UserError",
+      message: expect.stringContaining(file),
+    });
+  },
+);
 
-test("an interruption ends the wait for the operator, and declares nothing afterwards", async () => {
+test("an interruption ends the wait for the operator and prevents further declarations", async () => {
   await openManifests(folders);
   await quickstart.declarePlatform();
   const state = join(folders.status, "default", "delegation.shop-bot-tour.yaml");

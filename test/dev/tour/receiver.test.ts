@@ -22,13 +22,13 @@ afterEach(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-test("an interruption ends the wait for an event, and every later one", async () => {
+test("an interruption ends current and later waits for an event", async () => {
   const waiting = receiver.waitFor(() => true, FOREVER_MS);
   over.abort(new Error("interrupted"));
   await expect(waiting).rejects.toThrow("interrupted");
   await expect(receiver.waitFor(() => true, FOREVER_MS)).rejects.toThrow("interrupted");
 });
 
-test("a wait without an event ends after its time", async () => {
+test("waitFor rejects after its timeout", async () => {
   await expect(receiver.waitFor(() => true, 1)).rejects.toThrow("no such event was delivered within 0.001 s");
 });

@@ -31,14 +31,14 @@ const quiet = new AbortController().signal;
 const first = step("a", async () => "fine");
 const last = step("c", async () => "never shown");
 
-test("a tour of which all steps pass is whole", async () => {
+test("resolves to true if all steps pass", async () => {
   const { terminal, shown } = show();
   expect(await runTour(terminal, tour(quiet, true, first))).toBe(true);
   expect(shown.out).toContain("ok   Step a");
   expect(shown.err).toBe("");
 });
 
-test("a failing step is shown with its reason, and where it may fail the rest is left out with a warning", async () => {
+test("after a failing step, skips the rest with a warning if the tour may fail", async () => {
   const { terminal, shown } = show();
   expect(await runTour(terminal, tour(quiet, true, first, fails, last))).toBe(false);
   expect(shown.out).toMatch(/FAIL Step b .*\n {5}CeilingExceeded: it shrank/);
@@ -46,7 +46,7 @@ test("a failing step is shown with its reason, and where it may fail the rest is
   expect(shown.err).toContain("stays up without the rest of the tour");
 });
 
-test("where it may not fail a failing step is a problem, which alone says why", async () => {
+test("after a failing step, throws an error with the reason if the tour may not fail", async () => {
   const { terminal, shown } = show();
   const thrown = await runTour(terminal, tour(quiet, false, fails, last)).catch((error: unknown) => error);
   expect(thrown).toBeInstanceOf(UserError);
@@ -55,7 +55,7 @@ test("where it may not fail a failing step is a problem, which alone says why", 
   expect(shown.out).not.toContain("Step c");
 });
 
-test("an interruption is no surprise, even where it may fail", async () => {
+test("rethrows an interruption even if the tour may fail", async () => {
   const { terminal, shown } = show();
   const over = new AbortController();
   const cut = step("b", async () => {

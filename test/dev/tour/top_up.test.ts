@@ -18,7 +18,7 @@ async function owner(balance: number) {
   return { email: account?.email ?? "", state };
 }
 
-test("an account is granted what it lacks, once for each lack", async () => {
+test("topUp raises the balance to the amount and grants nothing the second time", async () => {
   const { email, state } = await owner(4_000);
   const add = () => topUp({ url: home.url, email, to: 5_000_000, clock });
   expect(await add()).toContain(`${email} was granted 4.996 USD and has 5.00 USD`);
@@ -26,7 +26,7 @@ test("an account is granted what it lacks, once for each lack", async () => {
   expect(await state()).toEqual({ balance: 5_000_000, granted: [4_996_000] });
 });
 
-test("an account that has more is left alone, and one that is not there is no fault", async () => {
+test("topUp leaves a higher balance and a missing account unchanged", async () => {
   const { email, state } = await owner(9_000_000);
   expect(await topUp({ url: home.url, email, to: 5_000_000, clock })).toContain("has 9.00 USD");
   expect(await state()).toEqual({ balance: 9_000_000, granted: [] });

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 const ROOT = join(import.meta.dirname, "../../..");
 const run = promisify(execFile);
 
-/** What an image says about itself, as a runtime reads it. */
+/** The configuration of an image, as a container runtime reads it. */
 export type ImageConfig = {
   User: string;
   Env: string[];
@@ -19,22 +19,22 @@ export type ImageConfig = {
   StopSignal?: string;
 };
 
-/** An image, unpacked from its archive. */
+/** An image unpacked from its archive. */
 export type UnpackedImage = {
   root: string;
   config: ImageConfig;
   /** Bytes of all layers. */
   size: number;
   references: string[];
-  /** The whole description, with the commands that made it. */
+  /** The complete image description, including the commands that built it. */
   description: string;
   bill: { components: { name: string; version: string }[] };
 };
 
-/** What stands in the file that `--ca` is given, and must be in no image. */
+/** Content of the file for `--ca`. No image may contain it. */
 export const CA_MARKER = randomBytes(24).toString("hex");
 
-/** Builds all images by the command that people use, and unpacks what it wrote. */
+/** Builds all images with the command that people use, and unpacks the results. */
 export async function buildAndUnpack(folder: string): Promise<Record<string, UnpackedImage>> {
   const machine = ["/etc/ssl/certs/ca-certificates.crt", process.env.NODE_EXTRA_CA_CERTS ?? ""].find(
     existsSync,

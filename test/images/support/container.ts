@@ -7,8 +7,8 @@ import type { UnpackedImage } from "./built_images.ts";
 const USER = 10001;
 
 /**
- * Mounts as a cluster does under the strictest rules: the root read-only, `/tmp` empty, one volume
- * at `/data`; then becomes the program as the image's user, with nothing of this environment.
+ * Mounts the image as a cluster with the strictest rules does: a read-only root, an empty `/tmp`, one volume
+ * at `/data`. Then it runs the program as the image's user, without this process's environment.
  */
 const SCRIPT = `
 root=$1 data=$2; shift 2
@@ -18,25 +18,25 @@ mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind 
 
 /** A program that runs inside an image. */
 export type Container = {
-  /** What it has said so far, on both streams. */
+  /** Returns its output so far, on both streams. */
   said(): string;
-  /** Waits until it has said something. Throws when it ends before. */
+  /** Waits for output that matches. Throws if the program ends first. */
   until(what: RegExp): Promise<void>;
-  /** Resolves to its exit status, or the name of the signal that ended it. */
+  /** Resolves to the exit status, or to the name of the signal that ended the program. */
   ended: Promise<number | string>;
-  /** Ends it by the signal that the image names, and resolves to its exit status. */
+  /** Stops the program with the signal that the image declares, and resolves to its exit status. */
   stop(): Promise<number | string>;
 };
 
 export type ContainerOptions = {
   args: string[];
   settings?: Record<string, string>;
-  /** A folder of this machine, as the volume. */
+  /** Folder on this machine for the volume. */
   data: string;
   input?: string;
 };
 
-/** Starts an image's program as its description says. */
+/** Starts an image's program as its configuration declares. */
 export async function startContainer(image: UnpackedImage, options: ContainerOptions): Promise<Container> {
   const { root, config } = image;
   const { args, settings = {}, data, input } = options;
@@ -87,7 +87,7 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
     async until(what) {
       while (!what.test(text)) {
         const status = await Promise.race([more.promise, ended]);
-        if (status !== undefined) throw new Error(`It ended with ${status} and had said:\n${text}`);
+        if (status !== undefined) throw new Error(`The program ended with ${status} and printed:\n${text}`);
       }
     },
     async stop() {
@@ -99,7 +99,7 @@ export async function startContainer(image: UnpackedImage, options: ContainerOpt
   };
 }
 
-/** Runs an image's program to its end. */
+/** Runs an image's program until it ends. */
 export async function runContainer(image: UnpackedImage, options: ContainerOptions) {
   const container = await startContainer(image, options);
   const status = await container.ended;

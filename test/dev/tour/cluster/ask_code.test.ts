@@ -14,7 +14,7 @@ function ask(signal = new AbortController().signal) {
   return { input, output, code, begun: () => begun };
 }
 
-test("the code that was mailed is asked for by address, and taken without the space around it", async () => {
+test("askForCode asks for the code of an address and trims it", async () => {
   const { input, output, code, begun } = ask();
   input.write(" 123456 \n");
   expect(await code).toBe("123456");
@@ -23,13 +23,13 @@ test("the code that was mailed is asked for by address, and taken without the sp
   expect(await text(output)).toBe("The code that was mailed to jane@example.test: ");
 });
 
-test.each(["\n", ""])("an input that ends with %j is no code", async (typed) => {
+test.each(["\n", ""])("askForCode rejects an input that ends with %j", async (typed) => {
   const { input, code } = ask();
   input.end(typed);
   await expect(code).rejects.toThrow("No code was entered");
 });
 
-test("an interruption ends the question", async () => {
+test("askForCode stops when it is interrupted", async () => {
   const over = new AbortController();
   const { code } = ask(over.signal);
   over.abort();

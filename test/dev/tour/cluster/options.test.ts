@@ -10,7 +10,7 @@ const usual: ClusterTourOptions = {
 };
 const read = (given: Partial<ClusterTourOptions>) => readClusterTour({ ...usual, ...given });
 
-test("what is left out is kubectl's own cluster, a namespace of the tour's own and the mailbox", () => {
+test("the defaults are kubectl's current cluster, a new namespace and the mailbox", () => {
   expect(read({})).toEqual({
     common: [],
     release: "deputize",
@@ -24,12 +24,12 @@ test("what is left out is kubectl's own cluster, a namespace of the tour's own a
   });
 });
 
-test("what is taken away has half a minute, however short a wait may be", () => {
+test("the removal timeout is at least 30 seconds", () => {
   expect(read({ timeout: "29" })).toMatchObject({ timeoutMs: 29_000, removalMs: 30_000 });
   expect(read({ timeout: "31" })).toMatchObject({ timeoutMs: 31_000, removalMs: 31_000 });
 });
 
-test("kubeconfig and context go to every call of kubectl", () => {
+test("kubeconfig and context become arguments of every kubectl call", () => {
   expect(read({ kubeconfig: "a b.yaml", context: "c" }).common).toEqual([
     "--kubeconfig=a b.yaml",
     "--context=c",
@@ -57,7 +57,7 @@ test.each([
   [{ releaseNamespace: "" }, '--release-namespace "" is not a name in Kubernetes'],
   [{ email: "jane" }, '--email "jane" is not an e-mail address'],
   [{ mailCode: "123456" }, '--mail-code "123456" is not "-"'],
-])("refuses %j in a sentence", (given, sentence) => {
+])("rejects %j with one sentence", (given, sentence) => {
   const thrown = (() => {
     try {
       return read(given);

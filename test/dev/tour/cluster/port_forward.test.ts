@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Forward, forwardPort } from "../../../../src/dev/tour/cluster/port_forward.ts";
 import { isRunning, until } from "../../../support/process.ts";
 
-/** In kubectl's place: listens where it is told, notes what it was called with, and ends when it is asked. */
+/** Replaces kubectl: listens on the given port, records its arguments, and ends on request. */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
 const args = process.argv.slice(2);
@@ -45,7 +45,7 @@ const calls = async () =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
-test("a free port of loopback leads there, until it is closed", async () => {
+test("forwardPort forwards a free loopback port until it is closed", async () => {
   forward = await forwardPort(["--context=c"], target, program);
   const pid = Number(await ask("/"));
   expect(await calls()).toEqual([
@@ -66,16 +66,16 @@ test("a free port of loopback leads there, until it is closed", async () => {
   await expect(ask("/")).rejects.toThrow();
 });
 
-test("the same port leads there again after the way has ended", async () => {
+test("forwardPort restarts an ended forward on the same port", async () => {
   forward = await forwardPort([], target, program);
   const { port } = new URL(forward.url);
   await ask("/end").catch(() => undefined);
-  await until("it leads there again", async () => (await calls()).length === 2);
+  await until("the forward runs again", async () => (await calls()).length === 2);
   expect((await calls()).at(-1).args).toContain(`${port}:http`);
   expect(await ask("/")).toBe(String((await calls()).at(-1).pid));
 });
 
-test("a way that does not begin is said in kubectl's words", async () => {
+test("forwardPort reports kubectl's message if the forward cannot start", async () => {
   await expect(forwardPort([], { ...target, name: "refused" }, program)).rejects.toThrow(
     "kubectl port-forward refused ended: error: services is forbidden",
   );

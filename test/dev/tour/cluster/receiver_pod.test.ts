@@ -36,9 +36,9 @@ async function deliver(event: string, id: string, secret = SECRET): Promise<numb
 }
 const named = (wanted: string, ms = 10_000) => receiver.waitFor(({ event }) => event === wanted, ms);
 
-test("what the pod has kept is found once its secret is known, earlier deliveries too", async () => {
+test("finds deliveries from before the secret was known", async () => {
   expect(await deliver("delegation.approved", "d1")).toBe(204);
-  // So that it has been read before.
+  // Let the receiver read the delivery before it knows the secret.
   await sleep(1_000);
   receiver.useSecret(SECRET);
   expect(await named("delegation.approved")).toEqual({
@@ -50,7 +50,7 @@ test("what the pod has kept is found once its secret is known, earlier deliverie
   expect(await named("delegation.revoked")).toMatchObject({ delivery_id: "d2" });
 });
 
-test("a delivery with a wrong signature is none, and is said to have come", async () => {
+test("ignores a delivery with a wrong signature, and counts it in the error message", async () => {
   receiver.useSecret(SECRET);
   expect(await deliver("delegation.revoked", "d1", "another")).toBe(204);
   await deliver("delegation.approved", "d2");
@@ -60,15 +60,15 @@ test("a delivery with a wrong signature is none, and is said to have come", asyn
   );
 });
 
-test("where webhooks arrive nothing can be read", async () => {
+test("the webhook port returns no stored deliveries", async () => {
   expect((await fetch(new URL("/deliveries", pod.webhooksUrl))).status).toBe(404);
 });
 
-test("it ends with SIGTERM, as a pod does", async () => {
+test("the receiver program ends on SIGTERM", async () => {
   expect(await pod.stop()).toBe(0);
 });
 
-test("its pod runs the program of its ConfigMap, which needs nothing but Node", async () => {
+test("the pod runs the program in its ConfigMap, which imports only Node's modules", async () => {
   const release = {
     name: "deputize",
     namespace: "deputize-system",

@@ -2,17 +2,17 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { runScript } from "../../../support/process.ts";
 
-/** The program that receives the tour's webhooks in a cluster, as a process on loopback. */
+/** The program that receives the tour's webhooks in a cluster, run as a process on loopback. */
 export type ReceiverProcess = {
   webhooksUrl: string;
   deliveriesUrl: string;
-  /** Ends it with SIGTERM, and gives its exit status. */
+  /** Ends the process with SIGTERM and returns its exit status. */
   stop(): Promise<number | null>;
 };
 
 const PROGRAM = join(import.meta.dirname, "../../../../src/dev/tour/webhook_server.ts");
 
-/** Starts it on free ports. */
+/** Starts the program on free ports. */
 export async function startReceiverProcess(): Promise<ReceiverProcess> {
   const { child, firstLine } = await runScript(PROGRAM, ["0", "0"]);
   const ports = JSON.parse(firstLine) as { webhooks: number; reading: number };

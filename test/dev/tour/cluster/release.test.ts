@@ -15,7 +15,7 @@ const settings = readClusterTour({
 });
 const kinds = { resources: ["platforms", "agents", "delegations"].map((name) => ({ name })) };
 
-/** kubectl that answers by the first words of a call; a text is what it refuses with. */
+/** Returns a kubectl that answers by the first words of a call. A string is an error that it throws. */
 function kubectlOf(answers: Record<string, unknown>): Kubectl {
   const called: string[] = [];
   async function run(args: readonly string[]): Promise<string> {
@@ -46,8 +46,8 @@ const installed = (parts: object[], others: Record<string, unknown> = {}) =>
 
 const refused = (kubectl: Kubectl) => expect(findRelease(kubectl, settings)).rejects;
 
-describe("the release", () => {
-  test("is found with all that the tour needs", async () => {
+describe("findRelease", () => {
+  test("returns everything that the tour needs", async () => {
     const kubectl = installed(
       releaseParts({
         api: { DEVELOPMENT: "true" },
@@ -67,7 +67,7 @@ describe("the release", () => {
     });
   });
 
-  test("that names no cluster, no namespaces and no trial has the cluster's uid, all, and is none", async () => {
+  test("defaults to the cluster's uid, all namespaces and no trial", async () => {
     expect(await findRelease(installed(releaseParts()), settings)).toMatchObject({
       isDevelopment: false,
       operatorNamespace: "deputize-system",
@@ -77,14 +77,14 @@ describe("the release", () => {
   });
 
   test.each([
-    ["nothing", []],
+    ["no object of it", []],
     ["no Service of it", releaseParts().filter(({ kind }) => kind !== "Service")],
     ["no API", releaseParts().filter(({ metadata }) => metadata.name !== "deputize-api")],
-  ])("is missing where there is %s", async (_, parts) => {
+  ])("reports a missing release if there is %s", async (_, parts) => {
     await refused(installed(parts)).toThrow("There is no release deputize in namespace deputize-system");
   });
 
-  test("has its definitions, or says which are missing", async () => {
+  test("reports missing resource definitions", async () => {
     const none = "Error from server (NotFound): the server could not find the requested resource";
     await refused(installed(releaseParts(), { "get --raw": none })).toThrow(
       "The cluster has no definition of platforms.deputize.io, agents.deputize.io, delegations.deputize.io",
@@ -96,7 +96,7 @@ describe("the release", () => {
   });
 
   test.each(["deputize-api", "deputize-operator", "deputize-worker", "deputize-keyvault"])(
-    "is not ready while %s has no ready pod",
+    "reports that %s has no ready pod",
     async (name) => {
       const parts = releaseParts().map((part) =>
         part.metadata.name === name && part.status !== undefined ? { ...part, status: {} } : part,
@@ -105,7 +105,7 @@ describe("the release", () => {
     },
   );
 
-  test("needs an operator, and the word of the specification", async () => {
+  test("requires an operator and the standard path word", async () => {
     const without = releaseParts().filter(({ metadata }) => metadata.name !== "deputize-operator");
     await refused(installed(without)).toThrow("Release deputize has no operator in this cluster");
     const other = releaseParts({ api: { SERVICE_WORD: "ratify" } });
@@ -114,20 +114,20 @@ describe("the release", () => {
     );
   });
 
-  test("that kubectl is refused is said in kubectl's words", async () => {
+  test("reports kubectl's own message if kubectl is refused", async () => {
     const forbidden = "Error from server (Forbidden): deployments.apps is forbidden";
     await refused(kubectlOf({ "get deployments": forbidden })).toThrow(forbidden);
   });
 });
 
-describe("the namespace", () => {
+describe("choosePlace", () => {
   const release = { name: "deputize", watched: undefined } as Release;
   const watching = { ...release, watched: ["shop", "lab"] };
   const there = kubectlOf({ "get namespaces lab": { kind: "Namespace" }, "get namespaces none": null });
   const empty = () => ({ ...kubectlOf({}), run: async () => "" });
   const refusedPlace = (...args: Parameters<typeof choosePlace>) => expect(choosePlace(...args)).rejects;
 
-  test("is one of the tour's own where the operator looks at all, another each time", async () => {
+  test("returns a new random namespace if the operator watches all of them", async () => {
     const [one, other] = [
       await choosePlace(there, empty, release, undefined),
       await choosePlace(there, empty, release, undefined),
@@ -136,13 +136,13 @@ describe("the namespace", () => {
     expect(other?.namespace).not.toBe(one?.namespace);
   });
 
-  test("that was named is kept", async () => {
+  test("keeps a namespace that the user named", async () => {
     for (const known of [release, watching]) {
       expect(await choosePlace(there, empty, known, "lab")).toEqual({ namespace: "lab", isKept: true });
     }
   });
 
-  test("has to be looked at by the operator", async () => {
+  test("rejects a namespace that the operator does not watch", async () => {
     await refusedPlace(there, empty, watching, undefined).toThrow(
       "The operator of release deputize watches only the namespaces shop, lab, not a new one",
     );
@@ -151,7 +151,7 @@ describe("the namespace", () => {
     );
   });
 
-  test("that was named has to be there, without anything in the way", async () => {
+  test("rejects a named namespace that is missing or contains the tour's objects", async () => {
     await refusedPlace(there, empty, release, "none").toThrow("There is no namespace none");
     const full = () => ({ ...empty(), run: async () => "platform.deputize.io/shop\npod/other\n" });
     await refusedPlace(there, full, release, "lab").toThrow(
@@ -160,7 +160,7 @@ describe("the namespace", () => {
   });
 });
 
-describe("the binding", () => {
+describe("bindNamespace", () => {
   const undo = createUndo(
     createTerminal({ out: { write: () => {} }, err: { write: () => {} }, color: false, json: true }),
   );
@@ -185,11 +185,11 @@ describe("the binding", () => {
       operatorNamespace: "deputize-system",
     });
 
-  test("that is there is left alone where it is to the same account", async () => {
+  test("keeps an existing binding to the same account", async () => {
     await (await bind(bound("accountEmail: Jane@Example.test")))();
   });
 
-  test("to another account, or a faulty one, is refused", async () => {
+  test("rejects a faulty binding and one to another account", async () => {
     await expect(bind(bound("accountEmail: joe@example.test"))).rejects.toThrow(
       "Namespace lab is bound to joe@example.test, not to jane@example.test",
     );

@@ -1,4 +1,4 @@
-/** Objects of an installed release, as far as the tour reads them, with settings of roles. */
+/** Returns the objects of an installed release that the tour reads, with the given settings of its roles. */
 export function releaseParts(
   settings: { api?: Record<string, string>; operator?: Record<string, string> } = {},
 ) {

@@ -15,8 +15,8 @@ if (missing !== undefined) console.error(`SKIPPED, missing: ${missing}`);
 
 type Shown = { step: string; ok: boolean; ms: number; detail: string };
 
-/** The cluster has no nodes; API, vault, worker and operator are processes beside it. */
-describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_000 }, () => {
+/** The cluster has no nodes. API, vault, worker and operator are processes beside it. */
+describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 }, () => {
   let cluster: TourCluster;
 
   beforeAll(async () => {
@@ -28,7 +28,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     (await cluster.kubernetes.call("GET", path)).body.items as { metadata: { name: string } }[];
   const namesAt = async (path: string) => (await items(path)).map(({ metadata }) => metadata.name);
 
-  /** Everything in the cluster and the account that a tour makes. */
+  /** Returns everything that a tour creates in the cluster and the account. */
   async function traces() {
     const objects = await Promise.all(
       ["platforms", "agents", "delegations"].map((kind) => namesAt(`/apis/deputize.io/v1alpha1/${kind}`)),
@@ -62,7 +62,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
   const reached = (tour: RunningTour, step: string) =>
     until(`${step} is done`, () => tour.said.out.includes(`"step":"${step}","ok":true`), 120_000);
 
-  test("has the steps of npm start, one JSON object each, and leaves nothing", async () => {
+  test("prints the steps of npm start as JSON objects, and leaves nothing behind", async () => {
     const tour = cluster.run({ json: true });
     expect(await tour.exit, tour.said.out + tour.said.err).toBe(0);
     const steps = stepsOf(tour);
@@ -79,7 +79,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("is shown to people as npm start shows it, in a namespace that is kept, without webhooks", async () => {
+  test("prints the steps like npm start, in an existing namespace and without webhooks", async () => {
     await cluster.kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "lab" } });
     const tour = cluster.run({ namespace: "lab", webhooks: false });
     expect(await tour.exit, tour.said.out + tour.said.err).toBe(0);
@@ -91,7 +91,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("that is interrupted takes away what it made, and ends with 130", async () => {
+  test("removes its objects after an interruption and exits with 130", async () => {
     const tour = cluster.run({ json: true });
     await reached(tour, "approved_narrower");
     tour.child.kill("SIGINT");
@@ -100,7 +100,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("that fails takes away what it made, and ends with 1 and one sentence", async () => {
+  test("removes its objects after a failure and exits with 1 and one sentence", async () => {
     cluster.operator.kill("SIGSTOP");
     const tour = cluster.run({ json: true, timeout: "3" });
     try {
@@ -118,7 +118,7 @@ describe.skipIf(missing !== undefined)("the tour on a cluster", { timeout: 240_0
     expect(await traces()).toEqual(NOTHING);
   });
 
-  test("that cannot take away what it made says what is left, and the lines that do it", async () => {
+  test("prints the commands that remove its objects if it cannot remove them", async () => {
     const tour = cluster.run({ json: true, timeout: "5" });
     await reached(tour, "agent_keyed");
     cluster.operator.kill("SIGSTOP");

@@ -16,24 +16,24 @@ const SYSTEM = "/api/v1/namespaces/deputize-system";
 const CLUSTER = "tour";
 const STARTED_MS = 60_000;
 
-/** A cluster without nodes, and the service beside it: each role a process, as in its pods. */
+/** A cluster without nodes, and the service beside it. Each role is a process with its pod's environment. */
 export type TourCluster = {
   kubernetes: Kubernetes;
   apiUrl: string;
   operator: ChildProcess;
-  /** Runs the tour with these options, and ways of its own to what is no pod here. */
+  /** Runs the tour with these options. Replaces access to pods, which do not exist here. */
   run(options: object): RunningTour;
   stop(): Promise<void>;
 };
 
-/** A tour that runs, and what it has said. */
+/** A running tour and its output so far. */
 export type RunningTour = {
   child: ChildProcess;
   said: { out: string; err: string };
   exit: Promise<number | null>;
 };
 
-/** Starts everything; `binary` has API server, controllers and kubectl. */
+/** Starts everything. `binary` contains API server, controllers and kubectl. */
 export async function startTourCluster(binary: string): Promise<TourCluster> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-tour-"));
   const endings: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
@@ -67,7 +67,7 @@ export async function startTourCluster(binary: string): Promise<TourCluster> {
   }
 }
 
-/** Definitions, policies, the operator's account, and the objects of a trial that is ready. */
+/** Creates definitions, policies, the operator's account, and the objects of a trial that is ready. */
 async function prepare(kubernetes: Kubernetes): Promise<void> {
   await installDefinitions(kubernetes);
   await installPolicies(kubernetes);
@@ -96,7 +96,7 @@ async function must(answer: ReturnType<Kubernetes["call"]>): Promise<void> {
   if (status >= 300) throw new Error(`${status} ${String(body.message)}`);
 }
 
-/** Kubeconfigs of the administrator and the operator, and the API's CLUSTERS_FILE. */
+/** Writes kubeconfigs of the administrator and of the operator, and the API's `CLUSTERS_FILE`. */
 async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   const token = kubernetes.adminToken;
   const paths = {
@@ -110,7 +110,7 @@ async function writeConfigs(folder: string, kubernetes: Kubernetes) {
   return paths;
 }
 
-/** A further API over the stack's database and vault, which believes the cluster's operator. */
+/** Starts a second API on the stack's database and vault that trusts the cluster's operator. */
 async function startApi(stack: DevStack, more: Record<string, string>) {
   const [port, operatorPort] = [await freePort(), await freePort()];
   const url = `http://127.0.0.1:${port}`;
@@ -166,7 +166,7 @@ async function startOperator(
   return child;
 }
 
-/** A PATH whose kubectl is the one of the binary. */
+/** Returns a PATH whose kubectl is that of the binary. */
 async function kubectlPath(folder: string, binary: string): Promise<string> {
   const bin = join(folder, "bin");
   await mkdir(bin);

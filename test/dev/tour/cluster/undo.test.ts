@@ -13,7 +13,7 @@ function show() {
   return { shown, undo: createUndo(terminal) };
 }
 
-test("what was made last is taken away first, each once, and what has a name is said", async () => {
+test("removes objects once and in reverse order, and prints those with a name", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ what: "the first", remove: async () => void done.push("first") });
@@ -25,27 +25,29 @@ test("what was made last is taken away first, each once, and what has a name is 
   expect(shown.out).toMatch(/^ok {3}Remove everything that the tour created .*\n {5}the third, the first\n$/);
 });
 
-test("where nothing was made nothing is said", async () => {
+test("prints nothing if nothing was created", async () => {
   const { shown, undo } = show();
   expect(await undo.all()).toBe(true);
   undo.tellLeft();
   expect(shown).toEqual({ out: "", err: "" });
 });
 
-test("where something cannot be taken away the rest stays and is named, and what is its own ends", async () => {
+test("after a failed removal, prints the rest and ends only the parts of this process", async () => {
   const { shown, undo } = show();
   const done: string[] = [];
   undo.add({ remove: async () => void done.push("own") });
   undo.add({ remove: async () => void done.push("first"), byHand: "end the first" });
   undo.add({
     remove: async () => {
-      throw new Error("the operator is away");
+      throw new Error("the operator is unavailable");
     },
     byHand: "end the second",
   });
   undo.add({ remove: async () => void done.push("third"), byHand: "end the third" });
   expect(await undo.all()).toBe(false);
   expect(done).toEqual(["third", "own"]);
-  expect(shown.out).toMatch(/^FAIL Remove everything that the tour created .*\n {5}the operator is away\n$/);
+  expect(shown.out).toMatch(
+    /^FAIL Remove everything that the tour created .*\n {5}the operator is unavailable\n$/,
+  );
   expect(shown.err).toBe("Left in the cluster; to remove it:\n  end the second\n  end the first\n");
 });
