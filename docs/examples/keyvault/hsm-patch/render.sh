@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes rendered objects, and gives them patched as kustomization.yaml beside this file says.
+# Reads rendered objects and prints them with the patches of kustomization.yaml in this folder.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
