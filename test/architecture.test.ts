@@ -96,7 +96,7 @@ describe("the check of the rules", () => {
     'type Pool = import("../db/pool.ts").Pool;',
   ])("sees the import in %j", (text) => {
     expect(found("src/protocol/verify.ts", text)).toEqual([
-      "src/protocol/verify.ts imports src/db/pool.ts: against the direction",
+      "src/protocol/verify.ts imports src/db/pool.ts: it is in a higher layer",
     ]);
   });
 
@@ -251,7 +251,7 @@ describe("the check of the rules", () => {
       "test/http/app.test.ts",
       "charts/deputize/values.yaml",
     ]) {
-      expect(found(path, `\n${text}\n`)).toEqual([`${path}:2 puts something off`]);
+      expect(found(path, `\n${text}\n`)).toEqual([`${path}:2 contains a note about later work`]);
     }
   });
 

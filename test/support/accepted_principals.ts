@@ -5,7 +5,7 @@ import { MAX_ACCEPTED_PRINCIPALS } from "../../src/input/platform_fields.ts";
 type Verifier = { accountId: string; connectionId: string };
 type Acceptance = { created_at: Date; accepted_until?: Date; scopes?: string[] };
 
-/** Writes that a connection accepts scopes of another account's root, `data:read` unless others are given. */
+/** Records that a connection accepts another account's principal for some scopes, by default `data:read`. */
 export async function acceptPrincipal(
   db: Database,
   verifier: Verifier,
@@ -15,9 +15,7 @@ export async function acceptPrincipal(
   await db("accepted_principals").insert(rowOf(verifier, principal.humanId, acceptance));
 }
 
-/**
- * Writes as many accepted principals at a person's platform as it may have, each of an account of its own.
- */
+/** Fills a person's platform with the maximum number of accepted principals, each of a separate account. */
 export async function fillAcceptedPrincipals(
   { db }: { db: Database },
   { person, platform }: { person: { accountId: string }; platform: { connectionId: string } },

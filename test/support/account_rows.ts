@@ -2,24 +2,24 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/database.ts";
 import type { HybridPublicKey } from "../../src/protocol/keys/hybrid.ts";
 
-/** Whose rows they are. */
+/** IDs of the account, connection and agent that the rows belong to. */
 export type Owned = { accountId: string; connectionId: string; agentId: string };
 
-/** The account of a person with one platform and one agent. */
+/** An account with one platform and one agent. */
 export type AccountRows = Owned & {
   humanId: string;
   rootPublicKey: HybridPublicKey;
   agentPublicKey: HybridPublicKey;
   balanceMicroUsd: number;
-  /** The platform's ceiling. */
+  /** Ceiling of the platform. */
   scope: string[];
   now: Date;
 };
 
-/** An approved certificate; `json` is its wire form. */
+/** An approved certificate. `json` is its wire form. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 
-/** Writes account, balance, platform, connection and agent, row for row as the features write them. */
+/** Inserts account, balance, platform, connection and agent, with the same rows as the service's own code. */
 export async function insertAccount(db: Database, rows: AccountRows): Promise<void> {
   const { accountId, connectionId, humanId, now } = rows;
   const platformId = randomUUID();
@@ -65,7 +65,7 @@ export async function insertAccount(db: Database, rows: AccountRows): Promise<vo
   });
 }
 
-/** Writes an approved request and its certificate. */
+/** Inserts an approved request and its certificate. */
 export async function insertApproval(
   db: Database,
   { accountId, connectionId, agentId }: Owned,

@@ -11,25 +11,25 @@ import {
 } from "../../src/protocol/verification/verify_bundle.ts";
 import { NOW } from "./chains.ts";
 
-/** A midnight in UTC, when constraints are held unless a test says otherwise. Unix seconds. */
+/** A midnight in UTC, in Unix seconds. Constraints are evaluated at this time by default. */
 export const MIDNIGHT_UTC = NOW - (NOW % 86_400);
 
-/** Options of a verification at `NOW`. */
+/** Returns options of a verification at `NOW`. */
 export function options(changes: Partial<VerifyOptions> = {}): VerifyOptions {
   return { now: NOW, ...changes };
 }
 
-/** A verification with its checks listed, to be compared with another one. */
+/** Returns a verification with its checks as a list, so that it can be compared. */
 export function listed({ checks, ...others }: Verification) {
   return { ...others, checks: checks() };
 }
 
-/** The code that a bundle is refused with, or `valid`. */
+/** Returns the violation code of a bundle, or `valid`. */
 export async function code(bundle: ProofBundle, changes?: Partial<VerifyOptions>): Promise<string> {
   return (await verifyBundle(bundle, options(changes))).violation?.code ?? "valid";
 }
 
-/** The code that a constraint, or the first of several, is refused with, or `holds`. */
+/** Returns the violation code of a constraint, or of the first violated one, or `holds`. */
 export async function outcome(
   constraint: Constraint | Constraint[],
   context: ConstraintContext = {},
@@ -39,7 +39,7 @@ export async function outcome(
   return (await evaluateConstraints(constraints, { certId: "cert", now, context }))?.code ?? "holds";
 }
 
-/** The place that the request is from: degrees and metres. */
+/** Returns the context of a request from this place, in degrees and meters. */
 export function at(latitude: number, longitude: number, altitude_m?: number): ConstraintContext {
   return { latitude, longitude, altitude_m };
 }

@@ -27,10 +27,10 @@ import { createClient, type HttpClient } from "./http.ts";
 import { anyClusterWith } from "./operators.ts";
 import { migratedDatabase } from "./postgres.ts";
 
-/** The token under which the test API knows its operator. */
+/** Token with which the operator authenticates to the test API. */
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
 
-/** What routes under test are made with. */
+/** Dependencies of the routes under test. */
 export type TestParts = {
   db: Database;
   databaseUrl: string;
@@ -44,15 +44,15 @@ export type TestParts = {
   keyRates: ApiKeyRates;
 };
 
-/** What a test may choose about its API. */
+/** Options of a test API. */
 export type ApiOptions = {
-  /** Routes besides the accounts'. */
+  /** Additional routes, besides those of accounts. */
   routes?: (parts: TestParts) => Route[];
   findApiKey?: (parts: TestParts) => (presented: string) => Promise<ApiKeyCaller | undefined>;
   config?: Partial<AppDeps["config"]>;
   pages?: AppDeps["pages"];
   site?: AppDeps["site"];
-  /** Default: one stopped at the time of the start. */
+  /** Default: a clock that is stopped at the time of the start. */
   clock?: SteeredClock;
   mailer?: Pick<Mailer, "send">;
   perIp?: number;
@@ -65,38 +65,38 @@ export type ApiOptions = {
   signInUrl?: string;
   alphaCredits?: number;
   accountCeiling?: string[];
-  /** Default: the operator of every cluster is known by one token. */
+  /** Default: one token identifies the operator of every cluster. */
   identifyOperator?: (parts: TestParts) => IdentifyOperator;
-  /** Default: nobody is. */
+  /** Default: nobody is an administrator. */
   isServiceAdministrator?: (email: string) => boolean;
-  /** Default: one in memory. */
+  /** Default: an in-memory vault. */
   vault?: FakeVault;
-  /** Another API on the database of this one. */
+  /** Another API whose database this one shares. */
   shares?: TestApi;
-  /** Milliseconds in which calls are answered. */
+  /** Deadline of each call in milliseconds. */
   deadlineMs?: number;
-  /** Another way to that database. */
+  /** A different connection string for that database. */
   databaseUrl?: string;
 };
 
-/** The API's HTTP side with the accounts' routes, on a database of its own, listening on this machine. */
+/** The HTTP API with the accounts' routes. It has a separate database and listens on loopback. */
 export type TestApi = TestParts & {
   url: string;
-  /** Where the operator's operations are. */
+  /** Base URL of the operator's operations. */
   operatorUrl: string;
   sealingKey: Buffer;
   clock: SteeredClock;
   server: RunningServer;
-  /** Every log line so far, as it was written. */
+  /** All log lines so far, as written. */
   lines: string[];
-  /** A fresh client with cookies of its own. */
+  /** Returns a new client with separate cookies. */
   client(): HttpClient;
-  /** One that calls there. */
+  /** Returns a new client of the operator's port. */
   operatorClient(): HttpClient;
   stop(): Promise<void>;
 };
 
-/** Starts such an API. Limits of sending codes are high unless they are given. */
+/** Starts a test API. The limits on sign-in codes are high by default. */
 export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const database = options.shares === undefined ? await migratedDatabase() : undefined;
   const databaseUrl = options.databaseUrl ?? database?.url ?? options.shares?.databaseUrl ?? "";

@@ -2,15 +2,15 @@ import { posix } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** One file of the project: its path from the top, with forward slashes, and its text. */
+/** A file of the project: its path from the top, with forward slashes, and its text. */
 export type SourceFile = {
   path: string;
   text: string;
 };
 
-/** What a file of sources contains that the rules speak of. */
+/** Facts about a source file that the rules check. */
 type Contents = {
-  /** Project files it imports or re-exports, in any form, types included. */
+  /** Project files that the file imports or re-exports in any form, including types. */
   imports: string[];
   readsTime: boolean;
   readsEnvironment: boolean;
@@ -30,7 +30,7 @@ const FEATURES = [
   "installation",
 ];
 
-/** Folders of `src`, and its own files, from the ground up: each may import what is on an earlier line. */
+/** Folders and files of `src` in layers, lowest first. Each may import from earlier lines. */
 const LEVELS: readonly (readonly string[])[] = [
   ["protocol"],
   [
@@ -45,7 +45,7 @@ const LEVELS: readonly (readonly string[])[] = [
     "log.ts",
     "metrics.ts",
     "input",
-    // One contract of the operator's calls, for the API that answers them and the operator.
+    // The API and the operator share this contract of the operator's calls.
     "operator_calls.ts",
     "route.ts",
     "secret_box.ts",
@@ -59,10 +59,10 @@ const LEVELS: readonly (readonly string[])[] = [
   ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
 ];
 
-/** Units that may import others of their own level. */
+/** Units that may import others from the same layer. */
 const SOCIABLE = new Set([...(LEVELS[1] ?? []), ...FEATURES, ...(LEVELS[7] ?? [])]);
 
-/** What a unit must not reach although its level would allow it, and why. */
+/** Imports that are forbidden although the layers would allow them, with the reason. */
 const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[] = [
   { unit: "operator", from: ["db", "vault", ...FEATURES], why: "the operator knows the API by HTTP only" },
   { unit: "console", from: ["db", "vault"], why: "pages call operations" },
@@ -80,11 +80,11 @@ const WITHHELD: readonly { unit: string; from: readonly string[]; why: string }[
 ];
 
 const LONGEST = 300;
-/** Files that may be side by side in a folder of sources. */
+/** Maximum number of files in a source folder. */
 const MOST_FILES = 17;
 const CLOCKS = new Set([
   ...["src/clock.ts", "src/sdk/clock.ts", "src/plugin/clock.ts", "keyvault/clock.ts"],
-  // A pod runs it alone.
+  // A pod runs this file alone.
   "src/dev/tour/webhook_server.ts",
 ]);
 const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
@@ -98,7 +98,7 @@ const TOP = new Set([
   ...["charts", "crds", "docs", "keyvault", "node_modules", "src", "test"],
 ]);
 const SOURCE = /\.(ts|mts|mjs|js)$/;
-/** Put together so that this file does not break the rule itself. */
+/** Assembled from parts, so that this file does not violate the rule. */
 export const LATER_WORDS = [
   ["TO", "DO"],
   ["FIX", "ME"],
@@ -106,7 +106,7 @@ export const LATER_WORDS = [
 ].map((parts) => parts.join(""));
 const LATER = new RegExp(`\\b(${LATER_WORDS.join("|")})\\b`);
 
-/** Every way in which the files break the rules of the house, one line each; none when they keep them. */
+/** Returns a line for every violation of the architecture rules. */
 export function violations(files: readonly SourceFile[]): string[] {
   const found: string[] = [];
   const imports = new Map<string, string[]>();
@@ -130,12 +130,12 @@ export function violations(files: readonly SourceFile[]): string[] {
   ];
 }
 
-/** Where `npm run bench` leaves what it found. */
+/** Folder for the results of `npm run bench`. */
 const BENCH_RESULTS = "bench-results";
 
 /**
- * Names at the project's top that do not belong there. What `npm pack` and `npm run bench` leave there for
- * their user may.
+ * Returns the names at the top of the project that do not belong there. Output of `npm pack` and `npm run
+ * bench` is allowed.
  */
 export function strangersAtTop(names: readonly string[]): string[] {
   const isLeft = (name: string) => name.endsWith(".tgz") || name === BENCH_RESULTS;
@@ -145,7 +145,7 @@ export function strangersAtTop(names: readonly string[]): string[] {
 function aboutText({ path, text }: SourceFile): string[] {
   const line = text.split("\n").findIndex((content) => LATER.test(content));
   return [
-    ...(line === -1 ? [] : [`${path}:${line + 1} puts something off`]),
+    ...(line === -1 ? [] : [`${path}:${line + 1} contains a note about later work`]),
     ...(/^[a-z0-9_./-]+$/.test(path) || !/^(src|keyvault|test)\//.test(path)
       ? []
       : [`${path} is not in lower case with underscores`]),
@@ -167,20 +167,20 @@ function aboutImport(from: string, to: string): string[] {
   const [toTop, toUnit = ""] = to.split("/");
   if (fromTop === "keyvault") {
     const allowed = toTop === "keyvault" || to.startsWith("src/protocol/");
-    return allowed ? [] : [`${line}: of src, the vault knows the protocol only`];
+    return allowed ? [] : [`${line}: the vault may import only the protocol from src`];
   }
   if (toTop !== "src") {
-    return [`${line}: src knows nothing outside src`];
+    return [`${line}: src may not import from outside src`];
   }
   if (fromUnit === toUnit) {
     return [];
   }
   const [fromLevel, toLevel] = [levelOf(fromUnit), levelOf(toUnit)];
   if (fromLevel === -1) {
-    return [`${line}: ${fromUnit} has no place in the order of src`];
+    return [`${line}: ${fromUnit} is missing in the layers of src`];
   }
   if (toLevel === -1 || toLevel > fromLevel || (toLevel === fromLevel && !SOCIABLE.has(fromUnit))) {
-    return [`${line}: against the direction`];
+    return [`${line}: it is in a higher layer`];
   }
   const rule = WITHHELD.find(({ unit, from: withheld }) => unit === fromUnit && withheld.includes(toUnit));
   return rule === undefined ? [] : [`${line}: ${rule.why}`];
@@ -190,7 +190,7 @@ function levelOf(unit: string): number {
   return LEVELS.findIndex((units) => units.includes(unit));
 }
 
-/** Folders in which a reader looks for one file among more than {@link MOST_FILES}. */
+/** Returns a line for each folder with more than {@link MOST_FILES} files. */
 function crowded(paths: readonly string[]): string[] {
   const counts = Map.groupBy(paths, (path) => posix.dirname(path));
   return [...counts]
@@ -198,7 +198,7 @@ function crowded(paths: readonly string[]): string[] {
     .map(([folder, files]) => `${folder} has ${files.length} files`);
 }
 
-/** For each folder: which of the folders in it import from which others of them, types included. */
+/** Returns, for each folder, the imports between the folders in it, including imports of types. */
 function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<string, Map<string, string[]>> {
   const found = new Map<string, Map<string, string[]>>();
   for (const [from, to] of [...imports].flatMap(([from, targets]) =>
@@ -216,8 +216,9 @@ function siblingImports(imports: ReadonlyMap<string, readonly string[]>): Map<st
 }
 
 /**
- * Cycles that share no file, each as the way from its alphabetically first file back to it. The first cycle
- * is a shortest of all. Each later one is a shortest of those that avoid the files before it.
+ * Returns import cycles that share no file, each as a path from its alphabetically first file back to that
+ * file. The first cycle is a shortest one. Each later cycle is a shortest one among those without already
+ * reported files.
  */
 function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string[] {
   const cycles = [...imports.keys()]
@@ -234,7 +235,7 @@ function shortestCycles(imports: ReadonlyMap<string, readonly string[]>): string
     .map((cycle) => cycle.join(" -> "));
 }
 
-/** Searches breadth-first, so that it finds no longer way from `start` back to itself than there is. */
+/** Finds a shortest path from `start` back to itself, by breadth-first search. */
 function shortestCycleFrom(
   start: string,
   imports: ReadonlyMap<string, readonly string[]>,
@@ -252,8 +253,8 @@ function shortestCycleFrom(
 }
 
 /**
- * Texts without it neither read the time or the environment nor import in an expression or a type: `Date` is
- * in them as a type, or made of an argument.
+ * Matches any text that may read the time or the environment, or import in an expression or a type. It
+ * ignores `Date` as a type or with an argument.
  */
 const MAY_READ = /\benv\b|\bimport\s*\(|new Date\b(?!\()|\bDate\b(?!\([^)\s]|[;,)>]| \||\[\]| =| })/;
 
@@ -268,7 +269,7 @@ function read({ path, text }: SourceFile): Contents {
     ...module.staticExports.map(({ entries }) => entries[0]?.moduleRequest?.value ?? ""),
   ];
   const contents: Contents = { imports: [], readsTime: false, readsEnvironment: false };
-  // The tree of a file is built when it is asked for, and takes most of the time.
+  // Building a file's tree takes most of the time, and it is built on first access.
   walk(MAY_READ.test(text) ? parsed.program : undefined, (node) => {
     contents.readsTime ||= isReadingTime(node);
     contents.readsEnvironment ||= isMember(node, "process", "env") || importsEnvironment(node);
@@ -280,13 +281,13 @@ function read({ path, text }: SourceFile): Contents {
   return contents;
 }
 
-/** The project's files among what a file imports. */
+/** Returns the imported files that belong to the project. */
 function locate(from: string, specifiers: readonly string[]): string[] {
   const local = specifiers.filter((specifier) => specifier.startsWith("."));
   return [...new Set(local.map((specifier) => posix.join(posix.dirname(from), specifier)))];
 }
 
-/** `Date.now`, `new Date()` without an argument, `Date()`. */
+/** Matches `Date.now`, `new Date()` without an argument, and `Date()`. */
 function isReadingTime(node: Node): boolean {
   if (isMember(node, "Date", "now")) {
     return true;
@@ -301,7 +302,7 @@ function importsEnvironment(node: Node): boolean {
   return fromProcess && (node.specifiers as Node[]).some(({ imported }) => isName(imported, "env"));
 }
 
-/** `object.property` or `object["property"]`, also below `globalThis`. */
+/** Matches `object.property` and `object["property"]`, also on `globalThis`. */
 function isMember(node: Node, object: string, property: string): boolean {
   if (node.type !== "MemberExpression") {
     return false;

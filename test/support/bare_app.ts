@@ -6,9 +6,12 @@ import type { Authenticators } from "../../src/http/authenticate.ts";
 import type { Metrics } from "../../src/metrics.ts";
 import type { Route } from "../../src/route.ts";
 
-const never = () => Promise.reject(new Error("nothing here asks for this"));
+const never = () => Promise.reject(new Error("this app does not support the call"));
 
-/** Routes as the API serves them, for callers without or with an API key, and without anything beside. */
+/**
+ * Creates the API's HTTP application with these routes, for callers with or without an API key. Nothing else
+ * is set up.
+ */
 export function createBareApp({
   routes,
   metrics,

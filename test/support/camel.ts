@@ -4,7 +4,7 @@ import { type RunningGateway, startGateway } from "./gateway.ts";
 
 const VERSION = "4.18.0";
 
-/** The jars of Apache Camel with what an example needs of it, or what is missing to have them. */
+/** Returns the jars of Apache Camel that the example needs, or what is missing to download them. */
 export function camelJars() {
   const parts = ["main", "kafka", "http", "yaml-dsl"];
   return mavenJars(`camel-${VERSION}`, [
@@ -13,7 +13,9 @@ export function camelJars() {
   ]);
 }
 
-/** Runs Camel on these files in this environment, as the example says; resolves when `isReady` does. */
+/**
+ * Runs Camel with these files and this environment, as the example describes. Resolves when `isReady` does.
+ */
 export async function startCamel(
   jars: string,
   files: Record<string, string>,

@@ -34,7 +34,8 @@ const number = fc.oneof(
 );
 
 /**
- * Any value that has a canonical form: well-formed text of all planes, doubles, nesting, and awkward keys.
+ * Generates any value that has a canonical form: well-formed text of all planes, doubles, nesting, and
+ * unusual keys.
  */
 export const canonicalValues: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(

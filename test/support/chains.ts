@@ -17,13 +17,10 @@ import {
 } from "../../src/protocol/keys/hybrid.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
 
-/** Second at which everything in these chains happens, unless it says otherwise. */
+/** Time of everything in these chains, in Unix seconds, unless a test says otherwise. */
 export const NOW = 1_800_000_000;
 
-/**
- * A key with its identifier, made from a number: the same number gives the same key. TEST KEYS, known to
- * everybody.
- */
+/** A key with its ID, derived from a number. TEST KEYS: they are public. */
 export type TestKey = {
   privateKey: HybridPrivateKey;
   publicKey: HybridPublicKey;
@@ -31,8 +28,8 @@ export type TestKey = {
 };
 
 /**
- * The test key of a number from 1 to 255: Ed25519 seed of that byte repeated, ML-DSA-65 seed of its
- * complement repeated.
+ * Returns the test key of a number from 1 to 255. Its Ed25519 seed repeats that byte. Its ML-DSA-65 seed
+ * repeats the byte's complement.
  */
 export function testKey(number: number): TestKey {
   const privateKey = importSeeds({
@@ -43,11 +40,11 @@ export function testKey(number: number): TestKey {
   return { privateKey, publicKey, id: keyId(publicKey) };
 }
 
-/** The key that a chain starts from, and the one that ends it. */
+/** The key at the root of a chain, and the key at its end. */
 export const ROOT = testKey(1);
 export const AGENT = testKey(2);
 
-/** Fields of a certificate from one key to another, valid for an hour around {@link NOW}. */
+/** Returns the fields of a certificate between two keys, valid for an hour around {@link NOW}. */
 export function fields(
   issuer: TestKey,
   subject: TestKey,
@@ -68,7 +65,7 @@ export function fields(
   };
 }
 
-/** A signed certificate. Signs whatever it is given, issuable or not. */
+/** Signs a certificate without checks, even one that may not be issued. */
 export async function certify(
   issuer: TestKey,
   subject: TestKey,
@@ -79,8 +76,8 @@ export async function certify(
 }
 
 /**
- * A chain of `changes.length` certificates, leaf first, from {@link ROOT} down to {@link AGENT}; all but the
- * leaf may delegate. The nth change applies to the nth certificate.
+ * Returns a chain of `changes.length` certificates, leaf first, from {@link ROOT} to {@link AGENT}. Every
+ * certificate except the leaf may delegate. Each change applies to the certificate at its index.
  */
 export async function chain(...changes: Partial<DelegationFields>[]): Promise<DelegationCert[]> {
   const keys = [AGENT, ...changes.slice(1).map((_, index) => testKey(10 + index)), ROOT];
@@ -96,12 +93,15 @@ export async function chain(...changes: Partial<DelegationFields>[]): Promise<De
   );
 }
 
-/** A challenge of one byte repeated, answered at {@link NOW}. */
+/** Returns a challenge of one repeated byte, answered at {@link NOW}. */
 export function binding(changes: Partial<ChallengeBinding> = {}): ChallengeBinding {
   return { challenge: bytes32(7), challenge_at: NOW, ...changes };
 }
 
-/** The agent's proof under a chain of as many certificates as changes; one without changes by default. */
+/**
+ * Returns the agent's proof with a chain of one certificate per change. By default the chain has one
+ * unchanged certificate.
+ */
 export async function prove(
   changes: Partial<DelegationFields>[] = [{}],
   challenge: Partial<ChallengeBinding> = {},
@@ -109,20 +109,17 @@ export async function prove(
   return presentProof(AGENT.privateKey, await chain(...changes), binding(challenge));
 }
 
-/** Base64 of 32 times the same byte. */
+/** Returns the base64 of 32 equal bytes. */
 export function bytes32(byte: number): string {
   return encodeBase64(Buffer.alloc(32, byte));
 }
 
-/** A document as it travels. */
+/** Returns a document in its wire form. */
 export function encode(value: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(value));
 }
 
-/**
- * The same text with the last base64 character before the padding changed in a used bit, so that it stays
- * canonical.
- */
+/** Returns the text with one bit of its first byte changed. It remains canonical base64. */
 export function tamper(text: string): string {
   const bytes = Buffer.from(text, "base64");
   bytes[0] = (bytes[0] ?? 0) ^ 1;

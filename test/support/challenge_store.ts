@@ -1,6 +1,6 @@
 import type { ChallengeStore } from "../../src/protocol/verification/verify_bundle.ts";
 
-/** A challenge store in memory with some open challenges, that writes down what it is asked. */
+/** Creates an in-memory challenge store with these open challenges. It records its calls. */
 export function memoryStore(...challenges: string[]): ChallengeStore & { log: string[] } {
   const open = new Set(challenges);
   const log: string[] = [];

@@ -1,7 +1,7 @@
 import { type Browser, chromium } from "playwright-core";
 import { debianProgram } from "./debian.ts";
 
-/** Where Chromium is, installed if need be; nothing when it cannot be had. */
+/** Returns the path of Chromium, and installs it if possible. Undefined if it is unavailable. */
 export function findChromium(): Promise<string | undefined> {
   return debianProgram("/usr/bin/chromium", "chromium");
 }
@@ -11,7 +11,7 @@ const QUIET = [
   ...["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
 ];
 
-/** Starts that Chromium without a window, with a profile of its own that goes with it. */
+/** Starts Chromium without a window and with a temporary profile. */
 export function startChromium(program: string): Promise<Browser> {
   const args = process.getuid?.() === 0 ? [...QUIET, "--no-sandbox"] : QUIET;
   return chromium.launch({ executablePath: program, args });

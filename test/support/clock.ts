@@ -1,13 +1,13 @@
 import { addSeconds, type Clock } from "../../src/clock.ts";
 
-/** A clock that is stopped until the test moves it. */
+/** A clock that stands still until the test moves it. */
 export type SteeredClock = Clock & {
   set(time: Date): void;
-  /** Moves it by seconds; fractions are milliseconds. */
+  /** Moves the clock by seconds; fractions are milliseconds. */
   advance(seconds: number): void;
 };
 
-/** A clock stopped at `time`; by default at the real time of its making. */
+/** Creates a clock that is stopped at `time`, by default the real time. */
 export function steeredClock(time: Date = new Date()): SteeredClock {
   let now = time;
   return {

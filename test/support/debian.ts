@@ -9,8 +9,8 @@ const TRIES = 3;
 const LISTS_IN_USE_MS = 10_000;
 
 /**
- * The path of a program or library that Debian packages: where it is, after installing it when root may.
- * Nothing when it cannot be had; its tests then say so.
+ * Returns the path of a program or library in a Debian package, and installs the package if this process is
+ * root. Returns undefined if it is unavailable.
  */
 export async function debianProgram(path: string, packageName: string): Promise<string | undefined> {
   if (!existsSync(path) && process.getuid?.() === 0 && existsSync("/usr/bin/apt-get")) {
@@ -20,8 +20,8 @@ export async function debianProgram(path: string, packageName: string): Promise<
 }
 
 /**
- * Several test files may do this at the same time: apt waits for the packages of another, but not for the
- * lists.
+ * Installs a package with retries, since several test files may do so concurrently. apt waits for another
+ * installation, but not for an update of the package lists.
  */
 async function installPackage(name: string): Promise<void> {
   for (let tries = 0; tries < TRIES; tries += 1) {
@@ -32,7 +32,7 @@ async function installPackage(name: string): Promise<void> {
   }
 }
 
-/** Runs apt-get and gives what it complained about, if it failed. */
+/** Runs apt-get. Returns the error message if it fails. */
 async function apt(...args: string[]): Promise<string | undefined> {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive", LC_ALL: "C" };
   try {

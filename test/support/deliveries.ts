@@ -6,7 +6,7 @@ import { endpointIdOf, ensureEndpoints } from "../../src/webhooks/endpoint.ts";
 
 const SETTLED = ["delivered", "rejected", "blocked", "failed", "cancelled"];
 
-/** Puts a delivery of a connection in the table as it would be in a state; gives its id. */
+/** Inserts a delivery of a connection in the given state. Returns its ID. */
 export async function insertDelivery(
   database: Database,
   connectionId: string,
@@ -41,7 +41,7 @@ export async function insertDelivery(
   return delivery_id;
 }
 
-/** Opens a recovery of a connection's failed deliveries, unless `change` says otherwise; gives its id. */
+/** Inserts a recovery of a connection's failed deliveries, with the fields in `change`. Returns its ID. */
 export async function insertRecovery(
   database: Database,
   connectionId: string,

@@ -7,14 +7,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { killHard, until } from "./process.ts";
 
-/** The service's program. */
+/** Path of the service's program. */
 export const PROGRAM = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
 const STARTED_MS = 180_000;
 const STOPPED_MS = 60_000;
 const UP = "Ctrl-C ends everything";
 
-/** `deputize dev` as a process: what it has said, and the status that it ends with. */
+/** A process of `deputize dev`, its output so far, and its exit status. */
 export type DevRun = {
   child: ChildProcess;
   said: { out: string; err: string };
@@ -37,14 +37,16 @@ export function startDev(folder: string, args: readonly string[] = [], path = pr
   return { child, said, exit: once(child, "close").then(([code]) => code as number | null) };
 }
 
-/** Waits until it has said the last that there is to say of a start. Throws when it ends before. */
+/**
+ * Waits until `last` appears in the output, which shows a complete start. Throws if the process ends first.
+ */
 export async function untilUp({ child, said }: DevRun, last = UP): Promise<void> {
   const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   await until("everything is up", () => said.out.includes(last) || hasEnded(), STARTED_MS);
   if (hasEnded()) throw new Error(`the stack did not start:\n${said.out}${said.err}`);
 }
 
-/** Command lines of all processes that still work on a folder. */
+/** Returns the command lines of all processes that still use a folder. */
 export async function workersOn(folder: string): Promise<string[]> {
   const found: string[] = [];
   const others = (await readdir("/proc")).filter(
@@ -61,15 +63,15 @@ export async function workersOn(folder: string): Promise<string[]> {
   return found;
 }
 
-/** Waits until no process works on a folder. */
+/** Waits until no process uses a folder. */
 export async function untilLeft(folder: string): Promise<void> {
-  await until(`nothing works on ${folder}`, async () => (await workersOn(folder)).length === 0);
+  await until(`no process uses ${folder}`, async () => (await workersOn(folder)).length === 0);
 }
 
-/** The embedded stack, up, on a folder of its own. */
+/** The embedded stack, running on a temporary folder. */
 export type DevStack = { folder: string; baseUrl: string; stop(): Promise<void> };
 
-/** Starts it as `npm start` does and waits until it stays up. Stopping it takes its folder away. */
+/** Starts the stack like `npm start` and waits until it runs. Stopping it deletes its folder. */
 export async function startDevStack(): Promise<DevStack> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-stack-"));
   const run = startDev(folder);
@@ -89,7 +91,7 @@ export async function startDevStack(): Promise<DevStack> {
   return { folder, baseUrl, stop };
 }
 
-/** The environment of a part of the stack, as the kernel keeps it. */
+/** Reads the environment of a part of the stack from the kernel. */
 export async function environmentOf({ folder }: DevStack, part: string): Promise<Record<string, string>> {
   const { parts } = JSON.parse(await readFile(join(folder, "run.json"), "utf8"));
   const text = await readFile(`/proc/${parts[part].pid}/environ`, "utf8");

@@ -1,22 +1,22 @@
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** The width at which code and comments wrap, in characters; `.biome.json` has the same for code. */
+/** Width at which comments wrap, in characters; `.biome.json` sets the same for code. */
 const WIDTH = 110;
 const COMMENT = /^\s*(\/\/|\/\*\*|\*)/;
 const THROWS_TAG = /^\s*(\/\*\*|\*).*@throws/;
 const UPPER_CASE_SQL =
   /\b(SELECT( [a-z*(]|$)|INSERT INTO|DELETE FROM|UPDATE [a-z]\w* SET|CREATE TABLE|ALTER TABLE|ORDER BY|FROM [a-z]|WHERE [a-z])/m;
-/** What Postgres itself reports of a statement is compared in the case in which it was sent. */
+/** Quoted text is ignored, since Postgres reports statements in their original case. */
 const QUOTED = /'[^']*'/g;
 
-/** Texts without it have no body on a line of its own and no SQL in upper case, and need not be parsed. */
+/** Only texts that match this can contain a body without braces or upper-case SQL. Others need no parsing. */
 const MAY_DEPART =
   /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
 
 /**
- * Where a source departs from the one dialect, as far as Biome has no rule for it: braces around what is on a
- * line of its own, SQL in lower case, `Throws` in words, comments as narrow as code.
+ * Returns the violations of style rules that Biome cannot check. A body on a separate line has braces, and
+ * SQL is in lower case. A docstring has no `@throws`, and a comment is no wider than code.
  */
 export function dialectViolations(path: string, text: string): string[] {
   const faults: string[] = [];
@@ -38,7 +38,7 @@ export function dialectViolations(path: string, text: string): string[] {
   return faults;
 }
 
-/** What a branch or a loop does, where it is neither a block nor the next branch. */
+/** Returns the bodies of a branch or a loop, unless they are blocks or further branches. */
 function bodiesOf(node: Node): Node[] {
   const bodies =
     node.type === "IfStatement"

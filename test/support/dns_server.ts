@@ -1,21 +1,24 @@
 import { createSocket } from "node:dgram";
 import DNS from "dns2";
 
-/** A DNS server of our own on loopback: what names have, and what it was asked. */
+/** A DNS server on loopback, with its records and the questions that it received. */
 export type DnsServer = {
-  /** As a setting names it. */
+  /** The address in the format of the setting. */
   address: string;
-  /** TXT records by name, each in its chunks. */
+  /** TXT records by name, each as a list of chunks. */
   records: Map<string, string[][]>;
   asked: { name: string; type: number }[];
-  /** `undefined` answers as the records say; a number with that code, `"nothing"` not at all. */
+  /**
+   * `undefined` answers from the records, a number answers with that error code, and `"nothing"` does not
+   * answer.
+   */
   fault: number | "nothing" | undefined;
   stop(): Promise<void>;
 };
 
 const { Packet } = DNS;
 
-/** Starts such a server on a free port. */
+/** Starts a DNS server on a free port. */
 export async function startDnsServer(): Promise<DnsServer> {
   const socket = createSocket("udp4");
   const state: DnsServer = {

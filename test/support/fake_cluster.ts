@@ -10,26 +10,28 @@ const POLICIES = join(import.meta.dirname, "../../crds/policies.yaml");
 const LONG_AGO = "2025-01-01T00:00:00Z";
 
 type Policy = { metadata: { name: string }; kind: string; spec: Record<string, unknown> };
-/** A Delegation in the fake cluster, as its API server gives it. */
+/** A Delegation of the fake cluster, as its API server returns it. */
 export type FakeObject = {
   metadata: { uid: string; generation: number; creationTimestamp: string; deletionTimestamp?: string };
   spec: Record<string, unknown>;
   status?: { approval?: Record<string, unknown> };
 };
 
-/** Clusters as the API reads them: objects and policies in memory, the same for every cluster id. */
+/**
+ * Clusters as the API reads them. Objects and policies are in memory, and every cluster ID has the same ones.
+ */
 export type FakeCluster = TrustedClusters & {
   /** Delegations by `<namespace>/<name>`. */
   delegations: Map<string, FakeObject>;
-  /** Names of policies that are not there. */
+  /** Names of missing policies. */
   missing: Set<string>;
-  /** When the policies were created. */
+  /** Creation time of the policies. */
   policiesSince: string;
-  /** Whether calls fail, or those about policies alone. */
+  /** Makes all calls fail, or only calls about policies. */
   isAway: boolean | "policies";
 };
 
-/** The part of a cluster's client that reads objects, for tests in which there are none. */
+/** The part of a cluster's client that reads objects, for tests without objects. */
 export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
   custom: {
     getNamespacedCustomObject: () => Promise.reject(new Error("there are no objects")),
@@ -38,7 +40,7 @@ export const noObjects: Pick<TrustedCluster["client"], "custom" | "close"> = {
   close: async () => undefined,
 };
 
-/** Makes one; policies are in place. */
+/** Creates fake clusters with all policies. */
 export function createFakeCluster(): FakeCluster {
   const policies = readPolicies();
   const fake: FakeCluster = {

@@ -11,17 +11,14 @@ import {
   Refusal,
 } from "./fake_operator_registry.ts";
 
-/**
- * How a call is made to fail: an error code, a status with a body of no known form, no answer, or a cut
- * connection.
- */
+/** A failure of a call: an error code, a status with an unknown body, no answer, or a broken connection. */
 export type Failure =
   | ErrorCode
   | { status: number; body: string; headers?: Record<string, string> }
   | "hang"
   | "cut";
 
-/** A call that was received. */
+/** A call that the fake received. */
 export type ReceivedCall = {
   method: string;
   path: string;
@@ -29,34 +26,38 @@ export type ReceivedCall = {
   traceparent: string | undefined;
 };
 
-/** Behaves as the operator's API does, keeps state, and fails when a test says so. */
+/** A fake of the operator's API. It keeps state, and fails on request. */
 export type FakeOperatorApi = Omit<FakeRegistry, "handlers"> & {
   url: string;
   calls: ReceivedCall[];
-  /** Calls of a method whose path contains a text. */
+  /** Returns the calls with this method whose path contains the text. */
   callsTo(method: string, path: string): ReceivedCall[];
-  /** Has the next `times` calls fail whose method and path (`"PUT /internal/v1/agents"`) begin so. */
+  /**
+   * Makes the next `times` calls fail whose method and path begin with the prefix, such as `"PUT
+   * /internal/v1/agents"`.
+   */
   fail(prefix: string, failure: Failure, times?: number): void;
-  /** Ends all planned failures. */
+  /** Cancels all planned failures. */
   heal(): void;
-  /** Does a call's work but loses its answer, once. */
+  /** Performs the next matching call but drops its answer. */
   loseAnswer(prefix: string): void;
   /**
-   * Asks before each call whether it is refused a connection, or its answer is lost; ends other plans of it.
+   * Sets a function that decides before each call whether to refuse the connection or to drop the answer. It
+   * replaces an earlier function.
    */
   intercept(plan: (method: string, path: string) => "cut" | "lost" | undefined): void;
-  /** What people do in the console. The delegation is named by its request id. */
+  /** Performs an action that people do in the console. The request ID identifies the delegation. */
   approve(requestId: string, scopes: string[], expiresAt?: Date): void;
   decide(requestId: string, status: "denied" | "expired" | "withdrawn" | "revoked", reason?: string): void;
   rotateKey(externalId: string): void;
-  /** Stops listening; state and address are kept. */
+  /** Stops listening and keeps state and address. */
   goAway(): Promise<void>;
   comeBack(): Promise<void>;
-  /** Stops for good. Rejects when the fake answered a call otherwise than the contract has it. */
+  /** Stops permanently. Rejects if an answer of the fake violated the contract. */
   stop(): Promise<void>;
 };
 
-/** Starts the fake on a free loopback port. `token` is what the operator must present. */
+/** Starts the fake on a free loopback port. `token` is the operator's required token. */
 export async function startFakeOperatorApi({ token }: { token: string }): Promise<FakeOperatorApi> {
   const { handlers, ...registry } = createFakeRegistry();
   const calls: ReceivedCall[] = [];
@@ -67,7 +68,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   let server: Server | undefined;
   let port = 0;
 
-  /** The answer of a call, by the contract: what it takes and what it answers. */
+  /** Returns the answer of a call after checking body and answer against the contract. */
   function answerTo(method: string, path: string, body: unknown): unknown {
     for (const [name, call] of Object.entries<OperatorCall>(operatorCalls)) {
       const id = call.method === method ? idIn(path, call.path) : undefined;
@@ -77,7 +78,7 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
       const handler = handlers[name as keyof typeof handlers] as (id: string, body: unknown) => unknown;
       const answer = handler(id, sent?.data);
       if (!isDeepStrictEqual(call.answer.schema.parse(answer), answer)) {
-        throw new Error(`the fake answers ${name} otherwise than the contract`);
+        throw new Error(`the fake's answer to ${name} violates the contract`);
       }
       return answer;
     }
@@ -226,7 +227,10 @@ export async function startFakeOperatorApi({ token }: { token: string }): Promis
   };
 }
 
-/** The external id in a path that a call's path describes, empty when that has none. */
+/**
+ * Extracts the external ID from a path by the call's path template. Empty if the template has no ID,
+ * undefined if the path does not match.
+ */
 function idIn(path: string, described: string): string | undefined {
   const [before = "", after] = described.split("{external_id}");
   if (after === undefined) return path === described ? "" : undefined;

@@ -17,10 +17,10 @@ type BodyOf<Name extends keyof Calls> = Calls[Name] extends { body: z.ZodType }
   : undefined;
 type AnswerOf<Name extends keyof Calls> = z.output<Calls[Name]["answer"]["schema"]>;
 
-/** What the fake does of each call in the contract, given the object's id and the call's body. */
+/** A handler for each call of the contract, given the object's ID and the call's body. */
 export type Handlers = { [Name in keyof Calls]: (id: string, body: BodyOf<Name>) => AnswerOf<Name> };
 
-/** An account that platforms may be registered for. */
+/** An account for which platforms may be registered. */
 export type FakeAccount = { onboarded: boolean; platformLimit: number };
 export type FakePlatform = {
   accountEmail: string;
@@ -50,7 +50,7 @@ export type FakeDelegation = DelegationState & {
   wish: BodyOf<"putDelegation">;
 };
 
-/** An error answer that the fake gives. */
+/** An error response of the fake. */
 export class Refusal extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode) {
@@ -59,9 +59,9 @@ export class Refusal extends Error {
   }
 }
 
-/** What the fake keeps, and what it does of each call. */
+/** State of the fake, and its handlers. */
 export type FakeRegistry = {
-  /** The epoch of the newest leader. */
+  /** Epoch of the newest leader. */
   leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
@@ -70,7 +70,10 @@ export type FakeRegistry = {
   handlers: Handlers;
 };
 
-/** What an object of the same name left behind is this one's. */
+/**
+ * Moves the first entry that matches to the new ID and returns it. This adopts an object of a former object
+ * with the same name.
+ */
 function adopted<T>(entries: Map<string, T>, id: string, isIt: (entry: T) => boolean): T | undefined {
   const [found] = [...entries].filter(([, entry]) => isIt(entry));
   if (found === undefined) return undefined;
@@ -83,7 +86,7 @@ function isLeftBehind({ removed, wish }: FakePlatform, body: BodyOf<"putPlatform
   return !removed && wish.account_email === body.account_email && isDeepStrictEqual(wish.object, body.object);
 }
 
-/** An empty registry with the API's rules. */
+/** Creates an empty registry with the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
   const leader = { epoch: 0 };
   const accounts = new Map<string, FakeAccount>();

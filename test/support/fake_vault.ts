@@ -22,7 +22,7 @@ import {
 import type { CreatedKey, KeyReference, VaultClient } from "../../src/vault/client.ts";
 import { type VaultRefusalCode, VaultRefused } from "../../src/vault/transport.ts";
 
-/** A key of the fake vault, with the private half that the real one never gives. */
+/** A key of the fake vault. Unlike the real vault, it reveals the private half. */
 export type FakeKey = {
   tenant: string;
   purpose: string;
@@ -32,22 +32,22 @@ export type FakeKey = {
   disabled: boolean;
 };
 
-/** What tests may look at and break in the fake vault. */
+/** A fake vault that tests can inspect and break. */
 export type FakeVault = Omit<VaultClient, "getKey" | "statements" | "health" | "close"> & {
   statements: Pick<VaultClient["statements"], "revocationList">;
-  /** While set, every call rejects with it. */
+  /** If set, every call rejects with this error. */
   failure: Error | undefined;
-  /** Keys by id. */
+  /** Keys by ID. */
   keys: Map<string, FakeKey>;
-  /** Calls by name, in their order. */
+  /** Names of all calls, in order. */
   calls: string[];
-  /** Awaited in every call before anything happens: tests hold calls here to make them race. */
+  /** Awaited at the start of every call. A test can delay calls here to create a race. */
   pause: (() => Promise<void>) | undefined;
 };
 
 /**
- * A vault in memory with real keys and the real one's rules, but for times: the same idempotency key gives
- * the same key again.
+ * Creates an in-memory vault with real keys and the real vault's rules, except for times. A repeated
+ * idempotency key returns the same key.
  */
 export function createFakeVault(): FakeVault {
   const made = new Map<string, { body: string; created: CreatedKey }>();

@@ -5,13 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A running gateway, as one process of its own. */
+/** A gateway that runs as a separate process. */
 export type RunningGateway = { stop(): Promise<void>; kill(): Promise<void> };
 
-/** How a gateway is started: its program, the files it reads, and its arguments and when it serves. */
+/** Describes how to start a gateway: its program, files and arguments, and how to check that it serves. */
 export type GatewayProgram = {
   program: string;
-  /** Contents by name, in a folder of its own. */
+  /** File contents by name, in a temporary folder. */
   files: (folder: string) => Record<string, string>;
   args: (folder: string) => string[];
   isReady: () => Promise<boolean>;
@@ -20,7 +20,7 @@ export type GatewayProgram = {
 const READY_WITHIN_MS = 60_000;
 
 /**
- * Runs a gateway until it is ready. Rejects with what it complained about when it ends or is not ready in
+ * Starts a gateway and waits until it is ready. Rejects with its error output if it ends or is not ready in
  * time.
  */
 export async function startGateway({

@@ -10,14 +10,14 @@ declare module "vitest" {
   interface ProvidedContext {
     /** Superuser connection string of the run's Postgres, for its `postgres` database. */
     postgresUrl: string;
-    /** Folder for what the run's files share; it goes with the run. */
+    /** Folder for files that the run's test files share. It is deleted after the run. */
     runFolder: string;
   }
 }
 
 const PREFIX = "deputize-test-";
 
-/** What runs left behind that were killed: each folder is named after its process. */
+/** Deletes folders of killed runs. The name of each folder contains its process. */
 async function removeAbandoned(): Promise<void> {
   for (const name of await readdir(tmpdir())) {
     const owner = name.startsWith(PREFIX) ? /^(\d+)\.(\S+)-/.exec(name.slice(PREFIX.length)) : null;
@@ -28,8 +28,8 @@ async function removeAbandoned(): Promise<void> {
 }
 
 /**
- * One Postgres for the run, in a temporary folder. Nothing in it outlives the run, so it never waits for the
- * disk.
+ * Starts one Postgres for the run in a temporary folder. Its data is deleted after the run, so it never syncs
+ * to disk.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();

@@ -11,25 +11,26 @@ const run = promisify(execFile);
 
 const LOOK_AGAIN_MS = 200;
 
-/** A program, or what is missing to have it. */
+/** The path of a program, or what is missing to build it. */
 export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
 
 type Options = {
-  /** Folder with `go.mod`, `go.sum` and, unless a module's own program is named, `main.go`. */
+  /** Folder with `go.mod` and `go.sum`, and with `main.go` unless `module` is set. */
   sources: string;
-  /** The program of a module that `go.mod` requires. */
+  /** Program of a module that `go.mod` requires. */
   module?: string;
-  /** Name of the program, and of its folder in the cache. */
+  /** Name of the program and of its cache folder. */
   name: string;
   folder: string;
-  /** What it is, where it is missing. */
+  /** Description of the program for the message that it is missing. */
   what: string;
   linkerFlags?: string[];
 };
 
 /**
- * A program built from Go modules on first use and kept under `~/.cache/deputize/`. Changed sources build
- * another one. Who needs it while it is being built waits. Where it cannot be built, says what is missing.
+ * Builds a program from Go modules on first use and caches it under `~/.cache/deputize/`. Changed sources
+ * lead to a new build. Concurrent callers wait for the same build. Returns what is missing if it cannot be
+ * built.
  */
 export async function goProgram({
   sources,
@@ -65,7 +66,10 @@ export async function goProgram({
   }
 }
 
-/** Two builds of the largest program abreast take several minutes longer than one after the other. */
+/**
+ * Locks the folder, since two concurrent builds of the largest program take minutes longer than one after the
+ * other.
+ */
 async function lockOnceFree(folder: string): Promise<{ release(): void }> {
   for (;;) {
     const lock = await lockFolder(folder);

@@ -3,14 +3,14 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type GoProgram, goProgram } from "./go_program.ts";
 
-/** The versions of Helm that the chart is for. */
+/** Versions of Helm that the chart supports. */
 export const HELMS = ["v3", "v4"] as const;
 type HelmVersion = (typeof HELMS)[number];
 
-/** What a run of Helm printed, and whether it ended well. */
+/** Output of a Helm run, and whether it succeeded. */
 export type HelmRun = { isGood: boolean; out: string; err: string };
 
-/** Helm itself, built from Go modules on first use: about 3 minutes for each version on two cores. */
+/** Builds Helm from Go modules on first use. This takes about 3 minutes per version on two cores. */
 export async function helm(version: HelmVersion): Promise<GoProgram> {
   const sources = join(import.meta.dirname, "helm", version);
   const module = `helm.sh/helm/${version}`;
@@ -26,7 +26,7 @@ export async function helm(version: HelmVersion): Promise<GoProgram> {
   });
 }
 
-/** Runs Helm. It knows no cluster and no settings of this machine but those of `environment`. */
+/** Runs Helm without a cluster, and with no environment except PATH and `environment`. */
 export async function runHelm(
   path: string,
   args: readonly string[],

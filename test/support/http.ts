@@ -1,36 +1,41 @@
 import { expect } from "vitest";
 
-/** An answer, read whole. `body` is its JSON object; empty when it is something else, which `text` shows. */
+/**
+ * A complete response. `body` is its JSON object, or empty if the content is something else. `text` is the
+ * raw content.
+ */
 export type HttpAnswer = { status: number; headers: Headers; body: Record<string, unknown>; text: string };
 
-/** What a call may carry besides its path. */
+/** Options of a call besides its path. */
 export type CallOptions = {
   body?: unknown;
   headers?: Record<string, string>;
-  /** `false` leaves the CSRF header out. */
+  /** `false` omits the CSRF header. */
   csrf?: boolean;
 };
 
-/** A small browser: keeps cookies, repeats the CSRF cookie in its header on calls that change state. */
+/**
+ * A minimal browser. It keeps cookies, and copies the CSRF cookie to its header in calls that change state.
+ */
 export type HttpClient = {
   get(path: string, options?: CallOptions): Promise<HttpAnswer>;
   post(path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   call(method: string, path: string, options?: CallOptions): Promise<HttpAnswer>;
-  /** The value of a cookie by its name on the wire. */
+  /** Returns the value of a cookie by its name on the wire. */
   cookie(name: string): string | undefined;
   setCookie(name: string, value: string): void;
-  /** The newest sign-in code, short or long, in the development mailbox for an address. */
+  /** Returns the newest sign-in code, short or long, that the development mailbox contains for an address. */
   codeFor(email: string): Promise<string>;
-  /** Signs in by mail; the account is opened the first time. */
+  /** Signs in by mail. The first time, this creates the account. */
   signIn(email: string): Promise<{ account_id: string; onboarding_step: string }>;
-  /** Takes a fresh account through onboarding; signs in first. */
+  /** Signs in and completes the onboarding of a new account. */
   onboard(
     email: string,
     type?: { organization_name: string },
   ): Promise<{ account_id: string; human_id: string }>;
 };
 
-/** A client of the API at `baseUrl`, with cookies of its own. `word` is the service's. */
+/** Creates a client of the API at `baseUrl` with separate cookies. `word` is the path word of the service. */
 export function createClient(baseUrl: string, word = "service"): HttpClient {
   const cookies = new Map<string, { value: string; path: string }>();
 

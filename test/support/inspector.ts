@@ -5,8 +5,8 @@ const LONGER_THAN_OPENING_MS = 700;
 const LISTENING = "0A";
 
 /**
- * Sends SIGUSR1, at which Node opens its inspector unless it was told not to, and returns the TCP ports that
- * the process then listens on.
+ * Sends SIGUSR1, which opens Node's inspector unless that is disabled. Returns the TCP ports on which the
+ * process listens afterwards.
  */
 export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   process.kill(pid, "SIGUSR1");
@@ -14,7 +14,7 @@ export async function portsAfterSigusr1(pid: number): Promise<number[]> {
   return listeningPorts(pid);
 }
 
-/** TCP ports that a process of this machine listens on, by what Linux says of its open files. */
+/** Returns the TCP ports on which a local process listens, read from /proc. */
 export function listeningPorts(pid: number): number[] {
   const own = new Set(
     readdirSync(`/proc/${pid}/fd`).flatMap((name) => {

@@ -5,25 +5,25 @@ import { kafkaJars } from "../../src/dev/kafka/jars.ts";
 import { type KafkaOptions, type KafkaPlace, kafkaParts } from "../../src/dev/kafka/nodes.ts";
 import type { RunningPart } from "../../src/dev/process/part.ts";
 
-/** A broker that is its own controller too. */
+/** A broker that is also its own controller. */
 export type KafkaNode = {
-  /** Starts it again where it was; resolves when it takes connections. */
+  /** Starts the broker again on the same port. Resolves when it accepts connections. */
   start(): Promise<void>;
-  /** Ends it immediately. */
+  /** Kills the broker. */
   kill(): Promise<void>;
-  /** Lets it finish what is under way. */
+  /** Stops the broker in an orderly way. */
   stop(): Promise<void>;
-  /** Freezes it, and lets it go on. */
+  /** Freezes the broker; `resume` continues it. */
   pause(): void;
   resume(): void;
 };
 
-/** Running brokers on loopback that form one cluster. They cannot outlive this process. */
+/** Running brokers on loopback that form one cluster. They end when this process ends. */
 export type TestKafka = { brokers: string[]; nodes: KafkaNode[]; stop(): Promise<void> };
 
 type StartOptions = KafkaOptions & { count?: 1 | 3 };
 
-/** Starts one node, or three with every partition on all of them. */
+/** Starts one node, or three nodes that each hold every partition. */
 export async function startKafka(place: KafkaPlace, options: StartOptions = {}): Promise<TestKafka> {
   await mkdir(place.folder, { recursive: true });
   const parts = await kafkaParts(place, options.count, options);
@@ -58,14 +58,17 @@ export async function startKafka(place: KafkaPlace, options: StartOptions = {}):
   };
 }
 
-/** Whether there can be one, or why not. `needsOwn`: its nodes are stopped, or secured in a special way. */
+/**
+ * Returns a way to start Kafka, or what is missing. `needsOwn` means that the test stops nodes or secures
+ * them specially.
+ */
 export async function kafkaForTests({ needsOwn = false } = {}): Promise<{
   missing?: string;
   start(options?: StartOptions): Promise<TestKafka>;
 }> {
   const { KAFKA_BROKERS_TEST: given = "" } = process.env;
   if (given !== "" && needsOwn) {
-    return { missing: "brokers of one's own, which KAFKA_BROKERS_TEST rules out", start };
+    return { missing: "separate brokers, which KAFKA_BROKERS_TEST rules out", start };
   }
   if (given !== "") {
     return { start: async () => ({ brokers: given.split(","), nodes: [], stop: async () => undefined }) };

@@ -4,10 +4,12 @@ import { mavenJars } from "../../src/dev/kafka/jars.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { type RunningGateway, startGateway } from "./gateway.ts";
 
-/** The newest that Maven has whole; a connector works with a worker of its own version only. */
+/**
+ * The newest version for which Maven has all parts. A connector works only with a worker of the same version.
+ */
 const VERSION = "4.3.1";
 
-/** The jars of Kafka Connect and its connector for files, or what is missing to have them. */
+/** Returns the jars of Kafka Connect and its file connector, or what is missing to download them. */
 export function connectJars() {
   return mavenJars(`kafka-connect-${VERSION}`, [
     `org.apache.kafka:connect-runtime:${VERSION}`,
@@ -17,8 +19,8 @@ export function connectJars() {
 }
 
 /**
- * Runs Kafka Connect with a worker's and a connector's properties; resolves when it has the connector.
- * `worker` is made of the settings that are a machine's own.
+ * Runs Kafka Connect with the properties of a worker and a connector. Resolves when the connector is loaded.
+ * `worker` builds the worker's properties from the settings of this machine.
  */
 export async function startConnect(
   jars: string,

@@ -1,6 +1,6 @@
 import type { Identity } from "../../keyvault/tls/authority.ts";
 
-/** How a broker shows a certificate, and which ones of clients it takes. */
+/** Returns a broker's TLS settings: its certificate, and the client certificates that it accepts. */
 export function tlsSettings(server: Identity, authority: Identity, clients: "none" | "required") {
   return {
     "ssl.keystore.type": "PEM",

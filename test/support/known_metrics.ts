@@ -15,33 +15,33 @@ import { createDecisionQueue } from "../../src/proofs/admission/admission.ts";
 import { showCertificateEnd } from "../../src/vault/credentials.ts";
 import { operatorMetrics } from "./operator_metrics.ts";
 
-/** A part that has metrics of its own. */
+/** A part that has its own metrics. */
 export type Part = "api" | "worker" | "operator" | "keyvault";
 
-/** A metric as a part registers it; `labels` are those that its series may have. */
+/** A metric as a part registers it. `labels` are the labels that its series may have. */
 export type KnownMetric = { name: string; type: string; labels: string[]; parts: Part[] };
 
-/** Metrics of kube-state-metrics that rules look at, with the labels that they use. */
+/** Metrics of kube-state-metrics that the rules use, with the labels in use. */
 export const OTHERS: Record<string, string[]> = {
   kube_job_status_failed: ["namespace", "job_name", "reason"],
   kube_job_status_succeeded: ["namespace", "job_name"],
 };
 
-/** What begins the names of metrics, ours and those of other programs that rules and panels look at. */
+/** Matches names of metrics: ours, and those of other programs that rules and panels use. */
 const NAMES =
   /(?<!["\w])(?:deputize|keyvault|controller_runtime|workqueue|rest_client|leader_election|kube|process|nodejs)_[a-z_0-9]+/g;
 
-/** The metrics that a text names; what a quoted value begins with is none. */
+/** Returns the names of metrics in a text. A name at the start of a quoted value does not count. */
 export function metricsIn(text: string): string[] {
   return [...text.matchAll(NAMES)].map(([name]) => name);
 }
 
-/** The labels that an expression compares. */
+/** Returns the labels that an expression compares. */
 export function labelsIn(text: string): string[] {
   return [...text.matchAll(/([a-z_]+)[!=]~?"/g)].map(([, name = ""]) => name);
 }
 
-/** Every metric of every part, from the functions with which the parts register them. */
+/** Returns every metric of every part, from the functions that register them. */
 export function knownMetrics(): KnownMetric[] {
   const found = new Map<string, KnownMetric>();
   for (const [part, registry] of Object.entries(registries()) as [Part, Registry][]) {
@@ -62,7 +62,7 @@ export function knownMetrics(): KnownMetric[] {
   return [...found.values()];
 }
 
-/** Labels by the names of the series that Prometheus has of these metrics. */
+/** Returns the labels of each Prometheus series of these metrics, by series name. */
 export function seriesOf(metrics: readonly KnownMetric[]): Map<string, string[]> {
   return new Map(
     metrics.flatMap(({ name, type, labels }) =>
@@ -77,7 +77,7 @@ export function seriesOf(metrics: readonly KnownMetric[]): Map<string, string[]>
   );
 }
 
-/** The metric that a series is of. */
+/** Returns the metric that a series belongs to. */
 export function metricOf(series: string): string {
   return series.replace(/(?<=_seconds)_(?:count|sum|bucket)$/, "");
 }

@@ -2,10 +2,10 @@ import { readFile } from "node:fs/promises";
 
 const ROOT = new URL("../../", import.meta.url);
 
-/** A block of code of a page: the heading above it, its language, and its text. */
+/** A code block of a page: the heading above it, its language and its text. */
 export type CodeBlock = { heading: string; language: string; code: string };
 
-/** The blocks of code of a page of this project, in order; only those below one heading when it is given. */
+/** Returns the code blocks of a page of this project in order, optionally only those below one heading. */
 export async function codeBlocks(page: string, heading?: string): Promise<CodeBlock[]> {
   const text = await readFile(new URL(page, ROOT), "utf8");
   const blocks = text.split(/^#+ /m).flatMap((section) => {
@@ -16,7 +16,7 @@ export async function codeBlocks(page: string, heading?: string): Promise<CodeBl
   return blocks.filter((block) => heading === undefined || block.heading === heading);
 }
 
-/** The anchors of a page's headings, as they are made for links. */
+/** Returns the anchors of a page's headings, in the form that links use. */
 export function anchorsOf(page: string): string[] {
   return [...page.matchAll(/^#{1,6} (.*)$/gm)].map(([, heading = ""]) =>
     heading

@@ -1,8 +1,8 @@
 import type { Database } from "../../src/db/database.ts";
 
 /**
- * Adds that many revoked certificates to those of a certificate's account. They have no requests, and the
- * database checks no foreign key: for many rows both would take longer than the rest.
+ * Adds `count` revoked certificates to a certificate's account. They have no requests, and foreign keys are
+ * not checked. Both would take most of the time for many rows.
  */
 export function addRevoked(db: Database, certId: string, count: number): Promise<void> {
   return db.transaction(async (trx) => {

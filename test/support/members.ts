@@ -6,7 +6,7 @@ import type { Person } from "./platform_world.ts";
 
 type Api = { db: Database; clock: SteeredClock; person(): Promise<Person> };
 
-/** Makes a fresh account a member of an organization, without an invitation. */
+/** Makes a new account a member of an organization, without an invitation. */
 export async function addMember(api: Api, organizationId: string, role: MemberRole): Promise<Person> {
   const person = await api.person();
   await api.db("organization_members").insert({
@@ -18,7 +18,7 @@ export async function addMember(api: Api, organizationId: string, role: MemberRo
   return person;
 }
 
-/** A person's calls for an organization. */
+/** Returns functions that call the API as a person acting for an organization. */
 export function actingFor({ client }: Person, organizationId: string) {
   const headers = { "x-service-account": organizationId };
   const call = (method: string, path: string, body?: unknown): Promise<HttpAnswer> =>

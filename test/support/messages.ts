@@ -3,19 +3,19 @@ import { join } from "node:path";
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** One message of a source file. A part that is filled in later is shown as `{expression}`. */
+/** A message in a source file. A placeholder appears as `{expression}`. */
 export type Message = { path: string; line: number; text: string };
 
-/** What makes errors and refusals, by name: constructors, and the functions that make them. */
+/** Matches names of constructors and functions that create errors and refusals. */
 const MAKERS =
   /(?:Error|Problem|Refused|Refusal|Fault|Unavailable|Damaged|Missing)$|^(?:refuse|refine|superRefine|regex|problem|fault|wrongType|damaged|rateLimited|obstacle|InvalidArgumentError)$/;
-/** Tables whose values are messages. */
+/** Matches names of tables whose values are messages. */
 const TABLES = /^(?:errorCodes|.*(?:Errors|HINTS|MESSAGES|Messages|faults|FAULTS|problems|TEXT|TEXTS))$/;
 
-/** Sources of the service and its vault. */
+/** Source files of the service and the vault. */
 const SOURCES = ["src/**/*.{ts,mjs}", "keyvault/**/*.ts"];
 
-/** The messages of all sources below `root`, in the order of their places. */
+/** Returns the messages of all sources below `root`, in source order. */
 export function findMessages(root: string, sources = SOURCES): Message[] {
   const paths = globSync(sources, { cwd: root })
     .filter((path) => !path.includes("node_modules"))
@@ -23,7 +23,7 @@ export function findMessages(root: string, sources = SOURCES): Message[] {
   return paths.flatMap((path) => messagesOf(path, readFileSync(join(root, path), "utf8")));
 }
 
-/** The messages of one source. */
+/** Returns the messages of one source. */
 export function messagesOf(path: string, text: string): Message[] {
   const { program } = parseSync(path, text);
   const found = new Map<number, string>();
@@ -43,7 +43,7 @@ export function messagesOf(path: string, text: string): Message[] {
     .map(([place, said]) => ({ path, line: lineAt(place), text: said }));
 }
 
-/** Prints them, one a line. */
+/** Prints each message on a line. */
 export async function printMessages(root: string): Promise<void> {
   for (const { path, line, text } of findMessages(root)) process.stdout.write(`${path}:${line}  ${text}\n`);
 }
@@ -67,7 +67,7 @@ function textOf(node: Node, source: string): string | undefined {
     .join("");
 }
 
-/** Whether a text is meant for people: words, not a code, a pattern or a path. */
+/** Checks that a text is for people: words, not a code, a pattern or a path. */
 function isSentence(text: string): boolean {
   return /[a-z]{2,} [a-z{]/i.test(text) && !/^(?:select|insert|update|delete|with|create|alter) /i.test(text);
 }

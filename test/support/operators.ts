@@ -5,7 +5,10 @@ import {
 } from "../../src/clusters/identify_operator.ts";
 import { ApiError } from "../../src/errors.ts";
 
-/** Knows the operator of every cluster by one token. Whom the API as it is run believes is tested apart. */
+/**
+ * Identifies the operator of every cluster by one token. Other tests cover the real authentication of
+ * operators.
+ */
 export function anyClusterWith(token: string): IdentifyOperator {
   const isShared = createSharedToken(token);
   return async (presented, clusterId) => {

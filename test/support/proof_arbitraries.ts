@@ -6,7 +6,7 @@ import type { ChallengeBinding } from "../../src/protocol/documents/challenge.ts
 import { CANONICAL_SCOPES, WILDCARDS } from "../../src/protocol/documents/scope_vocabulary.ts";
 import { bytes32, NOW } from "./chains.ts";
 
-/** What the verifier knows in these properties; every constraint of {@link certificates} holds for it. */
+/** Context in which every constraint of {@link certificates} holds. */
 export const CONTEXT: ConstraintContext = {
   latitude: 47.37,
   longitude: 8.54,
@@ -63,8 +63,8 @@ const scope = fc.oneof(
 );
 
 /**
- * Any certificate's own part that may be issued and holds at {@link NOW} for {@link CONTEXT}; each may
- * delegate.
+ * Generates changes for any certificate that may be issued and that holds at {@link NOW} in {@link CONTEXT}.
+ * Each certificate may delegate.
  */
 export const certificates: fc.Arbitrary<Partial<DelegationFields>> = fc.record({
   cert_id: text,
@@ -78,7 +78,7 @@ const bytes = fc
   .uint8Array({ minLength: 32, maxLength: 32 })
   .map((content) => Buffer.from(content).toString("base64"));
 
-/** Any binding of a challenge that is fresh at {@link NOW}, on its first turn if it is of a stream. */
+/** Generates any binding to a challenge that is fresh at {@link NOW}. A stream is at its first turn. */
 export const bindings: fc.Arbitrary<Partial<ChallengeBinding>> = fc
   .record(
     {

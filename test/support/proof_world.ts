@@ -20,8 +20,8 @@ import type { SecretBox } from "../../src/secret_box.ts";
 import { insertAccount, insertApproval } from "./account_rows.ts";
 
 /**
- * One account with a platform, an API key, an agent and a certificate, all with real keys that the test holds
- * itself.
+ * An account with a platform, an API key, an agent and a certificate. All keys are real, and the test has
+ * their private halves.
  */
 export type ProofWorld = {
   accountId: string;
@@ -30,16 +30,16 @@ export type ProofWorld = {
   agentId: string;
   humanId: string;
   certificate: DelegationCert;
-  /** A signed bundle over a challenge: the one given, or a fresh one. */
+  /** Returns a signed bundle over the given challenge, or over a new one. */
   prove(options?: ProveOptions): Promise<ProofBundle>;
 };
 
 export type ProveOptions = {
   now?: Date;
   challenge?: Uint8Array;
-  /** The connection that a fresh challenge is for; by default this world's own. */
+  /** The connection for a new challenge. Default: the connection of this account. */
   shownTo?: string;
-  /** What the proof is bound to: 32 bytes. */
+  /** Session context of the proof: 32 bytes. */
   sessionContext?: Uint8Array;
   certificate?: DelegationCert;
 };
@@ -48,12 +48,12 @@ export type WorldOptions = {
   balanceMicroUsd?: number;
   scope?: string[];
   constraints?: Constraint[];
-  /** End of the certificate; by default it has none. */
+  /** End of the certificate. By default it has none. */
   expiresAt?: Date;
   now?: Date;
 };
 
-/** Puts such a world into a migrated database, row for row as the features write it. */
+/** Inserts the account into a migrated database, with the same rows as the service's own code. */
 export async function createProofWorld(
   db: Database,
   secretBox: SecretBox,

@@ -1,17 +1,17 @@
 import { parseSync } from "vite";
 import { type Node, walk } from "./syntax.ts";
 
-/** The most words that a sentence may have. A span of code counts as one. */
+/** Maximum number of words in a sentence. A span of code counts as one word. */
 const MOST_WORDS = 35;
 const PHRASES = /\b(no\s+more|at\s+once|by\s+itself|held\s+against|(is|are|was|were|be)\s+told)\b/gi;
 const TEST_NAME = /^(is|are|was|who|what|whose|of|about|that|those)\b/i;
 const RELATIVE_CLAUSE = /^(who|what|whose|whom|which|where|those|that)\b/i;
 const TEST_FUNCTIONS = new Set(["test", "it", "describe"]);
-/** Ends a sentence, where the next one begins with a capital, a name in code, a bracket or a quote. */
+/** Ends a sentence if the next one begins with a capital, a name in code, a bracket or a quote. */
 const END_OF_SENTENCE = /(?<=[.?!]["”')\]*_]*)\s+(?=["“'([*_]*[A-Z`\d])/;
 const ABBREVIATION = /\b(e\.g|i\.e|etc|vs|cf|No)\.$/;
 
-/** Where the English of a file breaks a rule that can be checked without understanding it. */
+/** Returns the violations of English style rules that a program can check. */
 export function proseViolations(path: string, text: string): string[] {
   if (path.endsWith(".md")) return markdownFaults(text).map((fault) => `${path}:${fault}`);
   if (/\.(ts|mjs)$/.test(path)) return sourceFaults(path, text).map((fault) => `${path}:${fault}`);
@@ -47,7 +47,7 @@ function sourceFaults(path: string, text: string): string[] {
 type CommentBlock = { words: string; line: number; isDocstring: boolean };
 type Comment = ReturnType<typeof parseSync>["comments"][number];
 
-/** The comments of a source; `//` on lines that follow each other are one. */
+/** Returns the comments of a source. Consecutive `//` lines form one comment. */
 function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
   const blocks: CommentBlock[] = [];
   let end = 0;
@@ -65,7 +65,7 @@ function commentBlocks(text: string, comments: Comment[]): CommentBlock[] {
   return blocks;
 }
 
-/** The name in `test("name", …)`, `describe.skipIf(…)("name", …)` and the like. */
+/** Returns the name in `test("name", …)`, `describe.skipIf(…)("name", …)` and similar calls. */
 function testName(node: Node): string | undefined {
   if (node.type !== "CallExpression") return undefined;
   let callee = node.callee as Node;
@@ -85,7 +85,7 @@ function markdownFaults(text: string): string[] {
   return [...phraseFaults(prose, 1), ...lengthFaults(prose, 1)];
 }
 
-/** Comments of YAML, templates, shell scripts and Dockerfiles. */
+/** Checks comments of YAML, templates, shell scripts and Dockerfiles. */
 function hashCommentFaults(text: string): string[] {
   const comments = text.replace(/^(?!\s*#).*$/gm, "").replace(/^\s*#+ ?/gm, "");
   return [...phraseFaults(text, 1), ...lengthFaults(comments, 1)];

@@ -46,15 +46,15 @@ import {
 } from "../conformance/extensions/witness_entry.ts";
 
 /**
- * What both implementations are asked about one bundle. A count is the verifier's counter, a list its
- * revocations.
+ * Options of a question about a bundle. `invocations` is the verifier's counter, `revoked` its list of
+ * revoked certificates.
  */
 export type BundleOptions = Pick<VerifyOptions, "now" | "required_scope" | "session_context" | "stream"> & {
   context?: Omit<ConstraintContext, "invocations"> & { invocations?: number };
   revoked?: string[];
 };
 
-/** One question to both implementations about a document. */
+/** A question about a document for both implementations. */
 export type Question = { name: string; document: string } & (
   | { kind: "bundle"; options: BundleOptions }
   | { kind: "verification_receipt"; key: HybridPublicKey }
@@ -64,7 +64,7 @@ export type Question = { name: string; document: string } & (
   | { kind: "revocation_list" | "revocation_push" | "witness_entry"; key: HybridPublicKey }
 );
 
-/** This implementation's answer in the words that the published one is asked to use. */
+/** Returns this implementation's answer, in the format of the reference implementation's answer. */
 export async function ownAnswer(question: Question): Promise<Record<string, unknown>> {
   try {
     return await answer(question, Buffer.from(question.document));

@@ -10,7 +10,7 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 const JUDGE = resolve(import.meta.dirname, "reference_judge.py");
 
-/** The published Python SDK and all that it needs. */
+/** The published Python SDK and its dependencies. */
 const REQUIREMENTS = [
   "ratify-protocol==1.0.0a20",
   "cryptography==50.0.2",
@@ -20,12 +20,12 @@ const REQUIREMENTS = [
   "tzdata==2026.6",
 ];
 
-/** Asks the published Python SDK; the answers are in the order of the questions. */
+/** Asks the published Python SDK. The answers have the order of the questions. */
 export type Reference = (questions: readonly object[]) => Promise<Record<string, unknown>[]>;
 
 /**
- * The published SDK, installed once per user under `~/.cache/deputize/`. Where it cannot be had, says what is
- * missing.
+ * Installs the published SDK once per user under `~/.cache/deputize/`. Returns what is missing if that is
+ * impossible.
  */
 export async function findReference(): Promise<Reference | { missing: string }> {
   try {

@@ -14,10 +14,10 @@ import { genuineDocuments, SESSION_SECRET } from "../fuzz/seeds.ts";
 import { AGENT, binding, bytes32, certify, NOW, ROOT, tamper, testKey } from "./chains.ts";
 import type { Question } from "./reference_answers.ts";
 
-/** Text that two implementations may well write in two ways. */
+/** Text that two implementations may encode differently. */
 export const AWKWARD = '\u2028\u2029\u0001"\\/<&>é\ue000😀\u007f';
 
-/** The proof with one half of every certificate's signature changed. */
+/** Returns the proof with one half of every certificate's signature changed. */
 export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): ProofBundle {
   const delegations = bundle.delegations.map((each) => ({
     ...each,
@@ -26,7 +26,7 @@ export function broken(bundle: ProofBundle, half: "ed25519" | "ml_dsa_65"): Proo
   return { ...bundle, delegations };
 }
 
-/** Questions about all documents but bundles, the same at each run. */
+/** Returns questions about all documents except bundles. They are the same in each run. */
 export async function statementQuestions(): Promise<Question[]> {
   return [
     ...(await rotationQuestions()),

@@ -7,12 +7,15 @@ import { proofRoutes } from "../../src/proofs/routes.ts";
 import { type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
 /**
- * `refusedPerMinute`: refused proofs of a connection in a minute, 100,000 unless given. `queue`: where its
- * decisions wait, one as production has it unless given.
+ * `refusedPerMinute` limits refused proofs per connection and minute, by default to 100,000. `queue` is the
+ * queue of decisions, by default the one of production.
  */
 export type ReplicaOptions = PlatformOptions & { refusedPerMinute?: number; queue?: FairQueue };
 
-/** An API with every operation of the service and pools of its own, as one process of production has them. */
+/**
+ * Starts an API with every operation of the service and separate connection pools, like a process in
+ * production.
+ */
 export async function startReplica(options: ReplicaOptions = {}): Promise<PlatformApi> {
   let pools: Pool[] = [];
   const api = await startPlatformApi({
@@ -47,7 +50,7 @@ export async function startReplica(options: ReplicaOptions = {}): Promise<Platfo
   };
 }
 
-/** Two of them over one database. */
+/** Starts two such APIs on one database. */
 export async function startReplicas(options: ReplicaOptions = {}): Promise<[PlatformApi, PlatformApi]> {
   const first = await startReplica(options);
   return [first, await startReplica({ ...options, shares: first })];

@@ -4,30 +4,30 @@ import { createInterface } from "node:readline";
 import { PROGRAM } from "./dev_stack.ts";
 import { killHard, until } from "./process.ts";
 
-/** A role as a process of its own, with all that it logs. */
+/** A role in a separate process, with all its log lines. */
 export type RoleProcess = {
   child: ChildProcess;
-  /** Each line of its log, parsed. */
+  /** Log lines so far, parsed. */
   log: Record<string, unknown>[];
-  /** What it wrote to its error stream. */
+  /** Returns its error output so far. */
   errors(): string;
-  /** The status of a page of its health port; 0 while it does not answer. */
+  /** Returns the status of a page on its health port; 0 while the port does not answer. */
   health(page: "/livez" | "/readyz"): Promise<number>;
-  /** Resolves when it is ready. Rejects when it ends before. */
+  /** Resolves when the role is ready. Rejects if it ends first. */
   ready(): Promise<void>;
-  /** Sends a signal, and resolves with the exit status. */
+  /** Sends a signal, and resolves to the exit status. */
   end(signal?: NodeJS.Signals): Promise<number | null>;
-  /** The status that it ends with. */
+  /** Resolves to the exit status. */
   exit: Promise<number | null>;
 };
 
 type Environment = Record<string, string>;
-/** `before`: the command that runs Node, with its arguments. */
+/** `before` is a command that runs Node, with its arguments. */
 type How = Pick<SpawnOptions, "cwd"> & { before?: readonly string[] };
 
 const READY_MS = 90_000;
 
-/** Starts `deputize <role>` with these settings and no others. */
+/** Starts `deputize <role>` with exactly these settings. */
 export function startRole(
   role: string,
   environment: Environment,
@@ -74,7 +74,7 @@ export function startRole(
   };
 }
 
-/** Ends those that a test left. */
+/** Kills the roles that a test has not stopped. */
 export async function killRoles(roles: RoleProcess[]): Promise<void> {
   await Promise.all(roles.splice(0).map(({ child }) => killHard(child)));
 }

@@ -4,9 +4,9 @@ import { expect, inject } from "vitest";
 const ROOT = new URL("../..", import.meta.url).pathname;
 
 /**
- * What `global_setup.ts` made for the whole run: the superuser's connection string of its Postgres, or the
- * folder that its files share. Throws one sentence on how to run the test when Vitest runs without a
- * configuration of `test/`.
+ * Returns a value of `global_setup.ts`: the superuser's connection string of the run's Postgres, or the
+ * folder that the run's files share. If Vitest runs without a configuration of `test/`, throws one sentence
+ * that explains how to run the test.
  */
 export function runPart(name: "postgresUrl" | "runFolder"): string {
   const part: string | undefined = inject(name);

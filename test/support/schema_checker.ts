@@ -2,20 +2,20 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import addFormats from "ajv-formats";
 import { publishedSchemas } from "./schema_files.ts";
 
-/** A record as a program reads it. */
+/** A record as a consumer reads it. */
 export type SeenRecord = { key: string; value: string; headers: Record<string, string | undefined> };
 
-/** Judges what is sent by the schema files of `docs/events/` alone, as a program in any language can. */
+/** Checks records with only the schema files of `docs/events/`, as a program in any language can. */
 export type SchemaChecker = {
-  /** In what a record differs from its kind's schema; nothing when it fits. */
+  /** Returns the differences between a record and the schema of its kind; none if it is valid. */
   faultsOf(record: SeenRecord): string[];
-  /** The same of a webhook's body. */
+  /** Does the same for the body of a webhook. */
   bodyFaultsOf(body: string): string[];
-  /** Of any value, by the name of a file, or by a part of its schema. */
+  /** Checks any value against a schema file, or against a part of one. */
   faultsBy(name: string, value: unknown, part?: string): string[];
 };
 
-/** Reads the files. */
+/** Reads the schema files. */
 export async function schemaChecker(): Promise<SchemaChecker> {
   const ajv = addFormats.default(new Ajv2020({ allErrors: true, allowUnionTypes: true }));
   const files = await publishedSchemas();

@@ -9,17 +9,17 @@ import { installationRoutes } from "../../src/installation/routes.ts";
 import type { HttpAnswer } from "./http.ts";
 import { type Person, type PlatformApi, type PlatformOptions, startPlatformApi } from "./platform_world.ts";
 
-/** The API with the operations about its own installation; every look reads anew. */
+/** The API with the operations about its own installation. Every read is fresh, without a cache. */
 export type ServiceApi = PlatformApi & {
-  /** A fresh person, complete, whose address is a service administrator's. */
+  /** Creates a complete account whose address is a service administrator's. */
   administrator(): Promise<Person>;
-  /** The parts themselves, past HTTP. */
+  /** Gives direct access to the installation without HTTP. */
   installation: Installation;
-  /** A part as an administrator sees it. */
+  /** Reads a part as an administrator. */
   look(part: string): Promise<Seen>;
 };
 
-/** A part's answer, its figures by name, and by name and what they are about. */
+/** The response about a part, with its figures by name, or by name and subject. */
 export type Seen = {
   answer: HttpAnswer;
   state: unknown;
@@ -30,7 +30,7 @@ export type SeenFigure = { value: unknown; state: unknown; at: unknown };
 
 export type ServiceOptions = Partial<Pick<OpenDeps, "vault" | "certificateFile">>;
 
-/** A fresh person whose address is a service administrator's. */
+/** Creates a person whose address is a service administrator's. */
 export async function administratorOf(api: PlatformApi): Promise<Person> {
   const client = api.client();
   const email = `administrator-${randomUUID()}@example.test`;
@@ -38,7 +38,7 @@ export async function administratorOf(api: PlatformApi): Promise<Person> {
   return { client, accountId: account_id, humanId: human_id, email };
 }
 
-/** How the installation of a test's API is opened, and who administers it. */
+/** Returns the options and the installation of a test API with an administrator. */
 export function administered(given: ServiceOptions = {}) {
   const { vault = { health: async () => {} }, certificateFile = "none" } = given;
   let installation: OpenInstallation | undefined;
@@ -62,7 +62,7 @@ export function administered(given: ServiceOptions = {}) {
   };
 }
 
-/** Starts it. */
+/** Starts the API. */
 export async function startServiceApi(
   options: ServiceOptions & { platform?: PlatformOptions } = {},
 ): Promise<ServiceApi> {

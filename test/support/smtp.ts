@@ -5,27 +5,27 @@ import { createMailer } from "../../src/accounts/mail/mail.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
 import { steeredClock } from "./clock.ts";
 
-/** A mail that arrived: its envelope and its text as sent. */
+/** A received mail: its envelope, and its text as sent. */
 export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: boolean };
 
 /**
- * `take` them, `reject` the recipient and name it, `refuse` the content; or take them and `hang up`, or
- * `stall`, before the answer.
+ * `take` accepts mail, `reject` refuses the recipient with its address, `refuse` refuses the content. `hang
+ * up` and `stall` accept mail, but close the connection or pause before the answer.
  */
 type Behaviour = "take" | "reject" | "refuse" | "hang up" | "stall";
 
-/** A real SMTP receiver on this machine. */
+/** A real SMTP server on this machine. */
 export type SmtpReceiver = {
   url: string;
   mails: ReceivedMail[];
-  /** What the next mails meet. */
+  /** Sets how the server handles the next mails. */
   behave(how: Behaviour): void;
   stop(): Promise<void>;
 };
 
 /**
- * Starts one. It takes addresses beyond ASCII unless `ascii` is set. With a `password` it takes mail only
- * after STARTTLS and a login as `deputize`, which its URL has; else it has neither TLS nor login.
+ * Starts an SMTP server. It accepts non-ASCII addresses unless `ascii` is set. With a `password` it requires
+ * STARTTLS and a login as `deputize`, and its URL contains both. Otherwise it has neither TLS nor login.
  */
 export async function startSmtp({
   ascii = false,
@@ -81,7 +81,7 @@ export async function startSmtp({
   };
 }
 
-/** What sends mail to such a receiver, as the API does. */
+/** Creates a mailer like the API's that sends to this server. */
 export function mailerTo({ url }: Pick<SmtpReceiver, "url">): Mailer {
   const settings = { SMTP_URL: url, MAIL_FROM: "Deputize <no-reply@example.com>" };
   return createMailer(settings, { log: pino({ level: "silent" }), clock: steeredClock() }).mailer;

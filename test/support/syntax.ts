@@ -1,7 +1,7 @@
 /** A node of a syntax tree. */
 export type Node = { type: string } & Record<string, unknown>;
 
-/** Visits every node of a tree, from the outside in. */
+/** Visits every node of a tree, parents first. */
 export function walk(value: unknown, visit: (node: Node) => void): void {
   if (Array.isArray(value)) {
     for (const item of value) {

@@ -2,7 +2,7 @@ import { decodeProofBundle } from "../../src/protocol/documents/proof_bundle.ts"
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { type VerifyOptions, verifyBundle } from "../../src/protocol/verification/verify_bundle.ts";
 
-/** A copy of `document` with one bit changed; positions beyond its end start over. */
+/** Returns a copy of `document` with one bit changed. Positions beyond its end wrap around. */
 export function flipBit(document: Uint8Array, bit: number): Uint8Array {
   const changed = Uint8Array.from(document);
   const at = (bit >> 3) % changed.length;
@@ -11,8 +11,8 @@ export function flipBit(document: Uint8Array, bit: number): Uint8Array {
 }
 
 /**
- * Why a document is refused, by the decoder or by verification; `undefined` when it is accepted. Any other
- * error passes through.
+ * Returns why the decoder or the verification refuses a document; `undefined` if it is accepted. Rethrows any
+ * other error.
  */
 export async function refusal(document: Uint8Array, options: VerifyOptions): Promise<string | undefined> {
   try {

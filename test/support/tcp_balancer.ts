@@ -1,23 +1,20 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A server behind the balancer: where it listens, and whether it is to get new connections. */
+/** A server behind the balancer: its port, and whether it should receive new connections. */
 export type Backend = { port: number; isReady(): Promise<boolean> };
 
-/**
- * What a Service of Kubernetes does: new connections go to those that are ready, open ones stay where they
- * are.
- */
+/** A load balancer like a Kubernetes Service. New connections go to ready backends, and open ones remain. */
 export type TcpBalancer = {
   url: string;
-  /** Those that get connections when they are ready. */
+  /** Backends that receive connections while they are ready. */
   backends: Set<Backend>;
-  /** Connections that no backend took, or that one has reset. */
+  /** Connections that no backend accepted, or that a backend reset. */
   faults: string[];
   stop(): Promise<void>;
 };
 
-/** Starts one that learns after up to `everyMs` who is ready. */
+/** Starts a balancer that updates the ready backends every `everyMs` milliseconds. */
 export async function startTcpBalancer(everyMs: number): Promise<TcpBalancer> {
   const backends = new Set<Backend>();
   const sockets = new Set<Socket>();
@@ -34,7 +31,7 @@ export async function startTcpBalancer(everyMs: number): Promise<TcpBalancer> {
     const backend = ready[turn % ready.length];
     near.on("error", () => {});
     if (backend === undefined) {
-      faults.push("nobody is ready");
+      faults.push("no backend is ready");
       near.resetAndDestroy();
       return;
     }

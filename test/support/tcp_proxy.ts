@@ -1,15 +1,15 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A way to a server that a test can break. */
+/** A proxy to a server that a test can break. */
 export type TcpProxy = {
-  /** The server's URL with the proxy's address in it. */
+  /** The server's URL with the proxy's address. */
   url: string;
-  /** Ends every connection and accepts no new one that lasts. */
+  /** Ends every connection, and closes new ones immediately. */
   cut(): void;
-  /** Keeps connections open but passes nothing on. */
+  /** Keeps connections open, but passes nothing on. */
   stall(): void;
-  /** Passes everything on again; connections of before stay as they were left. */
+  /** Passes everything on again. Earlier connections do not recover. */
   mend(): void;
   stop(): Promise<void>;
 };

@@ -1,20 +1,21 @@
 import { readFileSync, statfsSync } from "node:fs";
 
 const FOLDER = "/dev/shm";
-/** Several times what a fresh clone with its packages takes, 0.6 GB, and the databases of a run beside it. */
+/** Several times the size of a new clone with its packages, 0.6 GB, and of the databases of a run. */
 const ENOUGH_BYTES = 6 * 2 ** 30;
 
 /**
- * Has the run's temporary files kept in memory where the machine allows it. On a disk's file system the
- * thousands of files that each new database makes and drops cost more than the tests themselves: ext4 walks
- * over every file that was removed in the last minutes to make one. A TMPDIR that is set stays.
+ * Keeps the run's temporary files in memory if the machine allows it. On a disk, creating and dropping
+ * databases takes longer than the tests. To create a file, ext4 scans every file that was removed in the last
+ * minutes. A TMPDIR that is already set stays unchanged.
  */
 export function useMemoryForFiles(): void {
   if (process.env.TMPDIR === undefined && isRoomy()) process.env.TMPDIR = FOLDER;
 }
 
 /**
- * Whether files can be kept in memory: a tmpfs whose programs may run, with room in it and in the machine.
+ * Checks that files can be kept in memory: a tmpfs from which programs may run, with enough space, and enough
+ * free memory.
  */
 function isRoomy(): boolean {
   try {

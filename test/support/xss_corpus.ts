@@ -1,4 +1,4 @@
-/** Text that a stranger may put into a field, and that must stay text on every page. */
+/** Texts that an attacker may put into a field, and that every page must show as text. */
 export const XSS_CORPUS: readonly string[] = [
   "<script>globalThis.stolen = 1</script>",
   "</title><script>globalThis.stolen = 1</script>",
@@ -22,7 +22,7 @@ export const XSS_CORPUS: readonly string[] = [
   "\u202e<b>txt.exe\u2066",
 ];
 
-/** Addresses that must lead nowhere. */
+/** Addresses that no page may use as a link. */
 export const HOSTILE_ADDRESSES: readonly string[] = [
   "javascript:globalThis.stolen=1",
   "JaVaScRiPt:globalThis.stolen=1",

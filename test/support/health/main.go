@@ -1,5 +1,6 @@
-// Command health says how others read an object: kstatus by its own library, Argo CD by a script on the Lua engine that
-// it uses, Flux by CEL expressions. Objects come in as lines of JSON; for each goes out a line with the three words:
+// Command health reports the health of an object as other tools see it: kstatus by its own library, Argo CD
+// by a script on its Lua engine, Flux by CEL expressions. It reads objects as lines of JSON, and prints a
+// line with the three results for each. Usage:
 // health <script> <expressions>
 package main
 

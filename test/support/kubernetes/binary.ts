@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { type GoProgram, goProgram } from "../go_program.ts";
 
 const VERSION = "1.36.3";
-/** What a folder of programs must have, as envtest's has. */
+/** Programs that a folder such as envtest's must contain. */
 const NEEDED = ["etcd", "kube-apiserver", "kubectl"];
 
 /**
- * The API server, etcd, the controllers and kubectl in one binary: about 4 minutes to build on two cores, the
- * first time. With KUBEBUILDER_ASSETS the programs of that folder, whatever their version.
+ * Returns a binary with the API server, etcd, the controllers and kubectl. The first build takes about 4
+ * minutes on two cores. If KUBEBUILDER_ASSETS is set, uses the programs of that folder in any version.
  */
 export async function kubernetesBinary(): Promise<GoProgram> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
@@ -32,7 +32,7 @@ async function builtBinary(): Promise<GoProgram> {
   });
 }
 
-/** The programs of a folder in the form of the one binary: the first argument says which. */
+/** Wraps the programs of a folder as one binary whose first argument selects the program. */
 export async function assetsProgram(assets: string): Promise<GoProgram> {
   for (const name of NEEDED) {
     const isThere = await access(join(assets, name)).then(
@@ -48,7 +48,7 @@ export async function assetsProgram(assets: string): Promise<GoProgram> {
   return { path };
 }
 
-/** Why the controllers cannot be run; envtest's folder has none. `undefined`: they can. */
+/** Returns why the controllers cannot run, or `undefined` if they can. envtest's folder contains none. */
 export async function missingControllers(): Promise<string | undefined> {
   const { KUBEBUILDER_ASSETS: assets = "" } = process.env;
   if (assets === "") return undefined;

@@ -10,7 +10,9 @@ const done = { status: 201, body: { kind: "Platform" } };
 let stop = (): void => undefined;
 afterEach(() => stop());
 
-/** Calls of a server that answers so, one after the other, and what it was sent. */
+/**
+ * Starts a server that gives these answers in order. Returns its client and the requests that it received.
+ */
 async function serving(...answers: { status: number; body: object }[]) {
   const sent: string[] = [];
   const server = createServer(async (request, response) => {
@@ -28,13 +30,13 @@ async function serving(...answers: { status: number; body: object }[]) {
   return { sent, call: callsOf({ url, ca: "", adminToken: "token" }).call };
 }
 
-test("a call that is put off for a changed definition is sent again, whole, until it is answered", async () => {
+test("repeats a call while the API server reinitializes its storage", async () => {
   const { call, sent } = await serving(putOff, putOff, done);
   expect(await call("POST", "/apis", { kind: "Platform" })).toEqual(done);
   expect(sent).toEqual(Array.from({ length: 3 }, () => 'POST /apis {"kind":"Platform"}'));
 });
 
-test("another 429 is an answer", async () => {
+test("returns any other 429 to the caller", async () => {
   const other = wait("too many requests, please try again later");
   const { call, sent } = await serving(other, done);
   expect(await call("GET", "/apis")).toEqual(other);

@@ -2,19 +2,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "undici";
 import type { Kubernetes, KubernetesObject, KubernetesUser } from "./server.ts";
 
-/** Where an API server is, and its administrator's token. */
+/** URL and certificate of an API server, and its administrator's token. */
 export type Address = Pick<Kubernetes, "url" | "ca" | "adminToken">;
 
 /**
- * What an API server answers for a moment after a definition was changed, while it reads its objects again.
- * Nothing was done then; other clients come back, too.
+ * Message of an API server that briefly rejects calls after a definition changed, while it reloads its
+ * objects. The call had no effect, and clients are expected to repeat it.
  */
 const PUT_OFF = "storage is (re)initializing";
 const COME_BACK_MS = 50;
 
 /**
- * Calls of an API server: as its administrator, as whom that one impersonates, and with other tokens. One
- * that is put off for a change of a definition is repeated.
+ * Returns functions that call an API server: as administrator, as an impersonated user, or with another
+ * token. They repeat a call that is rejected because a definition changed.
  */
 export function callsOf({ url, ca, adminToken }: Address): Pick<Kubernetes, "call" | "as" | "withToken"> {
   const dispatcher = new Agent({ connect: { ca }, keepAliveTimeout: 1000 });

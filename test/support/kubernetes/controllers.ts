@@ -15,12 +15,12 @@ const CONTROLLERS = [
   "serviceaccount-controller",
 ];
 
-/** Controllers of a cluster that run. */
+/** Running controllers of a cluster. */
 export type Controllers = { stop(): Promise<void> };
 
 /**
- * Starts the controllers without which namespaces are not deleted, what has lost its owner stays and quotas
- * count nothing. Resolves when they work; they cannot outlive this process.
+ * Starts the controllers that delete namespaces, collect objects without an owner, and count quotas. Resolves
+ * when they work. They end when this process ends.
  */
 export async function startControllers(
   binary: string,
@@ -47,7 +47,7 @@ export async function startControllers(
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    await until("the controllers work", async () => {
+    await until("the controllers run", async () => {
       const { status } = await call("GET", "/api/v1/namespaces/default/serviceaccounts/default");
       return status === 200;
     });

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Kubernetes } from "./server.ts";
 
-/** The definitions of `crds/`, by their resource. */
+/** Resources of the definitions in `crds/`. */
 export const definitions = ["platforms", "agents", "delegations"];
 
-/** Applies all definitions strictly and resolves when their objects are served. */
+/** Applies all definitions with strict validation, and resolves when their objects are served. */
 export async function installDefinitions(kubernetes: Kubernetes): Promise<void> {
   for (const resource of definitions) {
     const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${resource}.deputize.io`;

@@ -13,15 +13,15 @@ const LEASES = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%
 const ROLE_BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const LIVE_MS = 60_000;
 
-/** The cluster that a test runs in: one of its own, or the one that KUBECONFIG_TEST names. */
+/** The cluster of a test: a new one, or the one in KUBECONFIG_TEST. */
 export type TestCluster = {
-  /** Whether others may be using it: nothing of the whole cluster's is taken away there. */
+  /** True if others may use the cluster. Then tests delete nothing that belongs to the whole cluster. */
   isShared: boolean;
   missing?: GoProgram["missing"];
   open(): Promise<Kubernetes>;
 };
 
-/** Chooses it. */
+/** Chooses the cluster. */
 export async function testCluster(): Promise<TestCluster> {
   const { KUBECONFIG_TEST: kubeconfig = "" } = process.env;
   if (kubeconfig !== "") return { isShared: true, open: () => openExisting(kubeconfig) };
@@ -30,9 +30,9 @@ export async function testCluster(): Promise<TestCluster> {
 }
 
 /**
- * A cluster that runs already, by its administrator's kubeconfig. `stop` takes away what was created by its
- * `call`, namespaces with all that is in them; definitions and policies that were applied stay. Throws where
- * an operator leads: it would work on the tests' objects too.
+ * Opens a running cluster with an administrator's kubeconfig. `stop` deletes what `call` created, including
+ * complete namespaces; applied definitions and policies remain. Throws if an operator leads in the cluster,
+ * since it would also process the tests' objects.
  */
 export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
   const access = await openAccess({ file: kubeconfig, clock: systemClock });
@@ -71,7 +71,7 @@ export async function openExisting(kubeconfig: string): Promise<Kubernetes> {
 
 type Call = (method: string, path: string, body?: unknown) => Promise<KubernetesObject>;
 
-/** Calls with what the kubeconfig has. Throws what is refused. */
+/** Returns a function that calls with the kubeconfig's credentials. It throws if the call is refused. */
 function callerOf(access: ClusterAccess): Call {
   return async (method, path, body) => {
     const { headers, tls } = await access.credentials();
@@ -103,7 +103,7 @@ async function requireNoOperator(leases: KubernetesObject): Promise<void> {
   throw new Error(`KUBECONFIG_TEST names a cluster where an operator leads, in namespace ${namespace}`);
 }
 
-/** The token of a service account of the tests' own that may do everything. */
+/** Creates a service account with all rights for the tests, and returns its token. */
 async function ownAdministrator(first: Call, name: string): Promise<string> {
   const accounts = `/api/v1/namespaces/${name}/serviceaccounts`;
   await first("POST", "/api/v1/namespaces", { metadata: { name } });
@@ -117,7 +117,7 @@ async function ownAdministrator(first: Call, name: string): Promise<string> {
   return String((status as { token?: string }).token);
 }
 
-/** Takes the finalizers from our objects of a namespace, as the operator that is gone would. */
+/** Removes the finalizers from our objects in a namespace. The missing operator would do this. */
 async function letGo({ call, as }: Pick<Kubernetes, "call" | "as">, namespace: string): Promise<void> {
   const asOperator = as({ ...OPERATOR, group: "system:masters" });
   for (const resource of definitions) {

@@ -8,9 +8,9 @@ import { createAuthority, issueCertificate } from "../../../keyvault/tls/authori
 import type { Kubernetes } from "./server.ts";
 
 /**
- * What is done with a call instead of passing it on: an answer of its own, a connection that breaks, no
- * answer. Or with its answer: it comes late, breaks after some bytes or before the first, or each line
- * becomes another one or none.
+ * A fault of a call. Instead of passing it on, the gateway sends another answer, breaks the connection, or
+ * does not answer. Or it delays the answer, breaks it after some bytes or before the first, or changes or
+ * drops each line.
  */
 export type GatewayFault =
   | { status: number; body?: object; headers?: Record<string, string> }
@@ -23,12 +23,12 @@ export type GatewayFault =
 
 type AnswerFault = Exclude<GatewayFault, "reset" | "silence" | { status: number }>;
 
-/** A way to an API server, as its administrator, that a test can make faulty. */
+/** A proxy to an API server, with administrator rights, that a test can make faulty. */
 export type FaultyGateway = {
   url: string;
-  /** Certificate that its TLS is checked with. */
+  /** Certificate that verifies the gateway's TLS. */
   ca: string;
-  /** Faults of calls that begin from now on; without a rule there are none. */
+  /** Sets the faults of calls that begin from now on. Without a rule there are no faults. */
   setRule(rule?: (method: string, url: URL) => GatewayFault | undefined): void;
   /** Breaks every connection. */
   breakAll(): void;

@@ -1,9 +1,9 @@
 import type { Kubernetes } from "./server.ts";
 
-/** Who calls, as whom, and in which namespace by itself. */
+/** The caller's token, the user to impersonate, and the default namespace. */
 type Caller = { token: string; as?: string | undefined; namespace?: string };
 
-/** A kubeconfig with one context, as JSON, which is YAML too. */
+/** Returns a kubeconfig with one context, as JSON, which is also YAML. */
 export function kubeconfigText(
   { url, ca }: Pick<Kubernetes, "url" | "ca">,
   { token, as, namespace }: Caller,

@@ -1,4 +1,5 @@
-// Command kubernetes is a Kubernetes API server, its etcd, its controllers and kubectl in one binary, for tests:
+// Command kubernetes contains a Kubernetes API server, etcd, the controllers and kubectl in one binary, for
+// tests. Usage:
 // kubernetes etcd|kube-apiserver|kube-controller-manager|kubectl [flags].
 package main
 

@@ -11,19 +11,19 @@ const KINDS: Record<string, string> = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 };
 
-/** The operator that the policies know. */
+/** The operator in the policies. */
 export const OPERATOR = {
   name: DEFAULT_OPERATOR,
 };
 
-/** Path of a policy or a binding. */
+/** Returns the path of a policy or a binding. */
 export function policyPath(kind: keyof typeof KINDS, name: string): string {
   return `${GROUP}/${KINDS[kind]}/${name}`;
 }
 
 /**
- * Applies `crds/policies.yaml`, for another operator if wanted, strictly, and resolves when the policies are
- * enforced, all of them, which a refused probe shows.
+ * Applies `crds/policies.yaml` with strict validation, optionally for another operator. Resolves when the API
+ * server refuses probes, which shows that all policies are enforced.
  */
 export async function installPolicies(kubernetes: Kubernetes, operator = DEFAULT_OPERATOR): Promise<void> {
   const file = await readFile(join(import.meta.dirname, "../../../crds/policies.yaml"), "utf8");

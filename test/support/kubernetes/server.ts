@@ -10,36 +10,36 @@ import { spawnTied } from "../../../src/dev/process/lifeline.mjs";
 import { freePort } from "../../../src/dev/process/ports.ts";
 import { callsOf } from "./calls.ts";
 
-/** What the API server answered: HTTP status and decoded body, a `Status` object when it refused. */
+/** Response of the API server: HTTP status and decoded body. A refusal has a `Status` object as body. */
 export type KubernetesAnswer = { status: number; body: KubernetesObject };
 /** A JSON object of the Kubernetes API. */
 export type KubernetesObject = { [field: string]: unknown };
 
-/** A user of the cluster. Everybody who is signed in is in the group `system:authenticated` besides. */
+/** A user of the cluster. Every user is also in the group `system:authenticated`. */
 export type KubernetesUser = { name: string; group?: string; uid?: string };
 
-/** A running API server with real RBAC and admission, nothing else: no scheduler, no controllers. */
+/** A running API server with real RBAC and admission. There is no scheduler and no controller. */
 export type Kubernetes = {
   url: string;
-  /** Certificate that its TLS is checked with. */
+  /** Certificate that verifies the server's TLS. */
   ca: string;
   /** Token of a member of `system:masters`. */
   adminToken: string;
-  /** One call as the administrator. A body is JSON unless `contentType` says otherwise. */
+  /** Calls the server as administrator. The body is JSON by default. */
   call(method: string, path: string, body?: unknown, contentType?: string): Promise<KubernetesAnswer>;
-  /** Calls made as another user, by impersonation. */
+  /** Returns a function that calls as another user, by impersonation. */
   as(user: KubernetesUser): Kubernetes["call"];
-  /** Calls made with a token of its own, and whom they impersonate, if anybody. */
+  /** Returns a function that calls with another token, optionally impersonating a user. */
   withToken(token: string, as?: KubernetesUser): Kubernetes["call"];
-  /** What the audit log says of writes that changed or tried to change our objects. */
+  /** Returns audit log entries of writes, successful or not, to our objects. */
   audited(): Promise<KubernetesObject[]>;
   stop(): Promise<void>;
 };
 
-/** Users by their tokens, besides the administrator. */
+/** Additional users by their tokens. */
 export type KubernetesTokens = Record<string, KubernetesUser>;
 
-/** Writes of our kinds, who made them and what policies noted of them. */
+/** Audits writes of our kinds, with the user and the policies' annotations. */
 const AUDIT_POLICY = {
   apiVersion: "audit.k8s.io/v1",
   kind: "Policy",
@@ -55,8 +55,8 @@ const AUDIT_POLICY = {
 };
 
 /**
- * Starts etcd and the API server in a temporary folder on free loopback ports. They cannot outlive this
- * process.
+ * Starts etcd and the API server in a temporary folder on free loopback ports. They end when this process
+ * ends.
  */
 export async function startKubernetes(binary: string, tokens: KubernetesTokens = {}): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
@@ -146,7 +146,7 @@ async function writeServiceAccountKeys(folder: string): Promise<void> {
   await writeFile(join(folder, "accounts.pub"), publicKey.export({ type: "spki", format: "pem" }));
 }
 
-/** The server's certificate, once it answers that it is ready. */
+/** Waits until the server is ready and returns its certificate. */
 async function whenReady(url: string, certificate: string, token: string): Promise<string> {
   for (let tries = 0; tries < 600; tries += 1) {
     const ca = await readFile(certificate, "utf8").catch(() => undefined);

@@ -16,12 +16,12 @@ new PerformanceObserver((list) => {
 }).observe({ entryTypes: ["gc"] });
 const before = held();
 await repeat(Number(times));
-// What lived through the first one is looked at again by the second.
+// An object that survived the first collection is moved or dropped by the second.
 collect({ type: "minor" });
 collect({ type: "minor" });
 const after = held();
 await new Promise((resolve) => setTimeout(resolve, 50));
-if (collected > 0) throw new Error("the heap was collected as a whole, so that nothing can be said");
+if (collected > 0) throw new Error("the whole heap was collected, so the measurement is invalid");
 const a = (bytes: number) => Math.max(0, Math.round(bytes / Number(times)));
 console.log(
   JSON.stringify({ heap: a(after.heap - before.heap), buffers: a(after.buffers - before.buffers) }),

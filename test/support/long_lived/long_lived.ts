@@ -3,10 +3,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const CHILD = fileURLToPath(new URL("child.ts", import.meta.url));
-/**
- * New objects are looked through each time there are 8 MB of them, and nothing makes the heap be collected as
- * a whole.
- */
+/** Flags that collect new objects after every 8 MB and prevent a collection of the whole heap. */
 const FLAGS = [
   "--expose-gc",
   "--min-semi-space-size=8",
@@ -14,12 +11,12 @@ const FLAGS = [
   "--initial-old-space-size=512",
 ];
 
-/** Bytes that are held longer than they are needed: until the heap is collected as a whole. */
+/** Bytes that remain allocated, although unneeded, until the whole heap is collected. */
 export type LongLived = { heap: number; buffers: number };
 
 /**
- * What `times` calls of a module's function leave behind, a call. `module` is a URL; its default export does
- * the work once. It runs in a process of its own.
+ * Returns the bytes that each call of a module's function leaves behind, measured over `times` calls.
+ * `module` is a URL whose default export does the work once. It runs in a separate process.
  */
 export async function longLived(module: URL, times: number): Promise<LongLived> {
   const args = [...FLAGS, CHILD, module.href, String(times)];
