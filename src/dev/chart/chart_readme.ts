@@ -12,7 +12,7 @@ const LINE = { collectionStyle: "flow", lineWidth: 0, flowCollectionPadding: tru
 const HEADING = "## Values";
 
 /**
- * The chart's README with its part from "## Values" on written again: a table for each top-level value of
+ * Returns the chart's README with a new part from "## Values" on. It has a table for each top-level value of
  * `values.yaml`, with path, default and comment. Throws `Error` if the README has no such heading.
  */
 export function withValues(readme: string, valuesYaml: string): string {
@@ -40,7 +40,7 @@ function sectionOf(pair: Pair, comment: string | null | undefined): Section {
   return { name, words, values };
 }
 
-/** The values below a map. A map with a comment of its own has a row, too. */
+/** Returns the values below a map. A map with its own comment gets a row too. */
 function valuesIn(map: YAMLMap, above: string): Value[] {
   return (map.items as Pair[]).flatMap((pair, index) => {
     const path = `${above}.${nameOf(pair)}`;
@@ -62,7 +62,7 @@ function nameOf({ key }: Pair): string {
   return String(isScalar(key) ? key.value : key);
 }
 
-/** The comment above a key and behind its value, without the line that only names a section. */
+/** Returns the comment above a key and after its value, without lines that only name a section. */
 function commentOf({ key, value }: Pair, above: string | null | undefined): string {
   const before = isScalar(key) ? key.commentBefore : undefined;
   const behind = isScalar(value) ? value.comment : undefined;
@@ -82,7 +82,7 @@ function inCell(text: string): string {
   return escaped(text).replaceAll("|", "\\|");
 }
 
-/** Markdown would take `<host>` for HTML. */
+/** Escapes text such as `<host>`, which Markdown would treat as HTML. */
 function escaped(text: string): string {
   return text.replaceAll("<", "&lt;");
 }

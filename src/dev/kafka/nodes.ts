@@ -93,8 +93,7 @@ function kafkaPart(
     );
     const { child } = await spawnLogged("java", args, { ...surroundings, logFile });
     const [code] = (await once(child, "exit")) as [number | null];
-    if (code !== 0)
-      throw new UserError("Kafka's data folder could not be formatted", `Its log is ${logFile}`);
+    if (code !== 0) throw new UserError("Kafka's folder could not be formatted", `Its log is ${logFile}`);
   }
 
   let prepared: Promise<void> | undefined;
