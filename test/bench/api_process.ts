@@ -9,8 +9,8 @@ import { untilAnswers } from "../../src/dev/stack_parts.ts";
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /**
- * What an API process on a bench's database has in its environment: a port that is free, another one for its
- * health, and no vault.
+ * Returns the environment of an API process on a bench's database: free ports for the API and its health
+ * page, and no vault.
  */
 export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];
@@ -31,8 +31,8 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
 }
 
 /**
- * Starts the API as a process on a bench's database, without a vault unless `more` of its environment has
- * one; its log goes into `folder`.
+ * Starts the API as a process on a bench's database. It has no vault unless `more` configures one. Its log is
+ * in `folder`.
  */
 export async function startApiProcess(
   folder: string,
@@ -57,7 +57,7 @@ export async function startApiProcess(
   return { port: Number(env.PORT), pid: running.pid, stop: () => running.stop() };
 }
 
-/** The options of Node that a running process of this machine was started with. */
+/** Returns the Node options with which a local process was started. */
 export function nodeOptionsOf(pid: number): string {
   const [, ...args] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
   return args

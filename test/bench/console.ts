@@ -16,11 +16,12 @@ import { report } from "./results/tables.ts";
 import { percentile } from "./timing.ts";
 
 /**
- * How soon a person sees the console's home page, and what goes over the wire: 40 loads in Chromium, each
- * with an empty cache and a browser process that is there, of an account with 20,000 decisions in two weeks.
- * Beside it, in turns: a page with nothing in it, and the sign-in page, which has the same style and scripts.
- * Of each first content the median and the 95th of 100. The aim: within 100 ms, and 60 kB.
- * `node test/bench/console.ts`.
+ * Measures the console's home page in Chromium, for an account with 20,000 decisions in two weeks: the time
+ * until the first content, and the bytes transferred. It loads the page 40 times with an empty cache in a
+ * running browser process.
+ *
+ * For comparison, it also loads an empty page and the sign-in page, which has the same style and scripts. It
+ * reports median and 95th percentile. The aim is 100 ms and 60 kB. Run `node test/bench/console.ts`.
  */
 const LOADS = 40;
 const DECISIONS = 20_000;
@@ -74,7 +75,7 @@ await withBenchDatabase({}, async ({ db, url, folder, postgresPid }) => {
 });
 await browser.close();
 
-/** What the loads took, part by part, without the first, which warms up. */
+/** Adds the durations of the loads, part by part, without the first load, which warms up. */
 function addLoads(record: FigureRecord, seen: Record<Kind, Load[]>): void {
   for (const [kind, loads] of Object.entries(seen)) {
     for (const part of inParts(
@@ -91,7 +92,7 @@ function addLoads(record: FigureRecord, seen: Record<Kind, Load[]>): void {
   }
 }
 
-/** A server of one page without anything: what Chromium itself takes on this machine. */
+/** Starts a server with one empty page, to measure the cost of Chromium itself. */
 async function startBarePage(): Promise<{ url: string; stop(): void }> {
   const server = createServer((_, response) => {
     response.setHeader("content-type", "text/html; charset=utf-8");
@@ -149,7 +150,7 @@ async function loadPage(chromium: Browser, { baseUrl, cookies, path }: Wanted): 
   const context = await chromium.newContext();
   await context.addCookies(cookies);
   const page = await context.newPage();
-  // The browser's process of this origin is there before; starting it is not the page's doing.
+  // Start the browser's process for this origin first, since its start is not part of the page's cost.
   await page.goto(`${baseUrl}/v1/auth/session`);
   const network = await context.newCDPSession(page);
   await network.send("Network.enable");

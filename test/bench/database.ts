@@ -7,7 +7,7 @@ import { migrate } from "../../src/db/migrate.ts";
 import { type RunningPostgres, startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { maintainPartitions } from "../../src/proofs/decide/partitions.ts";
 
-/** A Postgres of a bench's own. `folder` is for its other files and goes with it. */
+/** A temporary Postgres for a bench. `folder` is for other files and is deleted with it. */
 export type BenchDatabase = {
   db: Database;
   pool: Pool;
@@ -17,12 +17,12 @@ export type BenchDatabase = {
   folder: string;
 };
 
-/** Room in the log between two checkpoints, and how much of it is kept to be written over. */
+/** Size of the write-ahead log between two checkpoints, and the part of it that is kept for reuse. */
 const LOG_SETTINGS = { max_wal_size: "4GB", min_wal_size: "1GB" };
-/** Files of the log, 16 MB each, that are ready before anything is measured. */
+/** Number of 16 MB log files that exist before a measurement. */
 const LOG_FILES = 60;
 
-/** Does the measuring on a fresh Postgres with the newest schema, and takes it away afterwards. */
+/** Runs the measurement on a new Postgres with the newest schema, and deletes it afterwards. */
 export async function withBenchDatabase(
   { connections }: { connections?: number },
   measure: (database: BenchDatabase) => Promise<void>,
@@ -53,8 +53,8 @@ export async function withBenchDatabase(
 }
 
 /**
- * Makes the files of the log that a server which has run for a while has already: it writes over old ones. A
- * new one takes 40 ms, in which nothing is committed.
+ * Creates the log files that a server has after running for a while, since it overwrites old ones. Creating a
+ * file takes 40 ms, during which nothing commits.
  */
 async function makeLog(pool: Pool): Promise<void> {
   for (let file = 0; file < LOG_FILES; file += 1) {

@@ -7,21 +7,24 @@ import { type Measured, prepareLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * More calls than the machine can decide: how long they wait with ever more connections, and what one
- * account's flood does to another account, in turns with the other one alone. `node test/bench/flood.ts`.
+ * Measures calls beyond the machine's capacity. It shows how long they wait with an increasing number of
+ * connections, and how one account's flood affects another account. The other account alone is measured in
+ * turn. Run `node test/bench/flood.ts`.
  */
 const ROUNDS = 3;
 const CONNECTIONS = [16, 64, 256, 1_000, 3_000];
-/** Connections of the account that floods: so many that they wait, and so many that some are refused. */
+/**
+ * Connections of the flooding account: with the first number calls wait, with the second some are refused.
+ */
 const FLOODS = [64, 1_000];
-/** Connections of the account that is flooded beside. */
+/** Connections of the affected account. */
 const QUIET = [1, 4, 16];
 const MS = 4_000;
-/** Proofs for a second at most, so that no client runs out of them. */
+/** Maximum number of proofs per second, so that no client runs out of proofs. */
 const PER_SECOND = 2_500;
-/** The clients are one address here, which tenants are not. */
+/** Disables the limits per IP address, since all clients share one address here, unlike tenants. */
 const NO_BOUNDS = { CONNECTIONS_PER_IP: "10000", BODIES_PER_IP: "10000" };
-/** What a call may wait for its turn, and be worked on. */
+/** Maximum time for a call to wait and to be processed. */
 const LONGEST_MS = 1_500;
 const BOUND = "how long an answer may take";
 
@@ -62,7 +65,7 @@ async function measureBeside(place: Place, record: FigureRecord, connections: nu
   addSeen(record, `${name}: the flood`, await flooded);
 }
 
-/** A client of one of the accounts, with proofs for all of its time. */
+/** Prepares a client of one account, with enough proofs for its whole run. */
 async function clientOf(
   { database: { folder }, verifiers, port }: Place,
   account: number,

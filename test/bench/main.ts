@@ -6,10 +6,10 @@ import { resultOf, writeResult } from "./results/results.ts";
 import { tablesOf } from "./results/tables.ts";
 
 /**
- * `npm run bench [-- name …]`: runs the benches one after the other, each in a process of its own, prints
- * what they found and writes it to `bench-results/`, as JSON and as tables; `--json` prints one object per
- * bench instead of tables. All other options are a bench's own. Figures are ratios within one run: what the
- * machine does besides slows both sides.
+ * `npm run bench [-- name …]` runs the benches one after the other, each in a separate process. It prints
+ * their results and writes them to `bench-results/` as JSON and as tables. `--json` prints one object per
+ * bench instead of tables. All other options are for the bench itself. Compare ratios within one run, since
+ * other load on the machine slows both sides.
  */
 const BENCHES: Record<string, string> = {
   protocol: "Protocol: verify, sign, decode; native against the reference implementation",
@@ -41,7 +41,7 @@ if (unknown.length > 0) {
 
 for (const name of names.length > 0 ? names : Object.keys(BENCHES)) await run(name, BENCHES[name] ?? name);
 
-/** One bench; a failed one makes the whole run fail, and writes nothing. */
+/** Runs one bench. If it fails, the whole run fails and the bench writes no result. */
 async function run(name: string, title: string): Promise<void> {
   const isJson = options.includes("--json");
   if (!isJson) console.log(`\n${title}`);

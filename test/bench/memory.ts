@@ -16,9 +16,9 @@ import { percentiles } from "./timing.ts";
 import { type BenchVault, startBenchVault } from "./vault/place.ts";
 
 /**
- * What each process holds while agents' proofs are taken from the vault and decided on, as fast as the
- * machine can, and how far waits rise in between. `node test/bench/memory.ts [--minutes=2] [--agents=500]`;
- * more than 10,000 agents are more than the vault remembers.
+ * Measures the memory of each process while the vault presents agents' proofs and the API decides on them, as
+ * fast as possible. It also measures how waits change over time. Run `node test/bench/memory.ts [--minutes=2]
+ * [--agents=500]`. With more than 10,000 agents, the vault's key cache no longer holds all keys.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);
@@ -30,7 +30,7 @@ const QUARTERS = 4;
 const MOST_MB = 300;
 const PROCESSES = ["API", "vault", "token"] as const;
 const POSTGRES = "Postgres, all processes";
-const BOUND = "what a process may hold";
+const BOUND = "memory limit of a process";
 
 await withBenchDatabase({}, async (database) => {
   const vault = await startBenchVault(database.postgres, database.folder, "vault");
@@ -73,7 +73,7 @@ async function measure({ database, vault, agents }: Place, record: FigureRecord)
   }
 }
 
-/** Runs the client, and `sample` meanwhile. Rejects when the client saw anything but allows. */
+/** Runs the client, and `sample` meanwhile. Rejects if the client received anything except allows. */
 async function load(orders: Orders, sample: () => Promise<void>): Promise<Window[]> {
   const windows: Window[] = [];
   const client = fork(fileURLToPath(new URL("memory/client.ts", import.meta.url)));
@@ -88,7 +88,7 @@ async function load(orders: Orders, sample: () => Promise<void>): Promise<Window
   return windows;
 }
 
-/** Sizes at the start, in each quarter of the time, and at the end. */
+/** Adds the sizes at the start, in each quarter of the time, and at the end. */
 function addSizes(record: FigureRecord, samples: readonly Map<string, number>[]): void {
   for (const name of [...PROCESSES, POSTGRES]) {
     const sizes = samples.map((sample) => sample.get(name) ?? Number.NaN);

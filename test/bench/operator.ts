@@ -16,10 +16,10 @@ import { addWaits, createRecord } from "./results/record.ts";
 import { report } from "./results/tables.ts";
 
 /**
- * An operator with as many objects as it is made for, on a real API server and etcd, against a fake of the
- * service's API: how long it takes to make them true and to see them again after a start, what it writes,
- * holds and uses while nothing happens, and how long people wait. `node test/bench/operator.ts
- * [--small]`.
+ * Measures an operator with its maximum number of objects. It uses a real API server and etcd, and a fake of
+ * the service's API. It measures how long the operator needs to process all objects, at first and after a
+ * restart. It also measures writes, memory and processor time while idle, and how long people wait. Run `node
+ * test/bench/operator.ts [--small]`.
  */
 const small = process.argv.includes("--small");
 const crowd: Crowd = small
@@ -29,7 +29,7 @@ const total = crowd.platforms + crowd.agents + crowd.delegations;
 const IDLE_MS = 60_000;
 const SAMPLES = 200;
 const BARE_READ = "a bare read of all";
-const START = "a start until all are looked at";
+const START = "a start until all are processed";
 const TOKEN = "operator-token-of-thirty-two-characters";
 const OWNER = "owner@example.test";
 const MERGE_PATCH = "application/merge-patch+json";
@@ -44,7 +44,7 @@ const kubernetes = await startKubernetes(binary.path);
 const api = await startFakeOperatorApi({ token: TOKEN });
 const client = await createClusterClient({ access: adminAccess(kubernetes) });
 let operator: BenchOperator | undefined;
-/** Delegations that were used for a sample. */
+/** Number of Delegations that samples have used. */
 let used = 0;
 const record = createRecord();
 try {
@@ -99,13 +99,13 @@ function start(): Promise<BenchOperator> {
   return startBenchOperator(settings, join(dir, "operator.log"));
 }
 
-/** From a start beside objects that nobody has seen until all await approval, then until all are Active. */
+/** Measures from a start with unprocessed objects until all await approval, then until all are Active. */
 async function measureFirst(): Promise<void> {
   const begun = performance.now();
   operator = await start();
   const reached = (reason: string) => reasonIs(reason, crowd.delegations);
   await reached("AwaitingApproval");
-  record.add("made until all await approval", "s", seconds(begun));
+  record.add("created until all await approval", "s", seconds(begun));
   record.add("until all await approval", "writes an object", (await writes()) / total);
   const approved = performance.now();
   for (const delegation of api.delegations.values()) {
@@ -116,7 +116,10 @@ async function measureFirst(): Promise<void> {
   record.add("until all are Active", "writes an object", (await writes()) / total);
 }
 
-/** From a start until every object was looked at, and what that wrote; a bare read of all for comparison. */
+/**
+ * Measures from a start until every object was processed, and the writes meanwhile. For comparison, reads all
+ * objects directly.
+ */
 async function measureStart(): Promise<void> {
   await operator?.stop();
   api.calls.length = 0;
@@ -135,7 +138,7 @@ async function measureStart(): Promise<void> {
   await reach(async () => (await current.metric("controller_runtime_reconcile_total")) >= total);
   await reach(async () => (await current.metric("workqueue_depth")) === 0);
   record.add(START, "s", seconds(begun));
-  record.add("a start that finds all as it is to be", "writes", await writes());
+  record.add("a start that finds nothing to change", "writes", await writes());
   record.add("memory after a start", "MiB", await current.memory());
 }
 
@@ -149,7 +152,10 @@ async function measureIdle(): Promise<void> {
   record.add("memory at rest", "MiB", await operator.memory());
 }
 
-/** How long a revocation takes until the API has it, and a decision in the cluster until it is Active. */
+/**
+ * Measures how long a revocation takes to reach the API, and how long a decision in the cluster takes until
+ * Active.
+ */
 async function measureWaits(): Promise<void> {
   const revoked = await sampled(SAMPLES, async (name, namespace) => {
     const id = await externalId(name, namespace);
@@ -163,7 +169,7 @@ async function measureWaits(): Promise<void> {
   addWaits(record, "decision in the cluster until Active", decided);
 }
 
-/** The same for decisions while a new process looks at everything. */
+/** Measures the same for decisions while a new process reads all objects. */
 async function measureWaitsDuringStart(): Promise<void> {
   await operator?.stop();
   operator = await start();
@@ -172,7 +178,7 @@ async function measureWaitsDuringStart(): Promise<void> {
   addWaits(record, "decision in the cluster until Active, during a start", await decisions("start"));
 }
 
-/** Some times, each of a Delegation that was not used before, a few at a time. */
+/** Measures several times, each with an unused Delegation, a few concurrently. */
 async function sampled(
   count: number,
   measure: (name: string, namespace: string) => Promise<number>,
@@ -185,7 +191,7 @@ async function sampled(
   return times;
 }
 
-/** New Delegations that a person decides in the cluster once they wait. */
+/** Creates Delegations and decides on each in the cluster once it awaits approval. */
 async function decisions(when: string): Promise<number[]> {
   const count = small ? SAMPLES / 4 : SAMPLES;
   const names = Array.from({ length: count }, (_, index) => `decide-${when}-${index}`);
@@ -215,7 +221,7 @@ async function decisions(when: string): Promise<number[]> {
   return times;
 }
 
-/** The fake has no cluster to read: it takes the decision as the real API would have found it. */
+/** Applies the decision in the fake API, which has no cluster to read it from. */
 function decideIn(call: string): void {
   const id = decodeURIComponent(call.split("/")[4] ?? "");
   const delegation = api.delegations.get(id);
@@ -250,14 +256,14 @@ async function patch(path: string, body: object): Promise<void> {
   if (status !== 200) throw new Error(`${path}: ${status} ${String(answer.message)}`);
 }
 
-/** Writes of the operator since it was started, without those of its lease and its Events. */
+/** Returns the operator's writes since its start, without those of its lease and its Events. */
 async function writes(): Promise<number> {
   if (operator === undefined) return 0;
   const made = await operator.metric("rest_client_requests_total", 'method="PATCH"');
   return made - (await leaseWrites());
 }
 
-/** The lease is renewed every 2 s, by a patch. */
+/** Returns the number of lease renewals. Every 2 s the operator renews its lease with a patch. */
 async function leaseWrites(): Promise<number> {
   const { body } = await kubernetes.call(
     "GET",

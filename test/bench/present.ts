@@ -13,13 +13,13 @@ import { startBenchVault } from "./vault/place.ts";
 import { measureLoad } from "./verify/load.ts";
 import { httpRequest } from "./verify/proofs.ts";
 
-/** Challenges and presented proofs over HTTP, each by itself. `node test/bench/present.ts`. */
+/** Measures challenges and presented proofs over HTTP, each separately. Run `node test/bench/present.ts`. */
 const ROUNDS = 5;
 const CONNECTIONS = 64;
 const CHALLENGES = 20_000;
 const PRESENTS = 3_000;
 const AGENTS = 200;
-const [CHALLENGES_AIM, PRESENTS_AIM] = ["challenges that are to be made", "proofs that are to be made"];
+const [CHALLENGES_AIM, PRESENTS_AIM] = ["required challenges", "required proofs"];
 
 await withBenchDatabase({}, async ({ db, url, folder, postgres }) => {
   const sealingKey = randomBytes(32);

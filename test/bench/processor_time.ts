@@ -1,14 +1,14 @@
 import { readdir, readFile } from "node:fs/promises";
 
-/** Linux counts the processor's time in steps of 10 ms. */
+/** Linux measures processor time in steps of 10 ms. */
 const STEP_MICROSECONDS = 10_000;
 
-/** Processor time of a process so far, all its threads, user and system. */
+/** Returns the processor time of a process so far in microseconds: all threads, user and system. */
 export async function processorTime(pid: number): Promise<number> {
   return (await readStat(pid))?.microseconds ?? 0;
 }
 
-/** As {@link processorTime}, of a process and of those that it started, whether they still run or not. */
+/** Returns {@link processorTime} of a process and its children, both running and ended. */
 export async function processorTimeWithChildren(pid: number): Promise<number> {
   const names = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const stats = await Promise.all(names.map((name) => readStat(Number(name))));
@@ -17,7 +17,7 @@ export async function processorTimeWithChildren(pid: number): Promise<number> {
   return running.reduce((sum, stat) => sum + (stat?.microseconds ?? 0), ended);
 }
 
-/** Milliseconds for which a process's first thread, the one with its event loop, has run so far. */
+/** Returns the milliseconds for which a process's first thread, which has the event loop, has run so far. */
 export async function firstThreadTime(pid: number): Promise<number> {
   const [nanoseconds] = (await readFile(`/proc/${pid}/task/${pid}/schedstat`, "utf8")).split(" ");
   return Number(nanoseconds) / 1_000_000;

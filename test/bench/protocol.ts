@@ -14,7 +14,7 @@ import { encode, NOW, prove, ROOT } from "../support/chains.ts";
 import type { Aim, Ratio } from "./results/figures.ts";
 import { report } from "./results/tables.ts";
 
-/** Something whose cost is measured, one run after the other. */
+/** Work whose cost is measured, one run after the other. */
 type Case = {
   name: string;
   times: number;
@@ -22,8 +22,8 @@ type Case = {
 };
 
 /**
- * What one run costs: microseconds of processor time in all threads and of the clock, and bytes allocated on
- * the JavaScript heap.
+ * Cost of one run: microseconds of processor time in all threads, microseconds of elapsed time, and bytes
+ * allocated on the JavaScript heap.
  */
 type Cost = {
   processor: number;
@@ -120,7 +120,7 @@ async function measure({ times, run }: Case): Promise<Cost> {
 }
 
 /**
- * Of processor time, because the halves of a signature are checked concurrently where a second core is free.
+ * Uses processor time, since the halves of a signature are verified concurrently if a second core is free.
  */
 function ratio(over: string, under: string, aim: Aim): Ratio {
   return { name: `${over} / ${under}`, over, under, aim };

@@ -12,9 +12,9 @@ import type { ListOrder } from "./vault/list_signer.ts";
 import { startBenchVault } from "./vault/place.ts";
 
 /**
- * What long revocation lists cost in the vault, and what they cost other signing calls: the time from call to
- * answer, how long its event loop works for one of them in all, which bounds how long it is blocked whatever
- * else uses the machine, and how long signatures of challenges take meanwhile, one after another. `node
+ * Measures the cost of long revocation lists in the vault, and their effect on other signing calls. Figures
+ * are the time from call to answer, and the event loop's work for one list, which bounds how long it blocks.
+ * A third figure is how long signatures of challenges take meanwhile, one after the other. Run `node
  * test/bench/revocation_list.ts`.
  */
 const LENGTHS = [0, 1_000, 10_000, 50_000];
@@ -69,7 +69,7 @@ function besideName(length: number): string {
   return `a challenge beside lists of ${length}`;
 }
 
-/** Has lists signed by a fresh root key, and gives how long each took. */
+/** Signs lists with a new root key and returns the duration of each. */
 async function signLists(length: number, name: string): Promise<number[]> {
   const { url, config } = vault;
   const tenant = `${TENANT}-${length}-${name}`;
@@ -78,7 +78,7 @@ async function signLists(length: number, name: string): Promise<number[]> {
   return times;
 }
 
-/** How long signatures took, one after another, while `work` went on. */
+/** Returns the durations of signatures, one after the other, while `work` ran. */
 async function beside(sign: () => Promise<unknown>, work: () => Promise<unknown>): Promise<number[]> {
   const waits: number[] = [];
   let working = true;

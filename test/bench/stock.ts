@@ -8,9 +8,9 @@ import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Decisions beside few certificates and no history, and beside ever more of both, in turns on two databases.
- * `node test/bench/stock.ts [--certificates=1000000] [--history=10000000]`; with these a quarter of an hour
- * and 15 GB on the disk.
+ * Compares decisions with few certificates and no history to decisions with increasing numbers of both,
+ * alternating between two databases. Run `node test/bench/stock.ts [--certificates=1000000]
+ * [--history=10000000]`. With these numbers it takes a quarter of an hour and 15 GB of disk.
  */
 const option = (name: string, otherwise: number): number =>
   Number(process.argv.find((argument) => argument.startsWith(`--${name}=`))?.split("=")[1] ?? otherwise);

@@ -1,7 +1,7 @@
-/** Milliseconds. */
+/** Percentiles in milliseconds. */
 export type Percentiles = { p50: number; p99: number };
 
-/** Runs `work` `count` times, `concurrency` of them concurrently, and returns each run's milliseconds. */
+/** Runs `work` `count` times with that concurrency, and returns the milliseconds of each run. */
 export async function times(
   count: number,
   concurrency: number,
@@ -22,8 +22,8 @@ export async function times(
 }
 
 /**
- * Runs each of `works` once in turn, `rounds` times, and gives each one's milliseconds: what slows one slows
- * the others.
+ * Runs each of `works` in turn, `rounds` times, and returns the milliseconds of each run. Other load on the
+ * machine then affects all of them.
  */
 export async function inTurns<Name extends string>(
   rounds: number,
@@ -37,12 +37,14 @@ export async function inTurns<Name extends string>(
   return taken;
 }
 
-/** Percentiles of at least one duration. */
+/** Returns the percentiles of at least one duration. */
 export function percentiles(durations: readonly number[]): Percentiles {
   return { p50: percentile(durations, 0.5), p99: percentile(durations, 0.99) };
 }
 
-/** The least of some values that this share of them does not exceed; not a number when there are none. */
+/**
+ * Returns the smallest value that this share of the values does not exceed; not a number if there are none.
+ */
 export function percentile(values: readonly number[], share: number): number {
   return values.toSorted((a, b) => a - b)[Math.ceil(values.length * share) - 1] ?? Number.NaN;
 }

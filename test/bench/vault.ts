@@ -15,11 +15,13 @@ import { rewrapAll } from "./vault/rewrap.ts";
 import { storeFillingKeys, storeTenants } from "./vault/stock.ts";
 
 /**
- * What a hybrid signature costs over mutual TLS with its audit record on disk, against importing two seeds
- * and signing in this process: measured in turns in one run, so that a busy machine slows both. Two vaults,
- * one with 100 keys and one with 100,000, are processes of their own on a Postgres that waits for the disk;
- * this process is the client. Where other things use the machine, the processor's time and the ratios are
- * what to compare. `node test/bench/vault.ts`.
+ * Measures the cost of a hybrid signature over mutual TLS with its audit record on disk. The baseline is
+ * importing two seeds and signing in this process. Both alternate within one run, so a busy machine slows
+ * both.
+ *
+ * Two vaults, with 100 and with 100,000 keys, run as separate processes on a Postgres that syncs to disk.
+ * This process is the client. On a busy machine, compare processor time and ratios. Run `node
+ * test/bench/vault.ts`.
  */
 const WARM_UP = 300;
 const ROUNDS = 1_200;
@@ -33,14 +35,14 @@ const challenge = Buffer.alloc(32, 1).toString("base64");
 const binding = () => ({ challenge, challenge_at: Math.floor(Date.now() / 1000) });
 
 const IN_PROCESS = "in process";
-const OVER_TLS = "over mutual TLS, nothing but signing";
+const OVER_TLS = "over mutual TLS, only signing";
 const VAULT = "over mutual TLS, the vault";
 const RATIOS: Ratio[] = [
   ratio(VAULT, IN_PROCESS, "p50", { atMost: 1.5 }),
   ratio(VAULT, IN_PROCESS, "p99", { atMost: 1.6 }),
   ratio(OVER_TLS, IN_PROCESS, "p50"),
   ratio(VAULT, OVER_TLS, "p50"),
-  ratio(`${VAULT}, disk not waited for`, `${IN_PROCESS}, second half`, "p50"),
+  ratio(`${VAULT}, without disk syncs`, `${IN_PROCESS}, second half`, "p50"),
   ratio(withKeys("a key's first signature", MANY_KEYS), withKeys("a key's first signature", KEYS), "p50", {
     atMost: 1.2,
   }),
@@ -86,7 +88,10 @@ async function measure(record: FigureRecord): Promise<void> {
   await measureRewrap(record);
 }
 
-/** Makes {@link KEYS} keys, each of a tenant of its own, and gives what signs with one after another. */
+/**
+ * Creates {@link KEYS} keys, each of a separate tenant, and returns a function that signs with one after the
+ * other.
+ */
 async function makeKeys({ client }: BenchVault): Promise<Signing> {
   const keys: { tenant: string; keyId: string }[] = [];
   await times(KEYS, 4, async (run) => {
@@ -105,8 +110,8 @@ async function makeKeys({ client }: BenchVault): Promise<Signing> {
 }
 
 /**
- * One at a time: signing here, by the plain signer, in the vault, and the wait for the disk alone; then again
- * without that wait.
+ * Measures one signature at a time: in this process, by the plain signer, and in the vault, and also the disk
+ * sync alone. Then it measures again without disk syncs.
  */
 async function measureSingle(
   record: FigureRecord,
@@ -118,17 +123,17 @@ async function measureSingle(
   addWaits(record, IN_PROCESS, single.bare);
   addWaits(record, OVER_TLS, single.plain);
   addWaits(record, VAULT, single.audited);
-  addWaits(record, "the wait for the disk alone", single.disk);
+  addWaits(record, "a disk sync alone", single.disk);
   await waitForDisk(postgres, false);
   const unsynced = await inTurns(ROUNDS, works);
   await waitForDisk(postgres, true);
   addWaits(record, `${IN_PROCESS}, second half`, unsynced.bare);
-  addWaits(record, `${VAULT}, disk not waited for`, unsynced.audited);
+  addWaits(record, `${VAULT}, without disk syncs`, unsynced.audited);
 }
 
 async function measureLoad(record: FigureRecord, bare: Signing, audited: Signing): Promise<void> {
   const bareStart = await processorTime(process.pid);
-  record.add(`${IN_PROCESS}, 4 at once`, "signatures a second", (await rate(4, bare)).perSecond);
+  record.add(`${IN_PROCESS}, 4 concurrent`, "signatures a second", (await rate(4, bare)).perSecond);
   const bareMicroseconds = ((await processorTime(process.pid)) - bareStart) / LOAD;
   record.add(IN_PROCESS, "µs of the processor a signature", bareMicroseconds);
   const before = await partsTime();
@@ -140,8 +145,8 @@ async function measureLoad(record: FigureRecord, bare: Signing, audited: Signing
   }
   for (const atOnce of CONCURRENCY) {
     const { perSecond, durations } = await rate(atOnce, audited);
-    record.add(`the vault, ${atOnce} at once`, "signatures a second", perSecond);
-    addWaits(record, `the vault, ${atOnce} at once`, durations);
+    record.add(`the vault, ${atOnce} concurrent`, "signatures a second", perSecond);
+    addWaits(record, `the vault, ${atOnce} concurrent`, durations);
   }
 }
 
@@ -169,7 +174,7 @@ async function rate(concurrency: number, work: Signing): Promise<{ perSecond: nu
   return { perSecond: LOAD / ((performance.now() - start) / 1000), durations };
 }
 
-/** Percentiles of signatures with few and with many keys, part by part. */
+/** Adds the percentiles of signatures with few and with many keys, part by part. */
 function addKeys(record: FigureRecord, what: string, taken: Record<"few" | "many", number[]>): void {
   addWaits(record, withKeys(what, KEYS), taken.few);
   addWaits(record, withKeys(what, MANY_KEYS), taken.many);

@@ -15,9 +15,10 @@ import { report } from "./results/tables.ts";
 import { makeBenchVault, serveBenchVault, stopBenchVault } from "./vault/place.ts";
 
 /**
- * How long a vault needs from its process' start until it listens: behind a long audit, from a snapshot of
- * its register and from the first record, and behind an audit of some records, in turns. One record in ten
- * makes a key, the others are signatures. `RECORDS=1000000 node test/bench/vault_start.ts`.
+ * Measures how long a vault needs from its process's start until it listens. With a long audit it starts from
+ * a snapshot of its register, and from the first record. A vault with a short audit starts in turn with it.
+ * One record in ten creates a key, and the others are signatures. Run `RECORDS=1000000 node
+ * test/bench/vault_start.ts`.
  */
 const RECORDS = Number(process.env.RECORDS ?? 100_000);
 const ROUNDS = 3;
@@ -59,7 +60,7 @@ try {
   await rm(dir, { recursive: true, force: true });
 }
 
-/** Seconds from the start of the process until it listened. Its stop leaves a snapshot. */
+/** Returns the seconds from the start of the process until it listened. Stopping it writes a snapshot. */
 async function startAndStop({ environment }: Place): Promise<number> {
   const begun = performance.now();
   const { vault } = await serveBenchVault(environment);
@@ -68,7 +69,7 @@ async function startAndStop({ environment }: Place): Promise<number> {
   return taken;
 }
 
-/** Appends records to a vault's chain, with codes of its own token. */
+/** Appends records to a vault's chain, with MACs from its own token. */
 async function writeRecords({ environment, url }: Place): Promise<void> {
   const token = await openToken(await tokenSettings(loadConfig(environment).token), createLog("silent"));
   await withClient(url, async (client) => {

@@ -10,15 +10,16 @@ import { measureLoad } from "./verify/load.ts";
 import { createVerifiers, type Proven, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * What a decision costs from end to end: verifies over HTTP with full bundles and with references, each
- * durable (audit row, charge and spent challenge committed with fsync on), against bare hybrid verifications
- * of the same signatures on the thread pool, in the same run and in turns, after one round to warm up.
- * Client, API and Postgres share the machine, so the processor's time of each is reported too: it is what
- * hardly depends on what else the machine does. `node test/bench/verify_http.ts`.
+ * Measures the complete cost of a decision: verify calls over HTTP, with full bundles and with references.
+ * Each decision is durable: history row, charge and spent challenge are committed with fsync on. The baseline
+ * is bare verification of the same hybrid signatures on the thread pool, in turn within the same run.
+ *
+ * Client, API and Postgres share the machine. So the processor time of each is reported too, which hardly
+ * depends on other load. Run `node test/bench/verify_http.ts`.
  */
 const ROUNDS = 3;
 const PROOFS_A_ROUND = 6_000;
-/** How many calls are under way at the same time, what they carry, and whose authority they show. */
+/** The number of concurrent calls, the form of their proofs, and the authority behind them. */
 const CASES = [
   { connections: 16, form: "bundle", authority: "own" },
   { connections: 16, form: "reference", authority: "own" },
@@ -48,7 +49,7 @@ type Place = {
   postgresPid: number;
 };
 
-/** One turn of each: the same signatures bare, then over HTTP in each case. */
+/** Measures each once: the same signatures bare, then over HTTP in each case. */
 async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   for (const [n, each] of CASES.entries()) {
     const proofs = await prove(place.verifiers, PROOFS_A_ROUND, each.authority);
@@ -57,7 +58,7 @@ async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   }
 }
 
-/** Challenge signatures alone: what every decision must check, whatever it remembers. */
+/** Verifies only the challenge signatures, which every decision must verify, whatever it has cached. */
 async function measureBare(proofs: readonly Proven[], record: FigureRecord): Promise<void> {
   const before = await processorTime(process.pid);
   const start = performance.now();

@@ -10,12 +10,14 @@ import { startPeer } from "./verify/peer.ts";
 import { createVerifiers, prove, requestOf, type Verifiers } from "./verify/proofs.ts";
 
 /**
- * Our decisions, which are kept, charged and told to Kafka, against those of another server, in turns in one
- * run, each proof used once. `node test/bench/verify_peer.ts [--peer <command>]`. Without a command the peer
- * is our API's own checks that end where the statement would be sent. The shell runs a command with the
- * environment that our own API gets, on the same database, and another `PORT`: it may be an earlier version
- * of this service, or any verifier that answers `POST /v1/service/verify` with `"decision":"allow"` or
- * `"valid":true`. `API_NODE_OPTIONS` has the options of our Node.
+ * Compares our decisions, which are stored, charged and published to Kafka, with those of another server.
+ * Both alternate within one run and use each proof once. Run `node test/bench/verify_peer.ts [--peer
+ * <command>]`.
+ *
+ * Without a command, the peer is our API's own checks without the statement. The shell runs a command with
+ * our API's environment, the same database, and another `PORT`. It may be an earlier version of this service.
+ * It may also be any verifier that answers `POST /v1/service/verify` with `"decision":"allow"` or
+ * `"valid":true`. `API_NODE_OPTIONS` contains Node options for our API.
  */
 const ROUNDS = 5;
 const PROOFS_A_ROUND = 6_000;
@@ -27,7 +29,7 @@ const { peer: named } = parseArgs({ options }).values;
 const command = named ?? `exec '${process.execPath}' $API_NODE_OPTIONS '${BARE_CHECKS}'`;
 
 await withBenchDatabase({}, async ({ db, pool, url, folder }) => {
-  // Rows of the history are handed on then, which is what an event of a decision costs.
+  // With this transport, history rows are handed on to Kafka, which is the cost of a decision's event.
   await pool.query("update event_way set way = 'kafka'");
   const verifiers = await createVerifiers(db);
   const api = await startApiProcess(folder, url, verifiers.sealingKey);

@@ -15,8 +15,8 @@ const MAY_DEPART =
   /^[\s}]*((else\b.*)?(if|for|while)\b.*\)|else|\))\s*(\/[/*].*)?$|\b(SELECT|INSERT|DELETE|UPDATE|CREATE|ALTER|ORDER|FROM|WHERE)\b/m;
 
 /**
- * Returns the violations of style rules that Biome cannot check. A body on a separate line has braces, and SQL
- * is in lower case. A docstring writes "Throws" in words and no tag, and a comment is no wider than code.
+ * Returns the violations of style rules that Biome cannot check. A body on a separate line has braces. SQL is
+ * in lower case. A docstring writes "Throws" in words and no tag, and a comment is no wider than code.
  */
 export function dialectViolations(path: string, text: string): string[] {
   const faults: string[] = [];

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 
 /**
- * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Target of a standard stream: a keyword of Node or a
- *   file descriptor.
+ * @typedef {"ignore" | "inherit" | "pipe" | number} Stream Target of a standard stream: a
+ *   keyword of Node or a file descriptor.
  *
  * @typedef {object} TiedOptions
  * @property {string} [cwd] Working folder. Default: that of this process.

@@ -47,8 +47,8 @@ export function curlLines(access: Access): string[] {
 }
 
 /**
- * Returns the last lines of a start. Lines to paste come first, if there is a delegation to prove. Then one line each
- * says where the console is, where the API reference is, how to call the API, and how to stop.
+ * Returns the last lines of a start. Lines to paste come first, if there is a delegation to prove. Four lines
+ * follow: the console, the API reference, how to call the API, and how to stop.
  */
 export function tryItYourself(access: KnownAccess, folder: string): string[] {
   const { base_url: baseUrl, owner_email: email } = access;

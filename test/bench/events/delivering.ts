@@ -10,7 +10,7 @@ import { startBenchWorker } from "./worker_child.ts";
 const ROUNDS = 2;
 const ENDPOINTS = 200;
 const HANGING = 40;
-/** Far below what the machine can send: waits are to come from those that hang. */
+/** Far below the machine's capacity, so that only hanging receivers cause waits. */
 const PER_SECOND = 60;
 const WARM_SECONDS = 3;
 const LOAD_SECONDS = 25;
@@ -18,7 +18,10 @@ const AFTERWARDS_MS = 5_000;
 const MEMORY_EACH_MS = 10_000;
 const MEMORY_ENDPOINTS = 50;
 
-/** From the commit to the arrival at a healthy receiver, with no other hanging and with a fifth of them. */
+/**
+ * Measures the time from commit to arrival at a healthy receiver, with no hanging receivers and with a fifth
+ * hanging.
+ */
 export async function measureHanging(database: BenchDatabase, record: FigureRecord): Promise<Ratio> {
   const receivers = await startReceivers();
   const worker = await startEmbeddedWorker(database);
@@ -45,7 +48,10 @@ export async function measureHanging(database: BenchDatabase, record: FigureReco
 
 type Waits = { p50: number; p99: number; missing: number };
 
-/** On connections of its own. Afterwards they have no callback URL: what waits disturbs no other round. */
+/**
+ * Uses new connections in each round. It removes their callback URLs afterwards, so that pending deliveries
+ * do not disturb other rounds.
+ */
 async function hangingRound(
   { db }: BenchDatabase,
   receivers: BenchReceivers,
@@ -65,7 +71,7 @@ async function hangingRound(
   const ids = connections.map(({ connectionId }) => connectionId);
   await db("connections").whereIn("connection_id", ids).update({ callback_url: null });
   receivers.hang(() => false);
-  // The same receivers in every round, whether the others hang or not.
+  // The healthy receivers are the same in every round, whether the others hang or not.
   const healthy = [...committed].filter(
     ([number]) =>
       (number - firstNumber) % ENDPOINTS >= HANGING && number - firstNumber >= WARM_SECONDS * PER_SECOND,
@@ -77,7 +83,7 @@ async function hangingRound(
   return { ...percentiles(waits), missing: healthy.length - waits.length };
 }
 
-/** What a worker holds under a steady load, and how fast that grows after its first third. */
+/** Measures a worker's memory under a steady load, and its growth after the first third of the time. */
 export async function measureMemory(
   database: BenchDatabase,
   record: FigureRecord,
@@ -118,13 +124,13 @@ export async function measureMemory(
   }
 }
 
-/** A worker whose events go without Kafka, whatever was measured on this database before. */
+/** Starts a worker without Kafka, whatever the database was used for before. */
 async function startEmbeddedWorker({ db, url }: BenchDatabase) {
   await db("event_way").update({ way: "embedded" });
   return startBenchWorker(url);
 }
 
-/** Of the straight line through the points, by least squares. */
+/** Returns the slope of the straight line through the points, by least squares. */
 function slope(points: readonly [number, number][]): number {
   const mean = (index: 0 | 1) => points.reduce((sum, point) => sum + point[index], 0) / points.length;
   const [x, y] = [mean(0), mean(1)];

@@ -5,10 +5,13 @@ import { ensureTopics } from "../../../src/events/kafka/topics.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 
-/** A Kafka for the bench: topics of its own for each measurement. */
+/** A Kafka for the bench, with separate topics for each measurement. */
 export type BenchKafka = { topics(): Promise<KafkaSettings>; stop(): Promise<void> };
 
-/** Starts one broker, or uses the ones that KAFKA_BROKERS_TEST names. Says so when there can be none. */
+/**
+ * Starts one broker, or uses those in KAFKA_BROKERS_TEST. Prints a message and returns undefined if Kafka is
+ * unavailable.
+ */
 export async function startBenchKafka(): Promise<BenchKafka | undefined> {
   const { missing, start } = await kafkaForTests();
   if (missing !== undefined) {

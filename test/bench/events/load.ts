@@ -4,10 +4,10 @@ import { appendEvents, OUTBOX_SHARDS } from "../../../src/events/outbox.ts";
 import { makeConnection, secretBox, type TestConnection } from "../../events/support/connection.ts";
 import { deniedEvent } from "../../events/support/events.ts";
 
-/** Milliseconds since 1970, with fractions; the same in every process of a machine. */
+/** Milliseconds since 1970, with fractions. All processes of a machine share this time. */
 export const nowMs = (): number => performance.timeOrigin + performance.now();
 
-/** Makes connections with the callback URLs given, or without one. */
+/** Creates connections, with the given callback URLs or without any. */
 export async function makeConnections(
   db: Database,
   callbackUrls: readonly (string | null)[],
@@ -15,24 +15,27 @@ export async function makeConnections(
   return Promise.all(callbackUrls.map((url) => makeConnection(db, url)));
 }
 
-/** A load that the machine does not carry is late rather than piling up. */
+/**
+ * Maximum number of concurrent transactions. If the machine is too slow, the load becomes late instead of
+ * piling up.
+ */
 const MOST_RUNNING = 64;
 
-/** A load: so many transactions, so many a second, each with so many events of one connection. */
+/** A load: a number of transactions at a rate, each with several events of one connection. */
 export type Load = {
   db: Database;
   connections: readonly TestConnection[];
   transactions: number;
   transactionsPerSecond: number;
   eventsEach: number;
-  /** Of the first event; each has the next one as its request id. */
+  /** Number of the first event. Later events count up; the number is the event's request ID. */
   firstNumber?: number;
 };
 
-/** When each event was committed, by its number. */
+/** Commit time of each event, by event number. */
 export type Committed = Map<number, number>;
 
-/** Appends events evenly, as changes do. One that is late is made up for: the rate is kept on average. */
+/** Appends events evenly. It catches up after a delay, so the average rate is constant. */
 export async function runLoad(load: Load): Promise<Committed> {
   const { db, connections, transactions, transactionsPerSecond, eventsEach, firstNumber = 0 } = load;
   const committed: Committed = new Map();
@@ -61,7 +64,7 @@ export async function runLoad(load: Load): Promise<Committed> {
   return committed;
 }
 
-/** Fills the outbox with events of connections, in turns, as a relay that was away for long finds it. */
+/** Fills the outbox with events that alternate between connections, as after a long failure of the relay. */
 export async function fillOutbox(
   db: Database,
   connections: readonly TestConnection[],

@@ -2,17 +2,17 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { nowMs } from "./load.ts";
 
-/** Receivers of webhooks: one for each number, at a path of its own. */
+/** Receivers of webhooks, one per number, each at a separate path. */
 export type BenchReceivers = {
   url(number: number): string;
-  /** When each event arrived first, by its number. */
+  /** First arrival of each event, by event number. */
   arrived: Map<number, number>;
-  /** From now on those for which it says so never answer; who waited for an answer until now gets one. */
+  /** Makes the receivers hang for which `hangs` returns true. Answers all calls that hung before. */
   hang(hangs: (number: number) => boolean): void;
   close(): Promise<void>;
 };
 
-/** Starts them; all accept everything. */
+/** Starts the receivers. At first all of them accept everything. */
 export async function startReceivers(): Promise<BenchReceivers> {
   const arrived = new Map<number, number>();
   const hanging = new Set<ServerResponse>();

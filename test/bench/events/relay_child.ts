@@ -3,22 +3,25 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 
-/** What a relay process works on: the database, Kafka or none, and who reads the events. */
+/** Settings of a relay process: the database, Kafka if used, and the consumer of the events. */
 export type RelaySettings = {
   url: string;
   kafka?: KafkaSettings | undefined;
   consumer: "nothing" | "webhooks";
 };
 
-/** That it is to begin, how many events it is to handle, and whether it notes when each was. */
+/** Starts the work: the number of events to handle, and whether to record the time of each. */
 export type Begin = { events: number; collects: boolean };
 
-/** What it saw: from the begin to the commit of the last event, and when each was handled. Milliseconds. */
+/**
+ * Result in milliseconds: the start, the commit of the last event, and the time at which each event was
+ * handled.
+ */
 export type Ended = { startedAt: number; endedAt: number; handled: [number, number][] };
 
 const SCRIPT = fileURLToPath(new URL("relay_process.ts", import.meta.url));
 
-/** Starts one that has joined, and waits. */
+/** Starts a relay process that is ready and waits for `begin`. */
 export async function startRelayProcess(settings: RelaySettings) {
   const child = fork(SCRIPT, { env: { ...process.env, RELAY: JSON.stringify(settings) } });
   const message = async <T>(): Promise<T> => {
@@ -33,7 +36,7 @@ export async function startRelayProcess(settings: RelaySettings) {
   await message();
   return {
     pid: child.pid ?? 0,
-    /** Lets it begin; `ended` resolves when it has handled so many events. */
+    /** Starts the work. `ended` resolves when that many events were handled. */
     begin(begin: Begin): { ended: Promise<Ended> } {
       const ended = message<Ended>();
       child.send(begin);

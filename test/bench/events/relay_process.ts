@@ -16,8 +16,8 @@ import { nowMs } from "./load.ts";
 import type { Begin, Ended, RelaySettings } from "./relay_child.ts";
 
 /**
- * Relay, bus and one consumer in a process of their own. Begins when it is told to, and reports when so many
- * events were handled.
+ * Runs relay, bus and one consumer in a separate process. It starts on request, and reports when it has
+ * handled that many events.
  */
 const { url, kafka, consumer: wanted } = JSON.parse(process.env.RELAY ?? "") as RelaySettings;
 const log = pino({ level: "error" }, process.stderr);

@@ -9,7 +9,9 @@ import { type RelaySettings, startRelayProcess } from "./relay_child.ts";
 
 const ROUNDS = 3;
 const CONNECTIONS = 200;
-/** 2,000 events a second: changes of ten events each, such as the revocation of an agent's certificates. */
+/**
+ * 2,000 events per second: changes with ten events each, such as the revocation of an agent's certificates.
+ */
 const RATE = { transactionsPerSecond: 200, eventsEach: 10 };
 const WARM_MS = 3_000;
 const LOAD_MS = 15_000;
@@ -17,14 +19,17 @@ const DRAINED = 30_000;
 
 type Place = { database: BenchDatabase; kafka: BenchKafka | undefined; record: FigureRecord };
 
-/** Both ways, in turns; only the one without Kafka where there is none. */
+/** Returns the event transports to measure, with Kafka only if it is available. */
 function ways({ kafka }: Place) {
   return ([["embedded", undefined]] as [string, BenchKafka | undefined][]).concat(
     kafka === undefined ? [] : [["kafka", kafka]],
   );
 }
 
-/** From the commit of a change to that of its handling, at 2,000 events a second; Kafka's over embedded. */
+/**
+ * Measures the time from a change's commit to the commit of its handling, at 2,000 events per second. The
+ * ratio compares Kafka with the embedded transport.
+ */
 export async function measureLatency(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
   const connections = await makeConnections(db, Array(CONNECTIONS).fill(null));
@@ -73,8 +78,8 @@ async function latencyRound(
 }
 
 /**
- * Rows a second from a full outbox to the commit of their handling, by what handles them, and the processor
- * time of a row, which depends less on what else the machine does.
+ * Measures how many rows per second a full outbox drains, from start to the commit of their handling, for
+ * each consumer. It also measures processor time per row, which depends less on other programs.
  */
 export async function measureDrain(place: Place): Promise<Ratio[]> {
   const { db } = place.database;
@@ -101,7 +106,7 @@ export async function measureDrain(place: Place): Promise<Ratio[]> {
   return others.map((over) => ({ name: `${over} / ${first}`, over, under: first ?? "" }));
 }
 
-/** Processor time in microseconds a row. */
+/** Processor time in microseconds per row. */
 type Drain = { perSecond: number; relayCpu: number; postgresCpu: number };
 
 async function drain(

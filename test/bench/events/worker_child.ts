@@ -6,10 +6,13 @@ import { fileURLToPath } from "node:url";
 const SCRIPT = fileURLToPath(new URL("worker_process.ts", import.meta.url));
 const MIB = 1024 * 1024;
 
-/** A worker of its own process. Sizes are MiB: of what is in use after a collection, and of the process. */
+/**
+ * A worker in a separate process. Sizes are in MiB: `heap` in use after a collection, and `resident` memory
+ * of the process.
+ */
 export type BenchWorker = { memory(): Promise<{ heap: number; resident: number }>; stop(): Promise<void> };
 
-/** Starts one on the database. */
+/** Starts a worker on the database. */
 export function startBenchWorker(url: string): BenchWorker {
   const child = fork(SCRIPT, { execArgv: ["--expose-gc"], env: { ...process.env, DATABASE_URL: url } });
   return {

@@ -1,6 +1,6 @@
 import { startTestWorker } from "../../events/support/worker.ts";
 
-/** A whole worker in a process of its own, which says how many bytes of its heap are in use when asked. */
+/** Runs a complete worker in a separate process. On request it reports the bytes of its heap in use. */
 const worker = startTestWorker(process.env.DATABASE_URL ?? "");
 process.on("message", () => {
   globalThis.gc?.();

@@ -12,15 +12,15 @@ const KEYS_AT_ONCE = 8;
 const CREDIT_MICRO_USD = 1e12;
 const SCOPE = ["data:read"];
 
-/** An agent whose key is in the vault, and what its platform names it by. */
+/** An agent whose key is in the vault, with the IDs and the API key that its platform uses. */
 export type Agent = { apiKey: string; connectionId: string; agentId: string };
 
 type Place = { db: Database; vault: VaultClient };
 type Account = { accountId: string; connectionId: string; apiKey: string; root: CreatedKey };
 
 /**
- * Opens accounts, ten agents each, until there are `count` agents. Every agent has a certificate, and all
- * keys are in the vault.
+ * Creates accounts with ten agents each until there are `count` agents. Every agent has a certificate, and
+ * all keys are in the vault.
  */
 export async function openAgents(place: Place, count: number): Promise<Agent[]> {
   const agents: Agent[] = [];
@@ -87,7 +87,7 @@ async function insertAgent(
   });
 }
 
-/** Gives an agent a certificate that its account's root signed in the vault. */
+/** Gives an agent a certificate, signed in the vault by its account's root key. */
 async function lend({ db, vault }: Place, account: Account, agent: CreatedKey): Promise<Agent> {
   const { accountId, connectionId, apiKey, root } = account;
   const [agentId, now] = [agent.key_id, new Date()];

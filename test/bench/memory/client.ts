@@ -3,8 +3,9 @@ import type { Agent } from "./agents.ts";
 import { type Orders, WINDOW_SECONDS, type Window } from "./windows.ts";
 
 /**
- * A platform, in a process of its own: each lane takes a challenge, has it presented, and has the reference
- * decided on. Every window is told as it ends. Anything but an allow ends it all.
+ * A platform in a separate process. Each lane requests a challenge, has it presented, and asks for a decision
+ * on the proof reference. It reports every window of time as it ends. Any result except an allow ends the
+ * process.
  */
 process.once("disconnect", () => process.exit());
 process.once("message", (orders: Orders) => {

@@ -3,10 +3,10 @@ import { readdir, readFile } from "node:fs/promises";
 const BYTES_A_KIB = 1024;
 const BYTES_A_MB = 1_000_000;
 
-/** A process, or several that are one part: what they have in common with each other is then counted once. */
+/** A part with one or several processes. Memory that several processes share counts once. */
 export type Watched = { name: string; pids(): Promise<readonly number[]> };
 
-/** What each part holds of the machine's memory at this moment, in MB. */
+/** Returns the resident memory of each part at this moment, in MB. */
 export async function residentOf(parts: readonly Watched[]): Promise<Map<string, number>> {
   const entries = parts.map(async ({ name, pids }) => {
     const processes = await pids();
@@ -17,14 +17,14 @@ export async function residentOf(parts: readonly Watched[]): Promise<Map<string,
   return new Map(await Promise.all(entries));
 }
 
-/** Nothing of a process that has ended. */
+/** Returns 0 for a process that has ended. */
 async function sizeOf(pid: number, field: "Rss" | "Pss"): Promise<number> {
   const rollup = await readFile(`/proc/${pid}/smaps_rollup`, "utf8").catch(() => "");
   const [, kib = 0] = new RegExp(`^${field}:\\s+(\\d+)`, "m").exec(rollup) ?? [];
   return (Number(kib) * BYTES_A_KIB) / BYTES_A_MB;
 }
 
-/** The processes that a process has started and that still run. */
+/** Returns the running child processes of a process. */
 export async function childrenOf(pid: number): Promise<number[]> {
   const tasks = await readdir(`/proc/${pid}/task`);
   const lists = await Promise.all(

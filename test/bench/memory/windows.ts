@@ -1,10 +1,10 @@
 import type { Agent } from "./agents.ts";
 
-/** A client's orders: as many lanes take proofs and show them, until so many seconds are over. */
+/** Orders for a client: the number of lanes that request and present proofs, and for how many seconds. */
 export type Orders = { port: number; lanes: number; seconds: number; agents: Agent[] };
 
-/** What was waited for, in milliseconds, in one window of time. */
+/** Waits in one window of time, in milliseconds. */
 export type Window = { presents: number[]; decisions: number[] };
 
-/** How long a window is. */
+/** Length of a window in seconds. */
 export const WINDOW_SECONDS = 10;

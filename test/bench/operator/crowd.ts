@@ -1,12 +1,12 @@
 import type { Kubernetes } from "../../support/kubernetes/server.ts";
 
-/** How many of each kind there are, in how many namespaces. */
+/** Numbers of objects of each kind, and of the namespaces that contain them. */
 export type Crowd = { namespaces: number; platforms: number; agents: number; delegations: number };
 
 const GROUP = "/apis/deputize.io/v1alpha1";
 const CONCURRENT = 16;
 
-/** Runs work over items, several at a time. */
+/** Runs work for all items, several concurrently. */
 export async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const rest = items.values();
   const run = async (): Promise<void> => {
@@ -15,17 +15,16 @@ export async function each<T>(items: readonly T[], work: (item: T) => Promise<vo
   await Promise.all(Array.from({ length: CONCURRENT }, run));
 }
 
-/** Name of a namespace. */
 export function namespaceName(index: number): string {
   return `bench-${index}`;
 }
 
-/** Path of all objects of a kind, in the cluster or a namespace. */
+/** Returns the path of all objects of a kind, in the cluster or in one namespace. */
 export function collection(kind: "platforms" | "agents" | "delegations", namespace?: string): string {
   return namespace === undefined ? `${GROUP}/${kind}` : `${GROUP}/namespaces/${namespace}/${kind}`;
 }
 
-/** Names from 0 on, each with the namespace that it lies in: in turns. */
+/** Returns names from 0 on, spread evenly over the namespaces. */
 function spread(prefix: string, count: number, namespaces: number) {
   return Array.from({ length: count }, (_, index) => ({
     name: `${prefix}-${index}`,
@@ -34,7 +33,7 @@ function spread(prefix: string, count: number, namespaces: number) {
   }));
 }
 
-/** Declares all of them. */
+/** Creates all objects. */
 export async function declareCrowd(kubernetes: Kubernetes, crowd: Crowd): Promise<void> {
   const { namespaces, platforms, agents, delegations } = crowd;
   const post = async (path: string, object: object): Promise<void> => {

@@ -9,9 +9,9 @@ import { freePort } from "../../../src/dev/process/ports.ts";
 /** A running operator. */
 export type BenchOperator = {
   pid: number;
-  /** Sum of a metric's series whose labels contain a text. */
+  /** Returns the sum of a metric's series whose labels contain a text. */
   metric(name: string, labels?: string): Promise<number>;
-  /** Memory that it holds now, in MiB. */
+  /** Returns its current memory in MiB. */
   memory(): Promise<number>;
   stop(): Promise<void>;
 };
@@ -19,7 +19,7 @@ export type BenchOperator = {
 const PROGRAM = join(import.meta.dirname, "../../../src/main.ts");
 const PATIENCE_MS = 60_000;
 
-/** Starts `deputize operator` with settings; resolves when its health port answers. */
+/** Starts `deputize operator` with these settings. Resolves when its health port answers. */
 export async function startBenchOperator(
   settings: Record<string, string>,
   log: string,

@@ -1,29 +1,30 @@
-/** The middle of some figures, the upper one of two; not a number when there are none. */
+/** Returns the median of some values, the upper of two middle ones; not a number if there are none. */
 export function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-/** What was measured in each round, in turns with the other figures of the bench. */
+/** Values of a figure in each round. The rounds of all figures alternate. */
 export type Figure = { name: string; unit: string; values: readonly number[] };
 
-/** What a ratio is to be. */
+/** Aim of a ratio. */
 export type Aim = { atMost: number } | { atLeast: number };
 
-/**
- * One figure over another, taken round by round, so that a machine that is busy for a while spoils neither.
- */
+/** The ratio of two figures, computed round by round. Other load on the machine then affects both sides. */
 export type Ratio = { name: string; over: string; under: string; aim?: Aim };
 
-/** All that a bench found out. */
+/** Results of a bench. */
 export type Report = { figures: readonly Figure[]; ratios?: readonly Ratio[] };
 
-/** The middle of some rounds, and how far they lie apart. */
+/** Median and range of a figure's rounds. */
 export type Spread = { median: number; lowest: number; highest: number; rounds: number };
 
-/** A ratio over its rounds; `met` says nothing where it has no aim. */
+/** A ratio over its rounds. `met` is undefined if it has no aim. */
 export type RatioSeen = Spread & { name: string; aim: Aim | undefined; met: boolean | undefined };
 
-/** The spread of some values. Throws when there are none: a bench that measured nothing has not succeeded. */
+/**
+ * Returns the spread of some values. Throws if there are none, since a bench that measured nothing has
+ * failed.
+ */
 export function spreadOf(name: string, values: readonly number[]): Spread {
   if (values.length === 0 || !values.every(Number.isFinite)) throw new Error(`${name}: was not measured`);
   return {
@@ -35,7 +36,8 @@ export function spreadOf(name: string, values: readonly number[]): Spread {
 }
 
 /**
- * The ratios of a report. Throws when one names a figure that the report has not, or that has other rounds.
+ * Returns the ratios of a report. Throws if one names a figure that is missing or that has a different number
+ * of rounds.
  */
 export function ratiosSeen({ figures, ratios = [] }: Report): RatioSeen[] {
   const byName = new Map(figures.map(({ name, values }) => [name, values]));

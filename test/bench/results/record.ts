@@ -1,13 +1,13 @@
 import { percentiles } from "../timing.ts";
 import type { Figure } from "./figures.ts";
 
-/** Parts of a series of waits whose percentiles are taken apart, to see how far they lie apart. */
+/** Number of parts of a series of waits. Separate percentiles of each part show how much they vary. */
 const PARTS = 4;
 
-/** Figures as they come in, round after round, in the order in which they were first added. */
+/** Figures as they are measured, round after round, in the order in which they were first added. */
 export type FigureRecord = { add(name: string, unit: string, value: number): void; figures(): Figure[] };
 
-/** An empty record. A figure has one unit: adding it with another one is a bench's mistake, and throws. */
+/** Creates an empty record. A figure has one unit; adding a value with another unit throws. */
 export function createRecord(): FigureRecord {
   const byName = new Map<string, { unit: string; values: number[] }>();
   return {
@@ -21,7 +21,7 @@ export function createRecord(): FigureRecord {
   };
 }
 
-/** What so many rounds add to a record, after one to warm up that is not kept. */
+/** Records that many rounds, after one round to warm up that is not recorded. */
 export async function recordRounds(
   rounds: number,
   measureRound: (record: FigureRecord) => Promise<void>,
@@ -32,13 +32,13 @@ export async function recordRounds(
   return record;
 }
 
-/** Values in as many parts of equal length, in their order; what is left over goes into none. */
+/** Splits values into parts of equal length, in order. Drops the remainder. */
 export function inParts(values: readonly number[], parts: number): number[][] {
   const length = Math.floor(values.length / parts);
   return Array.from({ length: parts }, (_, n) => values.slice(n * length, (n + 1) * length));
 }
 
-/** Adds the percentiles of milliseconds that were waited, part by part. */
+/** Adds the percentiles of waits in milliseconds, part by part. */
 export function addWaits(record: FigureRecord, name: string, waits: readonly number[]): void {
   for (const part of inParts(waits, PARTS)) {
     const { p50, p99 } = percentiles(part);

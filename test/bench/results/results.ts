@@ -7,10 +7,10 @@ import { type Report, ratiosSeen, spreadOf } from "./figures.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const FOLDER = "bench-results";
 
-/** What a run of a bench leaves: what was found, when and where. */
+/** Result of a bench run, with time and machine. */
 export type Result = ReturnType<typeof resultOf>;
 
-/** A bench's result with all of its rounds, and where it was measured. */
+/** Returns a bench's result with all of its rounds and a description of the machine. */
 export function resultOf(run: {
   name: string;
   title: string;
@@ -37,8 +37,8 @@ export function resultOf(run: {
 }
 
 /**
- * Writes a result and its tables, in place of those of the previous run. Returns the folder's name, seen from
- * the project.
+ * Writes a result and its tables, replacing those of the previous run. Returns the folder's path in the
+ * project.
  */
 export async function writeResult(result: Result, tables: string): Promise<string> {
   const folder = join(ROOT, FOLDER);

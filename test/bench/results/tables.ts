@@ -23,8 +23,8 @@ const RATIOS: Column<RatioSeen>[] = [
 ];
 
 /**
- * A report as text: a table of figures, then one of ratios where there are some. Throws for what was not
- * measured.
+ * Formats a report as text: a table of figures, then one of ratios if there are any. Throws if a figure was
+ * not measured.
  */
 export function tablesOf(report: Report): string {
   const figures = report.figures.map((figure) => ({ ...figure, ...spreadOf(figure.name, figure.values) }));
@@ -41,12 +41,12 @@ function spreadColumns(): Column<Spread>[] {
   }));
 }
 
-/** An aim in words, as in "at most 2.5". */
+/** Formats an aim, such as "at most 2.5". */
 function aimInWords(aim: Aim): string {
   return "atMost" in aim ? `at most ${aim.atMost}` : `at least ${aim.atLeast}`;
 }
 
-/** A number with three digits that say something; whole from 100 on. */
+/** Formats a number with three significant digits; without decimals from 100 on. */
 export function shown(value: number): string {
   if (value === 0) return "0";
   const decimals = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
@@ -54,8 +54,8 @@ export function shown(value: number): string {
 }
 
 /**
- * Tells what a bench found out: to the process that runs the benches, which keeps it; a bench that is run by
- * itself prints it. Throws for what was not measured.
+ * Sends a report to the process that runs the benches, which stores it. Prints it if the bench runs alone.
+ * Throws if a figure was not measured.
  */
 export function report(found: Report): void {
   const tables = tablesOf(found);

@@ -1,16 +1,16 @@
 import type { Pool } from "pg";
 
 const ROWS_AT_ONCE = 100_000;
-/** As long as the receipt of a plain decision. */
+/** Length of the receipt of a plain decision. */
 const RECEIPT_CHARACTERS = 700;
 
-/** What a database is to hold besides what is decided on. */
+/** Numbers of additional rows in a database, besides those that the bench decides on. */
 export type Stock = { certificates: number; history: number };
 
 /**
- * Adds certificates, and rows of the history with their postings in the month that is written to, for the
- * accounts that are there, until there are as many. Nobody decides on them: what they make larger is tables
- * and indexes. Their JSON, which deciding does not read, is left empty.
+ * Adds certificates of the existing accounts, and history rows with their postings in the current month,
+ * until their numbers are reached. No decision uses them; they only enlarge tables and indexes. Their JSON is
+ * empty, since decisions do not read it.
  */
 export async function fill(pool: Pool, from: Stock, to: Stock): Promise<void> {
   await inPieces(from.certificates, to.certificates, (first, last) => addCertificates(pool, first, last));
@@ -31,7 +31,7 @@ async function inPieces(
   }
 }
 
-/** The accounts' agents, each with a number from 0 on. */
+/** The accounts' agents, numbered from 0. */
 const OWNERS = `(select account_id, connection_id, agent_id, row_number() over (order by agent_id) - 1 as place,
                         count(*) over () as owners from agents)`;
 

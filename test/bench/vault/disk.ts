@@ -7,14 +7,14 @@ const PAGE_BYTES = 8_192;
 const PAGES = 2_048;
 const RELOAD_MS = 300;
 
-/** A file beside the database, to wait for the disk alone as a commit does. */
+/** A file beside the database, to measure the sync of a commit alone. */
 export type Disk = {
-  /** Overwrites the file's next 8 KiB and waits until they are on the disk. */
+  /** Overwrites the file's next 8 KiB and syncs them to disk. */
   write(): Promise<void>;
   close(): Promise<void>;
 };
 
-/** A file of 16 MiB, as large as a segment of the write-ahead log, at `file`. */
+/** Creates a file of 16 MiB, the size of a write-ahead log segment. */
 export async function openDisk(file: string): Promise<Disk> {
   const handle = await open(file, "w");
   await handle.write(Buffer.alloc(PAGES * PAGE_BYTES));
@@ -30,7 +30,7 @@ export async function openDisk(file: string): Promise<Disk> {
   };
 }
 
-/** Makes Postgres wait for the disk at every commit, as it must in use, or not at all. */
+/** Makes Postgres sync to disk at every commit, as in production, or never. */
 export async function waitForDisk(postgres: RunningPostgres, wait: boolean): Promise<void> {
   const admin = new pg.Client({ connectionString: postgres.superuserUrl("postgres") });
   await admin.connect();

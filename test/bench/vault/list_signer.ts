@@ -6,15 +6,14 @@ import { newCertificateId } from "../../../src/ids.ts";
 import { verifyRevocationList } from "../../../src/protocol/statements/revocation_list.ts";
 import { createVaultClient } from "../../../src/vault/client.ts";
 
-/** What the thread signs lists with. Each takes its second within the 60 s around the vault's clock. */
+/** Orders for the thread. Each list uses a different second within the 60 s around the vault's clock. */
 export type ListOrder = { url: string; tlsDir: string; tenant: string; length: number; rounds: number };
 
 const PAUSE_MS = 50;
 
 /**
- * Has lists signed one after another by a root key of its own, checks each, and posts how many milliseconds
- * each took from call to answer. A thread of its own, so that what it costs the caller delays nobody who
- * measures the vault.
+ * Signs lists one after the other with a new root key, verifies each, and posts the milliseconds of each
+ * call. It is a separate thread, so the client's own work does not delay other measurements.
  */
 const { url, tlsDir, tenant, length, rounds } = workerData as ListOrder;
 const read = (name: string): Buffer => readFileSync(join(tlsDir, name));
@@ -34,7 +33,7 @@ for (let round = 0; round < rounds; round += 1) {
   );
   times.push(performance.now() - began);
   if ((await verifyRevocationList(list, root.public_key)) !== undefined) {
-    throw new Error("The list does not hold");
+    throw new Error("The list is invalid");
   }
   await sleep(PAUSE_MS);
 }

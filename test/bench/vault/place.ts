@@ -14,8 +14,8 @@ const PLAIN_SIGNER = fileURLToPath(new URL("./plain_signer.ts", import.meta.url)
 const MAIN = fileURLToPath(new URL("../../../keyvault/main.ts", import.meta.url));
 
 /**
- * A vault that runs in processes of its own, with a client for the API's certificate and a transport for the
- * admin's.
+ * A vault in separate processes, with a client for the API's certificate and a transport for the
+ * administrator's.
  */
 export type BenchVault = {
   config: Config;
@@ -30,8 +30,8 @@ export type BenchVault = {
 type Environment = Record<string, string>;
 
 /**
- * Makes a vault in `dir` with a database of that name, without bounds on its rates, and does not start it.
- * `url` is its database's.
+ * Creates a vault in `dir` with a database of that name and without rate limits, and does not start it. `url`
+ * is the database's.
  */
 export async function makeBenchVault(
   postgres: RunningPostgres,
@@ -52,7 +52,7 @@ export async function makeBenchVault(
   return { environment, url };
 }
 
-/** Starts such a vault and waits until it listens. It ends with its standard input. */
+/** Starts a vault and waits until it listens. It ends when its standard input ends. */
 export async function serveBenchVault(
   environment: Environment,
 ): Promise<{ vault: ChildProcess; port: number }> {
@@ -60,7 +60,7 @@ export async function serveBenchVault(
   return { vault, port: await listening(vault) };
 }
 
-/** Ends a vault and waits until it has gone. */
+/** Stops a vault and waits until it has ended. */
 export async function stopBenchVault(vault: ChildProcess): Promise<void> {
   vault.stdin?.end();
   if (vault.exitCode === null) await once(vault, "exit");
@@ -74,7 +74,7 @@ function run(
   return spawn(process.execPath, [MAIN, command], { env, stdio });
 }
 
-/** Makes a vault in `dir` with a database of that name, and starts it without bounds on its rates. */
+/** Creates a vault in `dir` with a database of that name and without rate limits, and starts it. */
 export async function startBenchVault(
   postgres: RunningPostgres,
   dir: string,
@@ -102,7 +102,7 @@ export async function startBenchVault(
   };
 }
 
-/** Starts `plain_signer.ts` with a vault's TLS files, and gives a transport for the API's certificate. */
+/** Starts `plain_signer.ts` with a vault's TLS files, and returns a transport for the API's certificate. */
 export async function startPlainSigner({
   config,
 }: BenchVault): Promise<{ transport: Transport; close(): Promise<void> }> {

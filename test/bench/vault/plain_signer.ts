@@ -9,9 +9,9 @@ import { type ChallengeBinding, challengeSignBytes } from "../../../src/protocol
 import { generateSeeds, importSeeds, publicKeyOf, signHybrid } from "../../../src/protocol/keys/hybrid.ts";
 
 /**
- * What any signing service over mutual TLS costs here: it reads a challenge, imports two seeds, signs, and
- * answers as the vault does. It has no token, no audit, no database and no checks. `node plain_signer.ts
- * <folder of TLS files>` prints its port and ends with its input.
+ * A minimal signing service over mutual TLS, as a baseline. It reads a challenge, imports two seeds, signs,
+ * and answers like the vault. It has no token, audit, database or checks. `node plain_signer.ts <folder of
+ * TLS files>` prints its port and ends when its input ends.
  */
 const tls = (file: string): Buffer => readFileSync(join(process.argv[2] ?? "", file));
 const seeds = generateSeeds();

@@ -6,7 +6,8 @@ const LOOK_MS = 50;
 type Status = { kek: { running: boolean; done: number; remaining: number; fault: string | null } };
 
 /**
- * Makes a new key-encryption key, wraps every data key under it, and gives how many, and in how many seconds.
+ * Creates a new key-encryption key and rewraps every data key with it. Returns the number of keys and the
+ * seconds.
  */
 export async function rewrapAll({ admin }: BenchVault): Promise<{ keys: number; seconds: number }> {
   const post = (path: string) => admin.call({ method: "POST", path, body: {} });

@@ -6,7 +6,7 @@ import type { BenchVault } from "./place.ts";
 
 const ROWS_AT_ONCE = 2_000;
 
-/** Stores tenants `bulk-1…n`, each with a data key of its own that the vault's token wrapped. */
+/** Stores tenants `bulk-1…n`, each with a separate data key wrapped by the vault's token. */
 export async function storeTenants({ config, sql }: BenchVault, count: number): Promise<void> {
   const token = await openToken(await tokenSettings(config.token), createLog("silent"));
   const kek = token.info().keks.at(-1);
@@ -25,9 +25,8 @@ export async function storeTenants({ config, sql }: BenchVault, count: number): 
 }
 
 /**
- * Stores `count` rows that are as large as keys and lie among them as keys do, for a table as full as a large
- * vault's. They are copies of a key under other ids, so they open for nobody: only keys that the vault made
- * are signed with.
+ * Stores `count` rows of the size of keys, so that the table is as full as a large vault's. They are copies
+ * of one key with other IDs, and nobody can open them. Signatures use only keys that the vault created.
  */
 export async function storeFillingKeys({ sql }: BenchVault, count: number, tenants: number): Promise<void> {
   for (let stored = 0; stored < count; stored += ROWS_AT_ONCE) {

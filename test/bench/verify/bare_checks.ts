@@ -18,15 +18,15 @@ import { createSecretBox } from "../../../src/secret_box.ts";
 import { createBareApp } from "../../support/bare_app.ts";
 
 /**
- * `verify` as the API has it, up to where the statement is sent: the answer is what the rules say. Nothing is
- * spent, charged or kept. Gets an API's environment; for benches.
+ * The API's `verify` without its last step: it answers by the rules and does not send the statement. Nothing
+ * is spent, charged or stored. For benches, with an API's environment.
  */
 const { DATABASE_URL: url = "", SEALING_KEY = "", PORT, BASE_URL = "" } = process.env;
 const clock = systemClock;
 const onError = () => {};
 const db = openDatabase({ url, name: "bare-checks", onError });
 const metrics = createMetrics();
-const never = () => Promise.reject(new Error("bare checks know no operations"));
+const never = () => Promise.reject(new Error("bare checks support no operations"));
 
 const verify = verifyRoute({
   keys: createChallengeKeys({ db, secretBox: createSecretBox(Buffer.from(SEALING_KEY, "base64")) }),

@@ -3,14 +3,14 @@ import { connect } from "node:net";
 import { percentiles } from "../timing.ts";
 
 /**
- * A client's orders: send these requests, each once, over so many connections. One that is answered 503 is
- * sent again, at once. `ms`: how long it goes on at most; without it until all are answered.
+ * A client's orders: send each of these requests once, over that many connections. A request that is answered
+ * 503 is repeated immediately. `ms` limits the duration; without it the client runs until all are answered.
  */
 export type Load = { port: number; connections: number; file: string; lengths: number[]; ms?: number };
 
 /**
- * What it saw; percentiles are of the allows. Times in milliseconds; the processor's in microseconds, for
- * sending and reading alone. `longest`: of all answers, refusals too.
+ * The client's results. Percentiles are those of allowed calls. Times are in milliseconds. Processor time is
+ * in microseconds, and covers only sending and reading. `longest` includes refusals.
  */
 export type Seen = {
   allowed: number;
@@ -24,9 +24,9 @@ export type Seen = {
 };
 
 /**
- * A client that costs as little as one in JavaScript can, in a process of its own, so that it takes little of
- * what it shares with the parts that are measured: requests are made beforehand, and of an answer only its
- * length, status and decision are read. A connection sends its next request when its answer is there.
+ * A client in a separate process that uses as little processor time as possible, since it shares the machine
+ * with the measured parts. Requests are prepared in advance. Of a response it reads only length, status and
+ * decision. A connection sends its next request when it has received its response.
  */
 process.once("message", (load: Load) => {
   void run(load).then((seen) => process.send?.(seen));
@@ -37,8 +37,8 @@ type Kind = "allowed" | "refused" | "other";
 const HEAD_END = Buffer.from("\r\n\r\n");
 const REFUSAL = Buffer.from("HTTP/1.1 503 ");
 /**
- * How an answer says that a proof is good, ours and one in the protocol's own form, or that a challenge or a
- * proof was made.
+ * Texts in a response that allows a call or delivers a result: our decision, the protocol's own form, or a
+ * challenge or proof.
  */
 const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));
 

@@ -5,14 +5,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Load, Seen } from "./client.ts";
 
-/** What a load found: as the client saw it, with the rate. */
+/** Results of a load, with the rate. */
 export type Measured = Seen & { perSecond: number };
 
 type Place = { port: number; folder: string };
 
 /**
- * Sends each request once, so many under way at the same time, from a process of its own. Rejects unless
- * every answer allows.
+ * Sends each request once from a separate process, with that many concurrent requests. Rejects unless every
+ * response allows.
  */
 export async function measureLoad(
   place: Place,
@@ -25,9 +25,9 @@ export async function measureLoad(
 }
 
 /**
- * Makes a client ready, so that what it is started beside does not wait for that. `run` sends the requests,
- * those again that were refused with 503, for `ms` milliseconds at most. Any other answer than these and
- * allows is counted, as `other`.
+ * Prepares a client, so that its start does not delay other work. `run` sends the requests for at most `ms`
+ * milliseconds, and repeats those that were refused with 503. It counts any response except allows and 503 as
+ * `other`.
  */
 export async function prepareLoad(
   { port, folder }: Place,

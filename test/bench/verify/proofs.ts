@@ -8,16 +8,16 @@ import { createProofWorld, type ProofWorld } from "../../support/proof_world.ts"
 
 const WORLDS = 10;
 
-/** Accounts that verify, each on a connection of its own, and each accepts the next one's authority too. */
+/** Verifying accounts, each with a separate connection. Each also accepts the next one's authority. */
 export type Verifiers = { worlds: ProofWorld[]; sealingKey: Buffer };
 
-/** A proof, and who it is shown to. */
+/** A proof and the verifier that receives it. */
 export type Proven = { world: ProofWorld; bundle: ProofBundle };
 
-/** Whose authority is shown: the verifier's own, or an accepted principal's. */
+/** The authority behind a proof: the verifier's own, or an accepted principal's. */
 export type Authority = "own" | "accepted";
 
-/** Puts verifiers into a database. */
+/** Inserts verifiers into a database. */
 export async function createVerifiers(db: Database): Promise<Verifiers> {
   const sealingKey = randomBytes(32);
   const secretBox = createSecretBox(sealingKey);
@@ -28,7 +28,7 @@ export async function createVerifiers(db: Database): Promise<Verifiers> {
   return { worlds, sealingKey };
 }
 
-/** Fresh proofs, in turns for each of the verifiers. */
+/** Creates new proofs, alternating between the verifiers. */
 export async function prove(
   { worlds }: Verifiers,
   count: number,
@@ -44,18 +44,18 @@ export async function prove(
   );
 }
 
-/** The world whose authority the nth one accepts beside its own. */
+/** Returns the account whose authority the nth one accepts in addition to its own. */
 function other(worlds: readonly ProofWorld[], n: number): ProofWorld {
   return worlds[(n + 1) % worlds.length] as ProofWorld;
 }
 
-/** A verify call as it goes over the wire, with the whole proof or a reference to it. */
+/** Returns a verify call in wire format, with the whole proof or a reference to it. */
 export function requestOf({ world, bundle }: Proven, form: "bundle" | "reference"): Buffer {
   const proof = form === "bundle" ? { proof_bundle: bundle } : { proof_ref: encodeProofRef(bundle) };
   return httpRequest("/v1/service/verify", world.apiKey, { ...proof, required_scope: "data:read" });
 }
 
-/** A call with an API key, as it goes over the wire. */
+/** Returns a call with an API key in wire format. */
 export function httpRequest(path: string, apiKey: string, members: object): Buffer {
   const body = JSON.stringify(members);
   const head = [
