@@ -71,7 +71,7 @@ describe("reading platforms", () => {
     }
   });
 
-  test.each(["accepts a list with %s", "limit=100"])("accepts a list with %s", async (query) => {
+  test.each(["limit=1", "limit=100"])("accepts a list with %s", async (query) => {
     const { client } = await api.person();
     expect((await client.get(`/v1/service/platforms?${query}`)).status).toBe(200);
   });

@@ -10,7 +10,7 @@ async function balanceOf({ person }: Application): Promise<number> {
   return row?.balance_micro_usd ?? Number.NaN;
 }
 
-describe("an operation that has a decision", () => {
+describe("an operation", () => {
   test("returns the same decision for the same proof, a fresh one and a stale one, and is charged once", async () => {
     const app = await world.application();
     const operation = operationOf(app);
@@ -33,7 +33,7 @@ describe("an operation that has a decision", () => {
     expect(events.filter(({ decision }) => decision !== null)).toHaveLength(1);
   });
 
-  test("returns it to a proof that has gone stale only if it is the proof that was decided on", async () => {
+  test("returns the decision to a stale proof only if it is the proof that was decided on", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const path = `/v1/service/connections/${app.platform.connectionId}/agents/${app.agentId}/present`;
@@ -72,7 +72,7 @@ describe("an operation that has a decision", () => {
     expect((await spent()).length).toBe(before);
   });
 
-  test("does not return it to a forged proof, nor to another stale one", async () => {
+  test("does not return the decision to a forged proof, nor to another stale one", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const [used, unused] = [await prove(app, operation), await prove(app, operation)];
@@ -155,7 +155,7 @@ describe("an operation that has a decision", () => {
     expect([(await rows("invocations")).length, await rows("outcomes")]).toEqual([2, []]);
   });
 
-  test("an operation that has no decision for lack of credit gets one later", async () => {
+  test("gets its decision after a top-up if there was no credit at first", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const balance = (micro: number) =>
@@ -171,7 +171,7 @@ describe("an operation that has a decision", () => {
     expect(await balanceOf(app)).toBe(0);
   });
 
-  test("16 concurrent calls for one operation without credit all get 402", async () => {
+  test("answers 402 to each of 16 concurrent calls without credit", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     await world.api
@@ -183,7 +183,7 @@ describe("an operation that has a decision", () => {
     expect(answers.map(errorOf)).toEqual(Array.from({ length: 16 }, () => "402 credits_exhausted"));
   });
 
-  test("an operation is decided later if its certificate's state was unknown at first", async () => {
+  test("gets its decision later if the certificate's state was unknown at first", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const certificates = () => world.api.db("certificates").where({ cert_id: app.certId });
@@ -202,7 +202,7 @@ describe("an operation that has a decision", () => {
     });
   });
 
-  test("an operation that a stranger asked for first is still decided for its owner, and for an accepted stranger", async () => {
+  test("gets its own decision even if a stranger asked first, and another one for the stranger once accepted", async () => {
     const [shop, stranger] = [await world.application(), await world.application()];
     const rightful = operationOf(shop);
     const theirs = { ...rightful, agent_id: stranger.agentId };
@@ -236,7 +236,7 @@ describe("an operation that has a decision", () => {
     expect(await balanceOf(shop)).toBe(10_000_000 - 4 * PRICE);
   });
 
-  test("16 concurrent calls with 16 proofs decide and charge one operation once, 4 rounds", async () => {
+  test("gets one decision and one charge from 16 concurrent calls with 16 proofs, in 4 rounds", async () => {
     const app = await world.application();
     for (let round = 1; round <= 4; round += 1) {
       const operation = operationOf(app);
@@ -249,7 +249,7 @@ describe("an operation that has a decision", () => {
     }
   }, 60_000);
 
-  test("an operation that another process decides at the same moment gets that decision, without charge", async () => {
+  test("gets the decision of another process that decides at the same moment, without charge", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const first = await decide(app, await prove(app, operation), operation);
@@ -275,7 +275,7 @@ describe("an operation that has a decision", () => {
     expect(await balanceOf(app)).toBe(10_000_000 - PRICE);
   });
 
-  test("an operation under a certificate with a rate is decided once too", async () => {
+  test("gets one decision under a certificate with a rate too", async () => {
     const app = await world.application([]);
     const { certify } = await import("./application.ts");
     await certify(app, [SCOPE], { constraints: [{ type: "max_rate", count: 1, window_s: 60 }] });

@@ -46,7 +46,7 @@ describe("/v1/service/ext-auth", () => {
     expect(await ask(app, { method, path: "/data:read/orders/7?x=1" })).toBe("200 allow authorized");
   });
 
-  test("denies with the reason", async () => {
+  test("denies with 403 and the reason", async () => {
     const app = await world.application();
     expect(await ask(app, { path: "/data:share" })).toBe("403 deny not_delegated");
     const proof = String((await app.present()).body.proof_ref);

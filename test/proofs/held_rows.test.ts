@@ -75,7 +75,7 @@ describe("a row that another transaction has locked", () => {
     expect(batched.mock.calls.map(([item]) => item)).toEqual([first, free]);
   });
 
-  test("does not let an item be decided that waited too long for a statement", async () => {
+  test("makes the batcher refuse an item that waited too long for a statement, and never decide it", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -171,7 +171,7 @@ describe("a decision while another transaction changes the credit", () => {
   });
 });
 
-describe("a batch that waits for a row has locked the rows with smaller keys and none with greater ones:", () => {
+describe("a waiting batch has locked the rows with smaller keys than the awaited one, but none with greater keys, in", () => {
   // Rows are written with the greatest key first and requested in another order, so neither order determines
   // the order of the locks.
   const keys = [7, 6, 5, 4, 3, 2, 1, 0].map((n) => `${n}0000000-0000-4000-8000-000000000000`);

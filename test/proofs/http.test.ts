@@ -128,7 +128,7 @@ describe("POST /v1/service/verify after challenge and present", () => {
   }, 120_000);
 });
 
-describe("the explanation of POST /v1/service/verify", () => {
+describe("POST /v1/service/verify with explain", () => {
   const outcomeOf = (answer: HttpAnswer, name: string) =>
     (answer.body.checks as { name: string; outcome: string }[]).find((check) => check.name === name)?.outcome;
 
@@ -174,7 +174,7 @@ describe("POST /v1/service/challenge", () => {
   );
 });
 
-describe("POST /v1/service/verify", () => {
+describe("POST /v1/service/verify under limits", () => {
   test("answers 400 invalid_challenge to another connection's challenge, and the proof stays valid at its own", async () => {
     const [one, other] = [await application(), await application()];
     const proof = await one.proof();
@@ -205,7 +205,7 @@ describe("POST /v1/service/verify", () => {
     expect(balance?.balance_micro_usd).toBe(500);
   });
 
-  test("denies a scope that the platform's ceiling lost with ceiling_exceeded", async () => {
+  test("denies with ceiling_exceeded a scope that the platform's ceiling lost", async () => {
     const app = await application();
     const path = `/v1/service/platforms/${app.platform.platformId}`;
     const shrunk = await app.person.client.call("PATCH", path, {

@@ -69,17 +69,12 @@ describe("verify with an operation-bound proof", () => {
     expect(answer.text).toContain("operation.agent_id: names another agent");
   });
 
-  test.each(["answers 403 verifier_mismatch to another %s", "workspace_id"])(
-    "for another %s is 403 verifier_mismatch",
-    async (name) => {
-      const [app, other] = [await world.application(), await world.application()];
-      const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
-      const operation = { ...operationOf(app), [name]: id };
-      expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe(
-        "403 verifier_mismatch",
-      );
-    },
-  );
+  test.each(["verifier_id", "workspace_id"])("answers 403 verifier_mismatch to another %s", async (name) => {
+    const [app, other] = [await world.application(), await world.application()];
+    const id = name === "verifier_id" ? other.platform.connectionId : other.person.accountId;
+    const operation = { ...operationOf(app), [name]: id };
+    expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("403 verifier_mismatch");
+  });
 
   test("requires the name that the connection registered", async () => {
     const app = await world.application();
@@ -122,7 +117,7 @@ describe("verify with an operation-bound proof", () => {
     expect(again.body).toMatchObject({ decision: "allow", replayed: true });
   });
 
-  test("keeps the application's action_profile on receipt and history, without binding to it", async () => {
+  test("records the application's action_profile in receipt and history, without binding the proof to it", async () => {
     const app = await world.application();
     const operation = { ...operationOf(app), action_profile: "refunds/v2~!" };
     const { action_profile: _, ...without } = operation;

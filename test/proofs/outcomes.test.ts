@@ -84,8 +84,8 @@ describe("POST /v1/service/invocations/{invocation_id}/outcome", () => {
     expect(body.occurred_at).toBe("9999-12-31T23:59:59.999Z");
   });
 
-  test.each(["accepts %s", "failed", "refused_by_receiver", "not_attempted"])(
-    "may be %s",
+  test.each(["executed", "failed", "refused_by_receiver", "not_attempted"])(
+    "accepts the outcome %s",
     async (outcome) => {
       const { report, receipt } = await decidedOperation();
       expect((await report({ outcome })).status).toBe(200);

@@ -58,7 +58,7 @@ async function rows(ages: readonly number[]) {
   return () => world.api.db("invocations").where({ account_id }).orderBy("decided_at");
 }
 
-describe("a decided operation", () => {
+describe("a decided operation and its deletion by age", () => {
   test("repeats its decision until the end of its time, and refuses its proof for its age after that", async () => {
     const { app, operation, proof, body } = await decided();
     const balance = await balanceOf(app);
@@ -112,7 +112,7 @@ describe("a decided operation", () => {
   });
 });
 
-describe("the deletion of decided operations", () => {
+describe("pruneInvocations", () => {
   test("deletes each row past its time once, in several concurrent processes", async () => {
     await prune();
     const left = await rows([

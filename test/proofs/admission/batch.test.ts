@@ -9,7 +9,7 @@ import { insertRecords, itemFor, type Records } from "../records.ts";
 const world = decisionWorld();
 const { balanceOf, countOf } = world;
 
-describe("batches over several accounts", () => {
+describe("concurrent batches over several accounts", () => {
   test("neither deadlock nor overdraw for eight connections with items in random order", async () => {
     const accounts = await Promise.all(Array.from({ length: 4 }, () => insertRecords(world.db, 100 * price)));
     const outcomes = await Promise.all(

@@ -29,7 +29,7 @@ const accept = (verifier: ProofWorld, principal: ProofWorld, fields: { accepted_
 
 afterEach(() => service.clock.set(now));
 
-describe("max_rate", () => {
+describe("a max_rate constraint", () => {
   test("allows exactly 5 of 24 concurrent proofs at 5 an hour, and one more after the hour", async () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const bundles = await Promise.all(Array.from({ length: 24 }, () => rated.prove({ now })));
@@ -42,7 +42,7 @@ describe("max_rate", () => {
   });
 });
 
-describe("max_rate of another account", () => {
+describe("a max_rate constraint of another account's certificate", () => {
   const certificateOf = ({ certificate }: ProofWorld) => [certificate.cert_id];
   const lock = "select from certificates where cert_id = $1 for update";
 
@@ -96,7 +96,7 @@ describe("max_rate of another account", () => {
     expect(await shownTo(shop, unrated, { ...service.deps, isAccepted })).toBe("deny principal_not_accepted");
   });
 
-  test("leaves half of the places to calls of the certificate's own account", async () => {
+  test("leaves half of the waiting places to calls of the certificate's own account", async () => {
     const { accountId, certificate } = await account({ constraints: rate(1000, 3600) });
     const { promise: isOpen, resolve: open } = Promise.withResolvers<void>();
     const { promise: isOver, resolve: end } = Promise.withResolvers<void>();
@@ -120,7 +120,7 @@ describe("max_rate of another account", () => {
   });
 });
 
-describe("the count of a rate", () => {
+describe("counting for a max_rate constraint", () => {
   test("includes allows only, not denials", async () => {
     const rated = await account({ constraints: rate(1, 3600) });
     expect(await decisionOf(await rated.prove({ now }), { as: rated, scope: "files:read" })).toBe(

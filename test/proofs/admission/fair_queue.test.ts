@@ -122,7 +122,7 @@ describe("the fair queue", () => {
   });
 });
 
-describe("the fair queue, for one account among others,", () => {
+describe("the fair queue with several accounts", () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ["performance"] }));
   afterEach(() => void vi.useRealTimers());
 
@@ -131,7 +131,7 @@ describe("the fair queue, for one account among others,", () => {
     [3, 3],
     [9, 4],
   ])(
-    "allows beside %i calls of another account %i places, between the least and the most",
+    "gives an account beside %i calls of another one %i places, between the least and the most",
     async (others, own) => {
       const { begun, start } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
       start(..."b".repeat(others), ..."a".repeat(9));
@@ -153,7 +153,7 @@ describe("the fair queue, for one account among others,", () => {
     ["just now", 0, 2],
     ["a fifth of a second ago", 201, 4],
     ["two seconds ago", 2_001, 9],
-  ])("allows, after another account called %s (%i ms), %i places", async (_, ms, own) => {
+  ])("after another account's call %s (%i ms), gives an account %i places", async (_, ms, own) => {
     const { queue, start, endNext } = steeredQueue({ places: 20, share: { least: 2, most: 4 } });
     start("b");
     await endNext();
@@ -163,7 +163,7 @@ describe("the fair queue, for one account among others,", () => {
   });
 });
 
-describe("the fair queue, for a call without a place,", () => {
+describe("the fair queue, with a call that gets no place,", () => {
   test("refuses it after the waiting time without starting it", async () => {
     const { queue, begun, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 50 });
     const since = performance.now();
@@ -173,7 +173,7 @@ describe("the fair queue, for a call without a place,", () => {
     expect([begun, refusals, queue.waiting]).toEqual([["a"], ["late", "late"], 0]);
   });
 
-  test("refuses few calls at a time, so that running calls continue", async () => {
+  test("refuses only few calls at a time, so that running calls continue", async () => {
     const { queue, refusals, calls } = steeredQueue({ places: 1, share: just(1), waitMs: 30 });
     const refused = Promise.all(calls(...Array.from({ length: 30 }, () => "a")).slice(1));
     let [seen, most] = [0, 0];
@@ -256,7 +256,7 @@ describe("the fair queue, for a call without a place,", () => {
     expect([refusals, queue.waiting]).toEqual([["full"], 3]);
   });
 
-  test("drops the newest call of the account with the most for a call of an account with fewer", async () => {
+  test("refuses the newest call of the account with the most calls, for a call of an account with fewer", async () => {
     const { begun, refusals, call, calls, endNext } = steeredQueue({ places: 1, share: just(1), most: 3 });
     const [, , , newest] = calls("a", "a", "a", "a");
     const other = call("b");
@@ -266,7 +266,7 @@ describe("the fair queue, for a call without a place,", () => {
     expect([begun.join(""), refusals]).toEqual(["aaba", ["full"]]);
   });
 
-  test("drops no other call if its account would then have the most", async () => {
+  test("refuses no other call if its account would then have the most calls", async () => {
     const { queue, refusals, call, start } = steeredQueue({ places: 1, share: just(1), most: 3 });
     start("x", "a", "a", "b");
     expect(await call("b")).toBe("unavailable 1");
@@ -274,7 +274,7 @@ describe("the fair queue, for a call without a place,", () => {
   });
 });
 
-test("the fair queue loses no call and no place under calls that end, fail and step aside", async () => {
+test("the fair queue loses no call and no place while calls end, fail and step aside", async () => {
   const places = 5;
   let [most, running] = [0, 0];
   const queue = createFairQueue({

@@ -89,6 +89,6 @@ test.each<[string, [number, string, number][], number, number]>([
     0,
   ],
   ["after a long time without calls", [[0, "b", 3]], 5_000, 0],
-])("recent accounts report the most calls of any other account: %s", (_, noted, at, expected) => {
+])("mostOfOthers returns the most concurrent calls of any other account, %s", (_, noted, at, expected) => {
   expect(mostAfter(noted, at)).toBe(expected);
 });

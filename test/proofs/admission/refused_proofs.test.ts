@@ -24,7 +24,7 @@ function guarded(perMinute: number) {
 }
 
 test.each(["unavailable", "internal", "rate_limited"] as const)(
-  "refused proofs do not count a proof that ends as %s",
+  "a proof that ends with %s does not count as refused",
   async (code) => {
     const { refuse } = guarded(1);
     expect([await refuse(code), await refuse(code)]).toEqual([code, code]);
@@ -33,7 +33,7 @@ test.each(["unavailable", "internal", "rate_limited"] as const)(
   },
 );
 
-test("as many proofs run at a time as may still be refused, and good ones follow one after the other", async () => {
+test("at most as many proofs run at a time as may still be refused", async () => {
   const { run } = guarded(2);
   let [now, most] = [0, 0];
   const work = async () => {
@@ -69,14 +69,14 @@ async function times(count: number, call: (n: number) => Promise<string>): Promi
   return counts;
 }
 
-test("proofs that a known agent signed are worked on, however many forged ones name it within the rate of checks", async () => {
+test("a known agent's proofs are verified, however many forged proofs name it within the rate of signature checks", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   expect(await times(40, () => refuse("invalid_proof"))).toEqual({ invalid_proof: 1, rate_limited: 39 });
   expect(await times(20, () => allow("agent", true))).toEqual({ allowed: 20 });
 });
 
-test("beyond four times the rate no signature is checked until part of the rate is available again", async () => {
+test("no signature is checked beyond four times the rate, until part of the rate is available again", async () => {
   const { clock, refuse, allow } = guarded(10);
   await allow();
   await times(41, () => refuse("invalid_proof"));
@@ -85,7 +85,7 @@ test("beyond four times the rate no signature is checked until part of the rate 
   expect(await allow("agent", true)).toBe("allowed");
 });
 
-test("concurrent forged proofs cannot exceed the rate of checks, and the signed one among them is worked on", async () => {
+test("concurrent forged proofs cannot exceed the rate of signature checks, and a signed proof among them is verified", async () => {
   const { refuse, allow } = guarded(10);
   await allow();
   await times(38, () => refuse("invalid_proof"));

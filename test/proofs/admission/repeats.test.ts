@@ -26,8 +26,8 @@ function recorded({ accountId, connectionId }: Records, id: string) {
   return createRecordedFinder(world.db)(caller, id);
 }
 
-describe("the decision on an invocation", () => {
-  test("goes to the first of several items in a batch, and the others' challenges stay unspent", async () => {
+describe("the decision on an invocation id", () => {
+  test("goes to the first item of a batch, and the others' challenges stay unspent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = ["a", "b", "a", "b", "a"].map((id) => boundItem(records, id));
     const taken = "invocation_taken";
@@ -123,7 +123,7 @@ describe("the decision on an invocation", () => {
     expect(await balanceOf(shop)).toBe(6 * price);
   });
 
-  test("happens once if two accepted roots ask for it concurrently", async () => {
+  test("occurs once if two accepted roots ask for it concurrently", async () => {
     const [shop, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
@@ -162,7 +162,7 @@ describe("the decision on an invocation", () => {
   });
 
   test.each(["NULL", "null", "\\", '"', "{a,b}", "a b", "é", "e\u0301", "漢".repeat(256)])(
-    "keeps its id unchanged: %s",
+    "stores the id unchanged: %s",
     async (id) => {
       const records = await insertRecords(world.db, 10 * price);
       const ids = ["a", id, "z"];

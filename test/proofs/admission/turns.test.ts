@@ -81,7 +81,7 @@ describe("a turn at a certificate", () => {
     expect([most, taken]).toEqual([1, 0]);
   });
 
-  test.each(["ends when %s fails", "decide"] as const)("ends when its %s fails", async (part) => {
+  test.each(["countAllows", "decide"] as const)("ends when its %s fails", async (part) => {
     const rated = await ratedAccount();
     const parts = { countAllows: async () => 0, decide: service.deps.decide, end: vi.fn(async () => {}) };
     const turn = { ...parts, [part]: () => Promise.reject(new Error("cut off")) };

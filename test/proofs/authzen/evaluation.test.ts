@@ -83,7 +83,7 @@ describe("an AuthZEN question with a proof", () => {
     expect(await reason({ amount: 10, currency: "USD" })).toBe("authorized");
   });
 
-  test("may name an operation, and returns false when an allow is asked for again", async () => {
+  test("may name an operation, and returns false when it repeats an allowed one", async () => {
     const app = await world.application();
     const operation = operationOf(app);
     const action = { name: BOUND_SCOPE };
@@ -192,7 +192,7 @@ describe("an AuthZEN question", () => {
     ["resource.type", { resource: { id: "x" } }],
     ["subject (an object)", { subject: "x" }],
     ["context (an object)", { context: [] }],
-    ["subject.id (free of U+0000)", { subject: { type: "agent", id: "\u0000" } }],
+    ["subject.id (without U+0000)", { subject: { type: "agent", id: "\u0000" } }],
   ])("gets 400 without a valid %s", async (_, changes) => {
     const app = await world.application();
     expect(errorOf(await ask(app, question(app, changes)))).toBe("400 invalid_request");

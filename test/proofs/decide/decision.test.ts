@@ -149,7 +149,7 @@ describe("one decision", () => {
   });
 });
 
-describe("a challenge", () => {
+describe("a challenge in the deciding statement", () => {
   test("decides once, and a second use is refused, free and not recorded", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const item = itemFor(records);
@@ -199,7 +199,7 @@ describe("credit", () => {
     expect(await countOf("ledger_postings", records)).toBe(2);
   });
 
-  test("leaves the challenge unspent when it is missing, so the proof can be decided on once after a top-up", async () => {
+  test("if missing, leaves the challenge unspent, so the proof can be decided on once after a top-up", async () => {
     const records = await insertRecords(world.db, price - 1);
     const item = itemFor(records);
     expect(await decideOne(item)).toEqual({ kind: "credits_exhausted" });
@@ -213,7 +213,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(price);
   });
 
-  test("leaves a challenge that is in one batch twice unspent for both items when it is missing", async () => {
+  test("if missing, leaves a challenge unspent that one batch contains twice", async () => {
     const records = await insertRecords(world.db, 0);
     const item = itemFor(records);
     const outcomes = await decideBatch(world.pool, [item, { ...item, eventId: randomUUID() }]);
@@ -221,7 +221,7 @@ describe("credit", () => {
     expect(await spentOf(records)).toBe(0);
   });
 
-  test("does not go to items whose challenges are already spent", async () => {
+  test("does not pay for items whose challenges are already spent", async () => {
     const records = await insertRecords(world.db, 3 * price);
     const spent = [itemFor(records), itemFor(records)];
     await decideBatch(world.pool, spent);
@@ -236,7 +236,7 @@ describe("credit", () => {
     expect(await balanceOf(records)).toBe(0);
   });
 
-  test("does not go to an indeterminate item", async () => {
+  test("does not pay for an indeterminate item", async () => {
     const records = await insertRecords(world.db, 2 * price);
     const unknown = itemFor(records, {
       certificates: [{ accountId: records.accountId, certId: "cert-none" }],
@@ -255,7 +255,7 @@ describe("credit", () => {
     ]);
   });
 
-  test("for exactly 1,000 decisions allows 1,000 in concurrent mixed batches, without deadlock", async () => {
+  test("pays for exactly 1,000 decisions in concurrent mixed batches, without deadlock", async () => {
     const rich = await Promise.all([
       insertRecords(world.db, 10_000 * price),
       insertRecords(world.db, 10_000 * price),

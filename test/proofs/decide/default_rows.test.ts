@@ -57,7 +57,7 @@ const allOf = async (table: string) =>
 
 const suffix = (later: number) => monthOf(first.from, later).name.replace("-", "_");
 
-test("logs every month of rows in a default partition and moves all of them to that month's partition", async () => {
+test("mendDefaultPartitions moves all rows of a default partition to the partitions of their months, and logs each month", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const times = [first.from, addSeconds(first.to, -0.001), first.to, addSeconds(first.to, 3_600)];
   for (const time of times) await decide(records, time);
@@ -80,7 +80,7 @@ test("logs every month of rows in a default partition and moves all of them to t
   expect(await mend(addSeconds(first.to, 3_600))).toEqual([]);
 });
 
-test("gives a moved month the same keys, checks and indexes as other partitions, and accepts new rows", async () => {
+test("mendDefaultPartitions gives a moved month the same keys, checks and indexes as other partitions, and accepts new rows", async () => {
   const indexes = async (table: string) =>
     (
       await world.pool.query<{ on: string }>(
@@ -102,7 +102,7 @@ test("gives a moved month the same keys, checks and indexes as other partitions,
   await world.db("ledger_postings").where({ posting_id: late.posting_id }).delete();
 });
 
-test("keeps a grant's reference to its posting when the month is moved", async () => {
+test("mendDefaultPartitions keeps a grant's reference to its posting when the month is moved", async () => {
   const { accountId } = await insertRecords(world.db, 0);
   const at = monthOf(first.from, 4).from;
   const grant = {
@@ -127,7 +127,7 @@ test("keeps a grant's reference to its posting when the month is moved", async (
   await expect(world.db("credit_grants").insert(other)).rejects.toMatchObject({ code: "23503" });
 });
 
-test("lets decisions continue during a move, loses none, and shows each exactly once at every moment", async () => {
+test("mendDefaultPartitions lets decisions continue, loses none, and shows each exactly once at every moment", async () => {
   const records = await insertRecords(world.db, 1_000_000_000);
   const start = monthOf(first.from, 5).from;
   let decided = 0;
@@ -161,7 +161,7 @@ test("lets decisions continue during a move, loses none, and shows each exactly 
   }
 });
 
-test("leaves a table in use unchanged after half a second, and moves its rows when it is free", async () => {
+test("mendDefaultPartitions leaves a table in use unchanged after half a second, and moves its rows when it is free", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 7).from;
   await decide(records, time);
@@ -179,7 +179,7 @@ test("leaves a table in use unchanged after half a second, and moves its rows wh
   expect((await placesOf("audit_events"))[`audit_events_${suffix(7)}`]).toBe(1);
 });
 
-test("leaves rows that cannot be moved within the budget where they are, once", async () => {
+test("mendDefaultPartitions leaves rows that cannot be moved within the budget where they are, once", async () => {
   const time = monthOf(first.from, 9).from;
   const account = randomUUID();
   await world.pool.query(
@@ -196,7 +196,7 @@ test("leaves rows that cannot be moved within the budget where they are, once", 
   expect(await world.countOf("audit_events", { accountId: account })).toBe(20_000);
 });
 
-test("does not touch a table that has a month's name but is no partition", async () => {
+test("mendDefaultPartitions does not touch a table that has a month's name but is no partition", async () => {
   const records = await insertRecords(world.db, 1_000_000);
   const time = monthOf(first.from, 11).from;
   const name = `audit_events_${suffix(11)}`;

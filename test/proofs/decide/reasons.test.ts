@@ -120,7 +120,7 @@ describe("the decision on a proof with several faults", () => {
     "not_yet_valid",
     "delegation_not_authorized",
     "constraint_denied",
-  ] as const)("blames the rule that fails under the protocol too: %s", async (fault) => {
+  ] as const)("explains %s by the rule that fails in the protocol too", async (fault) => {
     const { bundle } = await proofWith(FAULTS.slice(FAULTS.indexOf(fault)));
     const { checks, genuine } = await verifyBundle(bundle, {
       now: unixSeconds(now),
@@ -163,8 +163,8 @@ describe("the decision on a proof without a fault", () => {
   });
 });
 
-describe("the list of reasons", () => {
-  test("has a proof in this file for every reason", () => {
+describe("the list of decision reasons", () => {
+  test("has a test in this file for every reason", () => {
     const untested = Object.keys(REASONS).filter(
       (reason) => ![...FAULTS, ...ALONE].some((each) => each === reason),
     );
@@ -172,7 +172,7 @@ describe("the list of reasons", () => {
   });
 });
 
-describe("the list of rules", () => {
+describe("the list of decision rules", () => {
   test("contains every reason of a decision once, and every rule of the protocol in its order", async () => {
     const reasons = decisionRules.flatMap((rule) => rule.reasons);
     expect(reasons.toSorted()).toEqual(

@@ -46,7 +46,7 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(await world.api.db("audit_events").where(recorded)).toHaveLength(1);
   });
 
-  test("finds the certificate that grants the scope behind a hundred newer ones, by wildcards and ceilings too", async () => {
+  test("finds the certificate that grants the scope behind a hundred newer ones, respecting wildcards and ceilings", async () => {
     const app = await application(["data:read"]);
     await addRevoked(world.api.db, app.certId, 100);
     const newer = {

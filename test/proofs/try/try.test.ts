@@ -125,7 +125,7 @@ describe("POST …/agents/{agent_id}/try", () => {
     expect(errorOf(await app.verify(present?.answer.proof_bundle))).toBe("400 invalid_challenge");
   });
 
-  test("appears in an organization's activity with the person and the tried scope", async () => {
+  test("adds an entry to the organization's activity with the person and the tried scope", async () => {
     const owner = await world.api.person({ organization_name: "Engines" });
     const app = await application(["data:read"], owner);
     const developer = await addMember(world.api, owner.accountId, "developer");
@@ -184,7 +184,7 @@ describe("the shell lines of a trial", () => {
   });
 });
 
-describe("a trial without a decision or a charge", () => {
+describe("POST …/agents/{agent_id}/try without a decision", () => {
   const ended = async (app: Application, fields = {}) => {
     const before = await balanceOf(app);
     const answer = await attempt(app, { cert_id: app.certId, ...fields });
@@ -197,7 +197,7 @@ describe("a trial without a decision or a charge", () => {
     );
   };
 
-  test("ends at a revoked or expired delegation", async () => {
+  test("ends without charge at a revoked or expired delegation", async () => {
     const revoked = await application();
     await revoked.person.client.post(`/v1/service/delegations/${revoked.certId}/revoke`);
     expect(await ended(revoked)).toEqual(["200", "404 no_active_delegation"]);
@@ -207,7 +207,7 @@ describe("a trial without a decision or a charge", () => {
     expect(await ended({ ...over, certId })).toEqual(["200", "404 no_active_delegation"]);
   });
 
-  test("ends at an agent without a delegation", async () => {
+  test("ends without charge at an agent without a delegation", async () => {
     const app = await application();
     const second = await createAgent(world.api.client(), app.platform);
     expect(await ended({ ...app, agentId: second }, { cert_id: undefined })).toEqual([
@@ -216,7 +216,7 @@ describe("a trial without a decision or a charge", () => {
     ]);
   });
 
-  test("ends at missing credit, and decides once there is credit again", async () => {
+  test("ends without charge at missing credit, and decides once there is credit again", async () => {
     const app = await application();
     const balances = world.api.db("balances").where({ account_id: app.person.accountId });
     await balances.clone().update({ balance_micro_usd: 1_999 });
@@ -270,7 +270,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(errorOf(await attempt(app))).toBe("404 not_found");
   });
 
-  test("an agent whose key is not in the vault, in plain words", async () => {
+  test("an agent whose key is not in the vault, with an error that says so", async () => {
     const app = await application();
     await world.api.db("agents").where({ agent_id: app.agentId }).update({ vault_key_id: null });
     const answer = await attempt(app);
@@ -278,7 +278,7 @@ describe("POST …/agents/{agent_id}/try refuses", () => {
     expect(answer.text).toContain("not in the vault");
   });
 
-  test.each(["%s as a scope", "data:*", "custom:x"])("%s as a scope", async (required_scope) => {
+  test.each(["payments", "data:*", "custom:x"])("%s as a scope", async (required_scope) => {
     const app = await application();
     expect(errorOf(await attempt(app, { required_scope }))).toBe("400 invalid_scope");
     expect(await decisionsOf(world, app)).toBe(0);

@@ -4,7 +4,7 @@ import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import type { ApiKeyCaller } from "../../../src/route.ts";
 import { prove } from "../../support/chains.ts";
 
-describe("a verify call", () => {
+describe("reading a verify call", () => {
   const call = (body: string | Buffer, header?: string) => () => {
     const { options, readProof } = readVerifyCall({} as ApiKeyCaller, Buffer.from(body), header);
     return { options, proof: readProof() };
@@ -35,7 +35,7 @@ describe("a verify call", () => {
       '{"required_scope":"data:read","proof_bundle":{},"context":{"amount":"7"}}',
       "invalid_request context.amount",
     ],
-  ])("%s is answered with %s", (body, expected) => {
+  ])("with the body %s throws %s", (body, expected) => {
     expect(refusal(call(body))).toBe(expected);
   });
 
@@ -53,7 +53,7 @@ describe("a verify call", () => {
     for (const reading of readings) expect(reading.proof).toEqual({ bundle });
   });
 
-  test("answers invalid_proof to an id with U+0000 in every form that hides it from the check of the body", async () => {
+  test("throws invalid_proof for an id with U+0000 in every form that hides it from the check of the body", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
     const forged = [
@@ -73,7 +73,7 @@ describe("a verify call", () => {
     }
   });
 
-  test("reads a bundle of 131072 bytes, and answers invalid_proof to one byte more, in every form", async () => {
+  test("accepts a bundle of 131072 bytes, and throws invalid_proof for one byte more, in every form", async () => {
     const bundle = await prove();
     const [certificate] = bundle.delegations;
     const sized = (bytes: number) => {
