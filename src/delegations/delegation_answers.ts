@@ -40,7 +40,7 @@ export const requestAnswer = z.object({
   expires_at: isoTime.describe("When a pending request expires"),
   requested_by: z.string().nullable().describe("E-mail of the person who asked; null if an object did"),
   declared_by: declaredBy,
-  four_eyes: z.boolean().describe("Whether the approver must be somebody else than the person who asked"),
+  four_eyes: z.boolean().describe("Whether the approver must be someone other than the person who asked"),
   decided_at: isoTime.nullable(),
   decided_by: z
     .string()

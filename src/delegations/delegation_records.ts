@@ -18,7 +18,7 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   custody_mode: AgentRow["custody_mode"];
   /** Namespace of the object that declares it and of its platform's object, which share one. */
   object_namespace: string | null;
-  /** Whether the account requires that somebody else than the person who asked approves. */
+  /** Whether the account requires that someone other than the person who asked approves. */
   four_eyes: boolean;
   approved_scope: string[] | null;
   platform_id: string;

@@ -86,7 +86,7 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
   });
 }
 
-/** `again`: the seconds to wait that a refusal named. */
+/** `again`: the seconds to wait, from the refusal's `Retry-After`. */
 type Outcome = {
   decision: keyof typeof statusOf;
   reason: string;
@@ -96,9 +96,7 @@ type Outcome = {
 
 const RETRY_SECONDS = "1";
 
-/**
- * Strangers choose the ids of their own certificates. Text that is no valid header value must not become one.
- */
+/** Strangers choose the ids of their own certificates. Only an id that matches may become a header value. */
 const HEADER_TEXT = /^[\x21-\x7e]{1,128}$/;
 
 /**

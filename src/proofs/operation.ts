@@ -101,8 +101,9 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
 }
 
 /**
- * Returns the SHA-256 by which two calls under one invocation are the same. It covers operation, scope and
- * context. It does not cover `action_profile`, the application's own word for the kind of action.
+ * Returns the SHA-256 of an operation with its scope and context. Two calls under one invocation are the same
+ * if it is equal. The hash does not cover `action_profile`, the application's own word for the kind of
+ * action.
  */
 export function operationHash(asked: {
   operation: Operation;

@@ -19,7 +19,7 @@ const NICEST = 19;
 export async function havePoolGiveWay(): Promise<void> {
   if (availableParallelism() < 2) return;
   const niceness = Math.min(NICEST, getPriority() + NICER_BY);
-  // Reading the folder is work for the pool, which starts all of its threads at its first work.
+  // Reading the folder uses the pool, which starts all of its threads the first time it is used.
   const ids = await readdir(THREADS).catch(() => []);
   await Promise.all(ids.map((id) => giveWay(id, niceness)));
 }

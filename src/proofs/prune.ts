@@ -5,7 +5,7 @@ import { CHALLENGE_WINDOW_SECONDS } from "../protocol/encoding/constants.ts";
 const SECONDS_A_DAY = 86_400;
 const BATCH = 1_000;
 
-/** `batch`: most rows that one statement deletes. */
+/** `batch`: maximum number of rows that one statement deletes. */
 type PruneDeps = { db: Database; now: Date; signal?: AbortSignal; batch?: number };
 
 /**

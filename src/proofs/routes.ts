@@ -38,9 +38,9 @@ export type ProofDeps = {
   queue: FairQueue;
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
-  /** Most refused proofs of a connection per minute. */
+  /** Maximum number of refused proofs of a connection per minute. */
   refusedPerMinute: number;
-  /** Counts a proof that a person asks for toward the connection's rate. */
+  /** Counts a person's trial toward the connection's rate of proofs. */
   takePresent: TryDeps["takePresent"];
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /** The public base URL of this service, and the word in its paths and headers. */

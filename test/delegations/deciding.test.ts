@@ -156,7 +156,7 @@ describe("denying a request", () => {
 });
 
 describe("another account's request", () => {
-  test("stays hidden and pending", async () => {
+  test("answers not_found to every call, and stays pending", async () => {
     const { requestId } = await requested(api);
     const stranger = await api.person();
     for (const id of [requestId, `req-${crypto.randomUUID()}`, "nonsense"]) {

@@ -42,7 +42,7 @@ async function stopWorld({ vault, client, api }: World): Promise<void> {
 const keysOf = async ({ vault }: World, { accountId }: Person): Promise<number> =>
   (await vault.home.sql("select from keys where tenant = $1", [accountId])).length;
 
-describe("with a rate of one key a second", () => {
+describe("with a vault that creates one key a second", () => {
   let world: World;
   beforeAll(async () => {
     world = await startWorld({ KEYVAULT_CREATION_RATE_PER_TENANT: "1" });
@@ -52,7 +52,7 @@ describe("with a rate of one key a second", () => {
   });
   afterAll(() => stopWorld(world));
 
-  test("an agent too many gets 503 with Retry-After, and can be created after that time", async () => {
+  test("creating an agent above the rate gets 503 with Retry-After, and succeeds after that time", async () => {
     const { api } = world;
     const person = await api.person();
     const { connectionId, apiKey } = await registerPlatform(person);
@@ -79,7 +79,7 @@ describe("with a rate of one key a second", () => {
     expect(await keysOf(world, person)).toBe(1 + made);
   });
 
-  test("an onboarding that comes too soon stays at its step and completes when it is tried again", async () => {
+  test("an onboarding above the rate stays at its step, and completes when it is tried again", async () => {
     const { api } = world;
     api.vault.failure = new VaultRefused("rate_limited", "Too many calls", 429, 2);
     const client = api.client();
@@ -91,7 +91,7 @@ describe("with a rate of one key a second", () => {
   });
 });
 
-describe("with the default rate", () => {
+describe("with the vault's default rate", () => {
   let world: World;
   beforeAll(async () => {
     world = await startWorld({});

@@ -172,7 +172,7 @@ describe("changing a platform", () => {
 });
 
 describe("another account's platform", () => {
-  test("stays hidden and unchanged for every call", async () => {
+  test("answers not_found to every call, and stays unchanged", async () => {
     const { platform, certId } = await delegated(api);
     const { client } = await api.person();
     const { platformId, connectionId } = platform;

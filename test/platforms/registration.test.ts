@@ -104,7 +104,7 @@ describe("registering a personal platform", () => {
     expect(repeated.answer.body.default_allowed_scopes).toEqual(["data:read", "custom:a:b"]);
   });
 
-  test("names every invalid scope", async () => {
+  test("names every invalid scope in its error", async () => {
     const { client } = await api.person();
     const bad = [
       "data:everything",

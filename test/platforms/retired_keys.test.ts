@@ -44,7 +44,7 @@ const path = ({ connectionId }: TestPlatform) => `/v1/service/connections/${conn
 test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status: number }>]>([
   ["rotated without grace", ({ client }, platform) => client.post(`${path(platform)}/rotate-key`)],
   ["removed with its connection", ({ client }, platform) => client.call("DELETE", path(platform))],
-])("the process that answers refuses a key %s, before it is notified of the change", async (_, end) => {
+])("the API process that ends a key refuses it before the change notification: %s", async (_, end) => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);
@@ -52,7 +52,7 @@ test.each<[string, (person: Person, platform: TestPlatform) => Promise<{ status:
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("the process that answers refuses ended former keys, before it is notified of the change", async () => {
+test("the API process that ends former keys refuses them before the change notification", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await person.client.post(`${path(platform)}/rotate-key`, { grace_seconds: 3_600 });
@@ -61,7 +61,7 @@ test("the process that answers refuses ended former keys, before it is notified 
   expect(errorCode(await listAgents(platform))).toBe("invalid_api_key");
 });
 
-test("the process that answers reads a connection's changed settings again, before it is notified", async () => {
+test("the API process that changes a connection's settings reads them again before the change notification", async () => {
   const person = await api.person();
   const platform = await registerPlatform(person);
   await remember(platform);
@@ -70,7 +70,7 @@ test("the process that answers reads a connection's changed settings again, befo
   expect(await lookupsOf(platform)).toBe(1);
 });
 
-test("the process that answers refuses a key that the operator rotated", async () => {
+test("the API process that rotates a key for the operator refuses the former key immediately", async () => {
   const { email } = await api.person();
   const object = "/internal/v1/platforms/c1.retired";
   const { body } = await api.operator("PUT", object, {

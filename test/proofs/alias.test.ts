@@ -31,7 +31,7 @@ function ok({ status, body, text }: HttpAnswer): Record<string, string> {
   return body as Record<string, string>;
 }
 
-test("the whole flow works with an alias alone, and verify answers in the protocol's words", async () => {
+test("the whole flow works with only an alias of the service word, and verify answers in the protocol's words", async () => {
   const { client, humanId } = await api.person();
   const { byPerson, byKey } = callsUnder(ALIAS, client);
   const { connection_id, api_key = "" } = ok(
@@ -110,7 +110,7 @@ test("the whole flow works with an alias alone, and verify answers in the protoc
   ]);
 });
 
-test("a call may mix the service's words, and an unknown word is not accepted", async () => {
+test("a call may mix the service word and its alias, but not use an unknown word", async () => {
   const { client } = await api.person();
   const { connection_id, api_key = "" } = ok(
     await callsUnder("service", client).byPerson("POST", "platforms/personal", {

@@ -80,7 +80,7 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
   };
 }
 
-/** The outcome of one call: a decision, the code of a refusal, or unknown. */
+/** The outcome of one call: a decision, the code of a refusal, or `unknown`. */
 type Outcome = { receiptId: string; receiptHash: string; decision: string } | { refused: string } | "unknown";
 
 async function verify(api: number, { apiKey }: ProofWorld, body: string): Promise<Outcome> {

@@ -114,7 +114,7 @@ type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 const params = z.object({ cert_id: idText });
 
-/** `GET /v1/service/delegations/{cert_id}`. */
+/** `GET /v1/service/delegations/{cert_id}`: returns a certificate. */
 export function getCertificateRoute({ db }: Deps): Route {
   return route({
     id: "get_delegation",

@@ -6,7 +6,7 @@ import { type Route, route } from "../../route.ts";
 import { type CertificateRecord, findCertificate } from "../delegation_records.ts";
 
 const DAYS = 7;
-/** Most decisions that are counted. Counting more would slow the page of a busy certificate. */
+/** Maximum number of decisions that are counted. Counting more would slow the page of a busy certificate. */
 const MOST_COUNTED = 10_000;
 
 const count = z.int().min(0);

@@ -149,7 +149,7 @@ async function policiesOf({ client, operator }: TrustedCluster): Promise<Policie
   }
 }
 
-/** Leaves a request unchanged that was decided in the meantime. */
+/** Applies the decision. Leaves a request unchanged that was decided in the meantime. */
 async function decide(
   deps: DecideDeps,
   { filed, approval, decider }: { filed: DeclaredDelegation; approval: Approval; decider: ClusterDecider },

@@ -102,7 +102,7 @@ export async function endDelegation(
   return requireDeclaredDelegation(deps.db, externalId);
 }
 
-/** Leaves a request unchanged that was decided in the meantime. */
+/** Withdraws a pending request. Leaves a request unchanged that was decided in the meantime. */
 async function withdraw(
   { db, clock }: Deps,
   { request_id, connection_id }: DeclaredDelegation,

@@ -22,7 +22,7 @@ export function operatorDelegationRoutes(deps: Deps): Route[] {
   ];
 }
 
-/** `PUT /internal/v1/delegations/{external_id}`. */
+/** `PUT /internal/v1/delegations/{external_id}`: files the request that an object declares. */
 function putDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_put_delegation",
@@ -57,7 +57,10 @@ function putDelegationRoute(deps: Deps): Route {
   });
 }
 
-/** `POST /internal/v1/delegations/{external_id}/decision`. */
+/**
+ * `POST /internal/v1/delegations/{external_id}/decision`: applies the decision that a person made in the
+ * cluster.
+ */
 function decideDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_decide_delegation",
@@ -87,7 +90,7 @@ function decideDelegationRoute(deps: Deps): Route {
   });
 }
 
-/** `POST /internal/v1/delegations/{external_id}/revoke`. */
+/** `POST /internal/v1/delegations/{external_id}/revoke`: ends a declared delegation. */
 function endDelegationRoute(deps: Deps): Route {
   return route({
     id: "internal_revoke_delegation",

@@ -31,7 +31,7 @@ export type Grant = {
 /**
  * Returns the certificate of a grant before it is signed. Throws `invalid_constraints` for malformed
  * constraints, and for constraints that nothing could ever meet, alone or together. That includes values that
- * no decision can be asked with. Throws it also for a text that hides something from the approver.
+ * a verify call cannot contain. Throws it also for a text that hides something from the approver.
  */
 export function certificateFields(grant: Grant): DelegationFields {
   const fields: DelegationFields = {
@@ -82,19 +82,19 @@ function texts(value: unknown): string[] {
   return [...names, ...Object.values(value).flatMap(texts)];
 }
 
-/** Longest currency that a decision can be asked with, in characters. */
+/** Maximum length of the currency in a verify call, in characters. */
 const MAX_CURRENCY_CHARACTERS = 16;
-/** Longest resource id that a decision can be asked with, in bytes. */
+/** Maximum length of the resource id in a verify call, in bytes. */
 const MAX_RESOURCE_ID_BYTES = 512;
-/** Longest path that a decision can be asked with, in characters. */
+/** Maximum length of the path in a verify call, in characters. */
 const MAX_PATH_CHARACTERS = 4096;
-/** Longest window in which uses are counted, in seconds: one year. */
+/** Longest window for which uses are counted, in seconds: one year. */
 const MAX_RATE_WINDOW_SECONDS = 31_536_000;
 
 /**
- * Returns why a well-formed constraint could never be met here, or `undefined`. Either no decision can be
- * asked with its currency, resource or path, or its window is longer than uses are counted. Extensions have
- * no such limits.
+ * Returns why a well-formed constraint could never be met here, or `undefined`. Either no verify call can
+ * contain its currency, resource or path, or its window is longer than uses are counted. Extensions have no
+ * such limits.
  */
 function limitViolation(constraint: Constraint): string | undefined {
   return isKnownConstraint(constraint) ? knownViolation(constraint) : undefined;

@@ -79,7 +79,7 @@ export function approveRoute(deps: Deps): Route {
 
 const denyAnswer = requestAnswer.pick({ request_id: true, status: true });
 
-/** `POST …/requests/{request_id}/deny`. */
+/** `POST …/requests/{request_id}/deny`: denies a pending request. */
 export function denyRoute(deps: Deps): Route {
   return route({
     id: "deny_delegation_request",

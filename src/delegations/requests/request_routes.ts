@@ -86,7 +86,7 @@ const query = pageQuery.extend({
   agent_id: idText.optional(),
 });
 
-/** `GET /v1/service/delegations/requests`: the account's requests, newest first. */
+/** `GET /v1/service/delegations/requests`: lists the account's requests, newest first. */
 export function listRequestsRoute({ db, clock }: Deps): Route {
   return route({
     id: "list_delegation_requests",
@@ -111,7 +111,7 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
   });
 }
 
-/** `GET /v1/service/delegations/requests/{request_id}`. */
+/** `GET /v1/service/delegations/requests/{request_id}`: returns a request. */
 export function getRequestRoute({ db, clock }: Deps): Route {
   return route({
     id: "get_delegation_request",

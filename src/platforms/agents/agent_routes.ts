@@ -20,7 +20,7 @@ const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKey
 const connectionParams = z.object({ connection_id: idText });
 const agentParams = connectionParams.extend({ agent_id: idText });
 
-/** `POST /v1/service/connections/{connection_id}/agents`. */
+/** `POST /v1/service/connections/{connection_id}/agents`: creates an agent whose key the vault keeps. */
 export function createAgentRoute(deps: Deps): Route {
   return route({
     id: "create_agent",
@@ -97,7 +97,7 @@ export function getAgentRoute({ db }: Deps): Route {
   });
 }
 
-/** `DELETE /v1/service/connections/{connection_id}/agents/{agent_id}`. */
+/** `DELETE /v1/service/connections/{connection_id}/agents/{agent_id}`: deletes an agent permanently. */
 export function deleteAgentRoute(deps: Deps): Route {
   return route({
     id: "delete_agent",

@@ -43,7 +43,9 @@ const answer = platformAnswer
 /** A connection, as the API returns it. */
 export type ConnectionAnswer = z.infer<typeof answer>;
 
-/** `GET /v1/service/connections/{connection_id}`. */
+/**
+ * `GET /v1/service/connections/{connection_id}`: returns a connection with its API keys' prefixes and ends.
+ */
 export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "get_connection",
@@ -85,7 +87,7 @@ export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }
   });
 }
 
-/** `POST /v1/service/connections/{connection_id}/end-former-keys`. */
+/** `POST /v1/service/connections/{connection_id}/end-former-keys`: ends the replaced API keys immediately. */
 export function endFormerKeysRoute(deps: Omit<RetireDeps, "secretBox">): Route {
   return route({
     id: "end_former_api_keys",

@@ -20,7 +20,7 @@ const connectionSettings = z.object({
     .describe("Whether AuthZEN questions without a proof are answered from the registry; at first not"),
 });
 
-/** `PATCH /v1/service/connections/{connection_id}`. */
+/** `PATCH /v1/service/connections/{connection_id}`: changes a connection's settings. */
 export function changeConnectionRoute(deps: Deps): Route {
   return route({
     id: "change_connection",
@@ -44,7 +44,7 @@ export function changeConnectionRoute(deps: Deps): Route {
   });
 }
 
-/** `PUT /v1/service/connections/{connection_id}/callback`. */
+/** `PUT /v1/service/connections/{connection_id}/callback`: sets or clears the callback URL. */
 export function setCallbackRoute(deps: Deps): Route {
   return route({
     id: "set_callback",
@@ -69,7 +69,7 @@ export function setCallbackRoute(deps: Deps): Route {
   });
 }
 
-/** `POST /v1/service/connections/{connection_id}/rotate-key`. */
+/** `POST /v1/service/connections/{connection_id}/rotate-key`: replaces the API key. */
 export function rotateKeyRoute(deps: Deps): Route {
   return route({
     id: "rotate_api_key",
@@ -100,7 +100,7 @@ export function rotateKeyRoute(deps: Deps): Route {
   });
 }
 
-/** `DELETE /v1/service/connections/{connection_id}`. */
+/** `DELETE /v1/service/connections/{connection_id}`: removes a connection and its platform permanently. */
 export function removeConnectionRoute(deps: Deps): Route {
   return route({
     id: "remove_connection",

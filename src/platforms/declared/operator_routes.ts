@@ -42,7 +42,7 @@ export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
 
 type DeclaredPlatformDeps = DeclareDeps & RetireDeps;
 
-/** `PUT /internal/v1/platforms/{external_id}`. */
+/** `PUT /internal/v1/platforms/{external_id}`: creates or updates a declared platform. */
 function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_put_platform",
@@ -82,7 +82,10 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/** `POST /internal/v1/platforms/{external_id}/credentials/acknowledge`. */
+/**
+ * `POST /internal/v1/platforms/{external_id}/credentials/acknowledge`: confirms that the credentials are
+ * stored.
+ */
 function acknowledgeRoute({ db }: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_acknowledge_credentials",
@@ -122,7 +125,10 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
   });
 }
 
-/** `DELETE /internal/v1/platforms/{external_id}`. Succeeds also for a platform that was never registered. */
+/**
+ * `DELETE /internal/v1/platforms/{external_id}`: removes a declared platform. Succeeds also for one that was
+ * never registered.
+ */
 function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
   return route({
     id: "internal_remove_platform",
@@ -150,7 +156,7 @@ async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatfo
 
 type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
 
-/** `PUT /internal/v1/agents/{external_id}`. */
+/** `PUT /internal/v1/agents/{external_id}`: creates or updates a declared agent. */
 function putAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_put_agent",
@@ -182,7 +188,10 @@ function putAgentRoute(deps: AgentDeps): Route {
   });
 }
 
-/** `DELETE /internal/v1/agents/{external_id}`. Succeeds also for an agent that was never created. */
+/**
+ * `DELETE /internal/v1/agents/{external_id}`: deletes a declared agent. Succeeds also for one that was never
+ * created.
+ */
 function removeAgentRoute(deps: AgentDeps): Route {
   return route({
     id: "internal_remove_agent",

@@ -19,7 +19,7 @@ type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
  */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
-/** An exclusive turn at certificates with a rate. Until it ends, no other call decides on them. */
+/** Exclusive access to certificates with a rate limit. Until it ends, no other call decides on them. */
 export type Turn = {
   countAllows: CountAllows;
   /** Decides on an item in the transaction that counted, so the counts are still true at its commit. */
@@ -31,9 +31,12 @@ export type Turn = {
 /** Waits for a turn. Throws `rate_limited` if too many calls already wait for these certificates. */
 export type TakeTurn = (counting: Counting) => Promise<Turn>;
 
-/** Most calls at one certificate at a time, including the one that is being decided. */
+/** Maximum number of calls at one certificate, including the one that is being decided. */
 const MOST_CALLS = 64;
-/** Most of these calls from other accounts. Such calls are free while their account has no credit. */
+/**
+ * Maximum number of these calls that come from other accounts. Such calls are free while their account has no
+ * credit.
+ */
 const MOST_OF_OTHERS = 32;
 const RETRY_MS = 1_000;
 
@@ -43,9 +46,9 @@ function isRated(certificate: DelegationCert): boolean {
 }
 
 /**
- * Creates the function that waits for turns. Counts made in a turn are still true when its decision commits:
- * the turn locks the certificates' rows first. Only a statement that starts after the lock sees everything
- * that the previous turn recorded.
+ * Creates the function that waits for turns. The counts of a turn are still true when its decision commits,
+ * because the turn first locks the certificates' rows. Its later statements therefore see everything that the
+ * previous turn recorded.
  *
  * Calls for the same certificates queue in memory, so a busy certificate uses only one connection of `pool`
  * and delays no other certificate. `pool` serves nothing else. Calls from other accounts never take all the

@@ -2,17 +2,17 @@ import { ApiError } from "../../errors.ts";
 
 /** Bounds of a fair queue. Times are in milliseconds. */
 export type FairQueueBounds = {
-  /** Most calls that run at a time. */
+  /** Maximum number of calls that run at a time. */
   places: number;
   /**
-   * Places of one account while other accounts call too. The number is the most concurrent calls of any other
-   * account, but at least `least` and at most `most`. It is `most` if other accounts called a second ago, but
-   * have no calls just now.
+   * Number of places of one account while other accounts call too. It equals the largest number of concurrent
+   * calls of any other account, but is at least `least` and at most `most`. It is `most` if other accounts
+   * called about a second ago but have no calls now.
    */
   share: { least: number; most: number };
   /** Longest time that a call waits for a place. */
   waitMs: number;
-  /** Most calls that wait at a time. */
+  /** Maximum number of calls that wait at a time. */
   most: number;
   /**
    * A call that runs longer waits for something outside this process, so its place becomes free for another
@@ -43,8 +43,8 @@ export type FairQueue = {
 
 const TICK_MS = 25;
 /**
- * How many late calls are refused in one pass. Other work waits during a pass, so a pass is small. It grows
- * to `most` when so many calls are late that small passes would take too long.
+ * Number of late calls that are refused in one pass. Other work waits during a pass, so a pass is small. It
+ * grows to `most` when so many calls are late that small passes would take too long.
  */
 const AT_A_TIME = { least: 8, most: 64 };
 /** Pause between two passes, in milliseconds. */
@@ -52,12 +52,13 @@ const PAUSE_MS = 2;
 /** Time within which all late calls should be refused, in milliseconds. */
 const SPREAD_MS = 100;
 /**
- * An account may not use all places until this long after another account's call, or twice as long at most.
+ * Time after another account's call in which an account may not use all places: this long, or up to twice as
+ * long.
  */
 const CALLED_MS = 1_000;
 /**
- * Other accounts' numbers of calls count for this long, or twice as long at most. It is longer than a client
- * needs to send its next call.
+ * Time for which another account's number of calls counts: this long, or up to twice as long. It is longer
+ * than a client needs to send its next call.
  */
 const BUSY_MS = 100;
 
@@ -249,7 +250,9 @@ type Noted = { accountId: string; calls: number };
 /** The two accounts with the most concurrent calls. No query needs a third one. */
 type Round = Noted[];
 
-/** Creates an empty record. A note counts for `roundMs` milliseconds, or twice as long at most. */
+/**
+ * Creates an empty record. Each recorded number counts for `roundMs` milliseconds, or up to twice as long.
+ */
 export function createRecentAccounts(
   roundMs: number,
   now: () => number = () => performance.now(),

@@ -5,15 +5,18 @@ import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 
-/** An agent that was allowed at a connection before has a rate of its own: this part of the connection's. */
+/**
+ * An agent that was allowed at a connection before has a rate limit of its own. It is the connection's limit
+ * divided by this number.
+ */
 const KNOWN_SHARE = 10;
 /**
- * Forged signatures may be this many times as frequent as refused proofs. Checking one signature costs only a
- * part of a refused proof.
+ * The limit of forged signatures is the limit of refused proofs times this number. Checking one signature
+ * costs only a part of the work for a refused proof.
  */
 const CHECK_SHARE = 4;
 const KNOWN_AGENTS = 50_000;
-/** Most proofs that wait under one rate. */
+/** Maximum number of proofs that wait for one rate limit. */
 const MOST_WAITING = 1_000;
 
 type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
@@ -46,7 +49,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
     pace: createPace({ perMinute: count, clock }),
     running: createKeyCounts({ mostWaiting: MOST_WAITING }),
   });
-  /** Creates rates for a connection and for the whole of its account. */
+  /** Creates rate limits for a connection and for the whole of its account. */
   const bounds = (count: number) => {
     const [byConnection, byAccount] = [bound(count), bound(ACCOUNT_SHARE * count)];
     return ({ accountId, connectionId }: Caller): Rate[] => [
@@ -54,7 +57,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
       { ...byAccount, key: accountId },
     ];
   };
-  /** Creates rates for each agent and for all agents together. */
+  /** Creates rate limits for each agent and for all agents together. */
   const agentBounds = () => {
     const [byAgent, together] = [bound(Math.ceil(perMinute / KNOWN_SHARE)), bounds(perMinute)];
     return (caller: Caller, agent: string): Rate[] => [{ ...byAgent, key: agent }, ...together(caller)];
@@ -65,7 +68,9 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   const signed = agentBounds();
   const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
 
-  /** Enters and returns the rates that a refusal of this proof counts for. */
+  /**
+   * Registers the call as running under the rate limits that a refusal would count toward, and returns them.
+   */
   async function enter(caller: Caller, agent: string, isSigned: () => Promise<boolean>): Promise<Rate[]> {
     if (!known.has(agent)) return enterAll(strangers(caller));
     return enterAll(unchecked(caller, agent)).catch(async (refusal: unknown) => {
@@ -110,7 +115,10 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
 type Bound = { pace: Pace; running: KeyCounts };
 type Rate = Bound & { key: string };
 
-/** Enters all rates once none of them is full. Throws `rate_limited` if no further proof may be refused. */
+/**
+ * Waits until none of the rate limits is full, then registers the call under all of them. Throws
+ * `rate_limited` if no further proof may be refused.
+ */
 async function enterAll(rates: Rate[]): Promise<Rate[]> {
   for (;;) {
     const full = rates.find(isFull);
@@ -130,7 +138,10 @@ function countAll(rates: readonly Rate[]): void {
   for (const { pace, key } of rates) pace.take(key);
 }
 
-/** Checks whether as many proofs are running as may still be refused. Throws `rate_limited` if none may. */
+/**
+ * Checks whether as many proofs are running as may still be refused. Throws `rate_limited` if no further
+ * proof may be refused.
+ */
 function isFull({ pace, running, key }: Rate): boolean {
   const { admitted, remaining, waitMs } = pace.look(key);
   if (!admitted) throw tooMany(waitMs);

@@ -72,9 +72,9 @@ type Asked = { caller: ApiKeyCaller; invocationId: string };
 /** Bounds the work for repeated decisions, which nobody pays for. */
 export type Repeats = {
   /**
-   * Decides on an operation with `decide`, and counts the call if the operation already had a decision. If as
-   * many calls run as repeats are left, it first looks for a recorded decision, and throws `rate_limited` if
-   * there is one. Operations without a decision are never refused.
+   * Decides on an operation with `decide`, and counts the call if the operation already had a decision. If
+   * the running calls could use up all remaining repeats, it first looks for a recorded decision, and throws
+   * `rate_limited` if there is one. Operations without a decision are never refused.
    */
   guard(asked: Asked, decide: () => Promise<Decided>): Promise<Decided>;
 };

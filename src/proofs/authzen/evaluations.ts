@@ -5,7 +5,7 @@ import type { ApiKeyCaller } from "../../route.ts";
 import { isJsonObject } from "../verify/call.ts";
 import { type EvaluateDeps, type EvaluationAnswer, evaluate, evaluationBody } from "./evaluation.ts";
 
-/** Most questions in one call. */
+/** Maximum number of questions in one call. */
 const MOST_EVALUATIONS = 100;
 
 const semantic = z.enum(["execute_all", "deny_on_first_deny", "permit_on_first_permit"]);

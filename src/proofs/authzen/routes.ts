@@ -11,7 +11,7 @@ import { evaluateAll, evaluationsBody, readBatch } from "./evaluations.ts";
  */
 const [LEVELS_OF_ONE, LEVELS_OF_MANY] = [2, 4];
 
-/** `POST /access/v1/evaluation` (AuthZEN 1.0). */
+/** `POST /access/v1/evaluation` (AuthZEN 1.0): answers one question. */
 export function evaluationRoute(deps: EvaluateDeps): Route {
   return route({
     id: "access_evaluation",
@@ -34,7 +34,10 @@ export function evaluationRoute(deps: EvaluateDeps): Route {
 
 const answers = z.union([z.object({ evaluations: z.array(evaluationAnswer) }), evaluationAnswer]);
 
-/** `POST /access/v1/evaluations` (AuthZEN 1.0). A body without items is a single question. */
+/**
+ * `POST /access/v1/evaluations` (AuthZEN 1.0): answers several questions. A body without items is a single
+ * question.
+ */
 export function evaluationsRoute(deps: EvaluateDeps): Route {
   return route({
     id: "access_evaluations",

@@ -1,7 +1,7 @@
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
-/** Items without a decision, in a batch where no item has an operation. */
+/** SQL for the items that have no decision yet, if no item of the batch has an operation. */
 const FRESH_PLAIN = "select * from item";
 
 const FRESH = `
@@ -25,7 +25,7 @@ const JOIN_ACCEPTED = `left join accepted on fresh.root_account_id <> fresh.acco
     and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
     and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)`;
 
-/** For a batch in which every root belongs to the verifier's account or to no account. */
+/** Used for a batch in which every root belongs to the verifier's account or to no account. */
 const JOIN_NONE = "cross join (select null::text[] as granted_scope) as accepted";
 
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";

@@ -7,8 +7,8 @@ import type { Receipt } from "./decision_receipt.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
 /**
- * The outcome of an item: it was decided and recorded, or it was refused and recorded, charged and spent
- * nothing.
+ * The outcome of an item. Either it was decided and recorded, or it was refused. A refused item records,
+ * charges and spends nothing.
  */
 export type DecisionOutcome =
   | {

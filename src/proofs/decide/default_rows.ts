@@ -4,7 +4,7 @@ import { type Month, type Monthly, monthly, parseMonth, partitionName } from "..
 import type { Logger } from "../../log.ts";
 
 type MendDeps = {
-  /** Pool of one connection, whose statements may run for long. */
+  /** Pool of one connection. Its statements may run for long. */
   pool: Pool;
   now: Date;
   log: Pick<Logger, "info" | "warn">;
@@ -12,10 +12,10 @@ type MendDeps = {
   budgetMs?: number;
 };
 
-/** Shorter than the 2 s after which decisions give up. */
+/** Shorter than the 2 s after which a waiting decision gives up. */
 const BUDGET_MS = 1_500;
 const LOCK_MS = 500;
-/** No row is written for a moment longer ago than this. */
+/** Seconds after which a moment is closed: no new row has an earlier time. */
 const CLOSED_SECONDS = 600;
 
 /**

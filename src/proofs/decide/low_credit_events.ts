@@ -2,8 +2,8 @@ import { OUTBOX_SHARDS, SCHEMA_VERSION } from "../../events/outbox.ts";
 
 /**
  * Returns an SQL condition over `before`, `after` and `low_at`. It is true if a charge reduced the balance to
- * the account's low-credit mark, or below the price of one decision. `price` is the SQL parameter with the
- * price.
+ * the account's low-credit mark or less, or below the price of one decision. `price` is the SQL parameter
+ * with the price.
  */
 export const crossesMark = (price: string): string =>
   `(before >= ${price} and after < ${price} or before > low_at and after <= low_at)`;

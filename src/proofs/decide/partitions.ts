@@ -4,9 +4,11 @@ import { CHECK_VIOLATION, sqlState } from "../../db/errors.ts";
 import { monthly, monthOf, partitionName, readPartitions } from "../../db/months.ts";
 
 const HOUR = 3_600;
-/** Hours for which partitions of spent challenges are created in advance. */
+/** Number of hours for which partitions of spent challenges are created in advance. */
 const HOURS_AHEAD = 3;
-/** Hours for which spent challenges are kept. A challenge expires long before its row is dropped. */
+/**
+ * Number of hours for which spent challenges are kept. A challenge expires long before its row is dropped.
+ */
 const HOURS_KEPT = 2;
 const MONTHS_AHEAD = 1;
 

@@ -12,11 +12,11 @@ type Meaning = {
   status: IdentityStatus;
   /** The rule that failed, by its name in `checks`. Absent for an allow. */
   rule?: PermissionRule;
-  /** The protocol's violation that leads to this reason. Absent if only the service can decide so. */
+  /** The protocol's violation that leads to this reason. Absent for reasons that only the service gives. */
   violation?: PermissionCode;
   /**
-   * The protocol's sentence, where only the deciding statement can know it, because it reads the stored
-   * state. Absent if the rules already report it, or if the protocol has no words for it (wire format §8).
+   * The protocol's sentence for a reason that only the deciding statement can find, because it reads stored
+   * state. Absent if the rules already report the sentence, or if the protocol has none (wire format §8).
    */
   words?: string;
 };
@@ -33,7 +33,7 @@ const PERMISSIONS = [
   "required_scope",
   "within_ceiling",
 ] as const;
-/** A rule that a decision can fail. */
+/** A permission rule that can fail. */
 export type PermissionRule = (typeof PERMISSIONS)[number];
 
 /**

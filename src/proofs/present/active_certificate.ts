@@ -12,7 +12,7 @@ export type ActiveCertificate = {
 /** Selects the certificate to present: the named one, or the newest that grants a scope, or the newest. */
 export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
 
-/** Most certificates that are returned for one agent. */
+/** Maximum number of certificates that are returned for one agent. */
 const MOST = 100;
 
 /**

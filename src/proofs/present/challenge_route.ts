@@ -33,7 +33,7 @@ export async function createChallenge(
   };
 }
 
-/** `POST /v1/service/challenge`. */
+/** `POST /v1/service/challenge`: creates a single-use challenge. */
 export function challengeRoute(deps: ChallengeDeps): Route {
   return route({
     id: "create_challenge",

@@ -51,7 +51,10 @@ export function encodeProofRef(bundle: ProofBundle): string {
   ]).toString("base64url");
 }
 
-/** A strictly decoded proof reference. It names its certificates instead of carrying them. */
+/**
+ * A strictly decoded proof reference. It contains the ids of its certificates, not the certificates
+ * themselves.
+ */
 export type ProofRef = {
   /** Leaf first, root last. */
   certIds: string[];

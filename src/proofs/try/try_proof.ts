@@ -22,7 +22,7 @@ export type Tried = {
   context: z.infer<typeof verifyContext> | undefined;
 };
 
-/** One of the three calls: the request of an application, and its answer. */
+/** One of the three calls: the request that an application would send, and its answer. */
 export type TriedCall = {
   operation: "create_challenge" | "present_proof" | "verify_proof";
   /** The path below the service's own segment. */

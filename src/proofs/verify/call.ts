@@ -75,8 +75,8 @@ export type VerifyCall = {
 export const PROOF_HEADER = "x-service-proof";
 
 /**
- * Reads a verify call from the raw body in one pass. The strict parser sees duplicate keys and number forms.
- * Throws `invalid_request` for any error outside the proof.
+ * Reads a verify call from the raw body in one pass. The strict parser detects duplicate keys and the form of
+ * numbers. Throws `invalid_request` for any error outside the proof.
  */
 export function readVerifyCall(
   caller: ApiKeyCaller,

@@ -50,7 +50,7 @@ export function createRootFinder(db: Database): FindRoot {
   };
 }
 
-/** Everything that was found out about a proof. */
+/** The findings about a proof. */
 type Examined = {
   bundle: ProofBundle;
   challenge: OpenChallenge;

@@ -21,7 +21,7 @@ import type { ResolveProofRef } from "../present/proof_ref.ts";
 import { PROOF_HEADER, readVerifyCall, type VerifyCall, verifyBody } from "./call.ts";
 import { type FindRoot, judge } from "./verdict.ts";
 
-/** Dependencies of verifying. */
+/** Dependencies of verification. */
 export type VerifyDeps = Guards & {
   keys: ChallengeKeys;
   findRoot: FindRoot;
@@ -206,7 +206,7 @@ const ENDED: readonly string[] = ["invalid_challenge", "invalid_proof"];
 /** Codes of a proof that shows no authority for the operation. */
 const REFUSED: readonly string[] = [...ENDED, "session_context_mismatch"];
 
-/** Most attempts at one operation that other calls decide on at the same moment. */
+/** Maximum number of attempts at one operation while other calls decide on it too. */
 const MOST_ATTEMPTS = 3;
 
 /**

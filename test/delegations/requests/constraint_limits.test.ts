@@ -11,7 +11,7 @@ import { declaring } from "../declaring.ts";
 
 const api = platformApi();
 
-/** Constraints that a decision can just meet, and others that it just cannot. */
+/** Pairs of a constraint that a decision can just meet, and one that it cannot. */
 const edges: [string, Record<string, unknown>, Record<string, unknown>][] = [
   [
     "a currency of 16 characters, not of 17",

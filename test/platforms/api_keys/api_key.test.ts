@@ -5,7 +5,7 @@ import { apiKeyPrefix, hashApiKey, newApiKey } from "../../../src/platforms/api_
 const characters = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"];
 
 describe("an API key", () => {
-  test("has the form dpz_<8>_<43>_<6>, with its prefix in front, and a stored SHA-256", () => {
+  test("has the form dpz_<8>_<43>_<6>, and comes with its prefix and SHA-256", () => {
     const key = newApiKey();
     expect(key.apiKey).toMatch(/^dpz_[0-9A-Za-z]{8}_[0-9A-Za-z]{43}_[0-9A-Za-z]{6}$/);
     expect(key.apiKey.startsWith(`${key.prefix}_`)).toBe(true);
@@ -14,7 +14,7 @@ describe("an API key", () => {
     expect(key.hash).toHaveLength(32);
   });
 
-  test("can be recognized by its prefix", () => {
+  test("has a prefix that apiKeyPrefix returns", () => {
     const key = newApiKey();
     expect(apiKeyPrefix(key.apiKey)).toBe(key.prefix);
   });
@@ -36,7 +36,7 @@ describe("an API key", () => {
     );
   });
 
-  test("differs from all other texts", () => {
+  test("cannot be confused with other text", () => {
     const { apiKey } = newApiKey();
     for (const text of [
       "",

@@ -14,7 +14,9 @@ type OwnedPlatform = TestPlatform & { accountId: string; owner: Owner };
 /** A database that counts its key lookups. */
 type CountingDatabase = { db: Database; lookups: () => number };
 
-/** A database whose key lookups read immediately. While it holds them, they answer only when released. */
+/**
+ * A database that can hold its key lookups. A held lookup reads immediately, but answers only when released.
+ */
 type HoldingDatabase = CountingDatabase & {
   hold(): void;
   /** Waits until a held lookup has been read. */

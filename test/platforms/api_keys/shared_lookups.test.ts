@@ -20,7 +20,7 @@ test("concurrent calls with one key share one query", async () => {
   expect(held.lookups()).toBe(before + 1);
 });
 
-test("a call does not share a lookup that began before a change which already arrived", async () => {
+test("a call does not join a lookup that began before a known change of a key", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -34,7 +34,7 @@ test("a call does not share a lookup that began before a change which already ar
   expect(await late).toBeUndefined();
 });
 
-test("a call looks up again if a change arrived while it shared a lookup", async () => {
+test("a call repeats a joined lookup if a change of a key arrived meanwhile", async () => {
   const platform = await newPlatform();
   const { finder, held } = await finderThatForgot(platform.apiKey);
   held.hold();
@@ -48,7 +48,7 @@ test("a call looks up again if a change arrived while it shared a lookup", async
   expect(await joined).toBeUndefined();
 });
 
-test("calls that shared a failed lookup look up once more, together", async () => {
+test("calls that joined a failed lookup repeat it once, together", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   const before = held.lookups();
@@ -62,7 +62,7 @@ test("calls that shared a failed lookup look up once more, together", async () =
   expect(held.lookups()).toBe(before + 2);
 });
 
-test("a call does not share a lookup that has taken a quarter of a second", async () => {
+test("a call does not join a lookup that has taken a quarter of a second", async () => {
   const { apiKey } = await newPlatform();
   const { finder, held } = await finderThatForgot(apiKey);
   held.hold();

@@ -201,7 +201,7 @@ describe("taking over a platform", () => {
     expect((await rowOf(one.platformId))?.external_id).toBeNull();
   });
 
-  test("happens once when 8 calls race", async () => {
+  test("occurs once when 8 calls race", async () => {
     const { platform, confirm, wish } = await registered();
     await confirm();
     const id = newUid();

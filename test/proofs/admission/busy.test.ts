@@ -44,7 +44,7 @@ async function balanceOf({ person }: Application): Promise<unknown> {
     ?.balance_micro_usd;
 }
 
-describe("while no place is free", () => {
+describe("while the decision queue has no free place", () => {
   test.each(Object.keys(FORMS))("%s gets 503 with Retry-After, and its proof remains valid", async (form) => {
     const app = await world.application();
     const proof = await app.proof();

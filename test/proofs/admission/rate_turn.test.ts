@@ -41,7 +41,7 @@ async function turnOf({ owner = "verifier", isAccepted = async () => true, const
   return { ...deps, turn, stepAside, rateTurn: createRateTurn(deps, { call, bundle, root, now }) };
 }
 
-test("a rate turn covers all certificates of the chain that have a rate, however many counts are read", async () => {
+test("createRateTurn takes one turn for all certificates of the chain with a rate, however many counts are read", async () => {
   const { rateTurn, takeTurn, isAccepted, turn } = await turnOf();
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(3);
   expect(await rateTurn.countAllows("cert-2", 60)).toBe(3);
@@ -54,7 +54,7 @@ test("a rate turn covers all certificates of the chain that have a rate, however
   expect(isAccepted).not.toHaveBeenCalled();
 });
 
-test("a rate turn looks up another account's root once, and waits as a call from another account", async () => {
+test("createRateTurn looks up another account's root once, and waits as a call from another account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "another" });
   await rateTurn.countAllows("cert-0", 3600);
   await rateTurn.countAllows("cert-2", 3600);
@@ -63,7 +63,7 @@ test("a rate turn looks up another account's root once, and waits as a call from
   expect(takeTurn.mock.calls).toMatchObject([[{ byOwner: false }]]);
 });
 
-test("a rate turn never counts for a root that was not accepted at the lookup", async () => {
+test("createRateTurn never counts for a root that was not accepted at the lookup", async () => {
   let isAccepted = false;
   const accepting = async () => {
     const before = isAccepted;
@@ -77,14 +77,14 @@ test("a rate turn never counts for a root that was not accepted at the lookup", 
   expect(takeTurn).not.toHaveBeenCalled();
 });
 
-test("a rate turn neither looks up nor counts for a root of no account", async () => {
+test("createRateTurn neither looks up nor counts for a root of no account", async () => {
   const { rateTurn, takeTurn, isAccepted } = await turnOf({ owner: "nobody" });
   expect(await rateTurn.countAllows("cert-0", 3600)).toBe(0);
   expect(await rateTurn.isAccepted()).toBe(true);
   expect([takeTurn, isAccepted].flatMap(({ mock }) => mock.calls)).toEqual([]);
 });
 
-test("a rate turn decides in the transaction that counted, and immediately if nothing was counted", async () => {
+test("createRateTurn decides in the transaction that counted, or immediately if nothing was counted", async () => {
   const item = {} as DecisionItem;
   const { rateTurn, decide, turn, stepAside } = await turnOf();
   await rateTurn.decide(item);
@@ -104,7 +104,7 @@ test("a rate turn decides in the transaction that counted, and immediately if no
   ]);
 });
 
-test("a rate turn gives up the call's place before it waits, and keeps it if there is nothing to wait for", async () => {
+test("createRateTurn gives up the call's place before it waits, and keeps it if there is nothing to wait for", async () => {
   const { rateTurn, stepAside, takeTurn } = await turnOf();
   expect(stepAside).not.toHaveBeenCalled();
   await rateTurn.countAllows("cert-0", 3600);

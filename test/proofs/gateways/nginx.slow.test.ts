@@ -9,7 +9,7 @@ const [server = "", application = ""] = (await codeBlocks("docs/gateways.md", "n
   ({ code }) => code,
 );
 
-/** Completes the page's text to a configuration of nginx in the foreground, as one process. */
+/** Adds the parts that the page leaves out. The result runs nginx in the foreground, as one process. */
 function around(folder: string, locations: string, { port, application: address }: Places): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return `
