@@ -126,7 +126,7 @@ const CAN_I: [string, string, boolean, boolean, boolean][] = [
   ["patch", "agents/status", false, false, false],
 ];
 
-describe.skipIf(missing !== undefined)("rights", () => {
+describe.skipIf(missing !== undefined)("the chart's roles", () => {
   let cluster: ChartCluster;
   beforeAll(async () => {
     cluster = await startChartCluster();
@@ -156,7 +156,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     return linesOf(resourceRules);
   }
 
-  test.each(CASES)("match the expected ones exactly, for each account with %s", async (_, values, wanted) => {
+  test.each(CASES)("give each account exactly the expected rights, with %s", async (_, values, wanted) => {
     const found = await withRoles(values, async () => {
       const rights: Rights = {};
       for (const [component, namespaces] of Object.entries(wanted)) {
@@ -179,7 +179,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     expect(sorted(found)).toEqual(sorted(wanted));
   });
 
-  test("match the table of people's roles", async () => {
+  test("give people the rights in the table", async () => {
     const table = await withRoles(VALUES.production ?? {}, async () => {
       const people = ["viewer", "editor", "approver"];
       for (const role of people) await cluster.create(bindingOf(role));
@@ -203,7 +203,7 @@ describe.skipIf(missing !== undefined)("rights", () => {
     return (body.status as { allowed: boolean }).allowed;
   }
 
-  test("in roles for people extend view and edit, but never include approvals", async () => {
+  test("extend view and edit for people, but never with approvals", async () => {
     const labels = async (values: Values) => {
       const objects = await render(program.path ?? "", values);
       const roles = objects.filter(

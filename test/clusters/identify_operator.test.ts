@@ -49,12 +49,12 @@ describe("an operator's token", () => {
     expect(await code("two", "one")).toBe("operator_unauthorized");
   });
 
-  test("cannot be the shared one for a cluster in the settings", async () => {
+  test("must not be the shared token for a cluster in the settings", async () => {
     expect(await code(SHARED, "one")).toBe("operator_unauthorized");
     expect(await api.db("operator_token_cluster")).toEqual([]);
   });
 
-  test("cannot identify a cluster outside the settings if it belongs to one of them", async () => {
+  test("identifies no other cluster, even one outside the settings", async () => {
     expect(await code("one", "three")).toBe("operator_unauthorized");
     expect(await code("", "three")).toBe("operator_unauthorized");
     expect(asked).toEqual([]);
@@ -71,7 +71,7 @@ describe("an operator's token", () => {
     },
   );
 
-  test("cannot exist without a setting", async () => {
+  test("never counts if no setting allows it", async () => {
     identify = createIdentifyOperator({
       ...api,
       clusters: { get: () => undefined, close: async () => undefined },

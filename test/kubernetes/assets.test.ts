@@ -25,7 +25,7 @@ describe("the programs of KUBEBUILDER_ASSETS", () => {
     expect((await run(path, ["kubectl", "get", "*"])).stdout).toBe("kubectl get *\n");
   });
 
-  test("cause a message with the name of the missing one", async () => {
+  test("produce a message that names the missing program", async () => {
     await writeFile(join(folder, "etcd"), "");
     expect(await assetsProgram(folder)).toEqual({
       missing: `kube-apiserver in KUBEBUILDER_ASSETS, which names ${folder}`,

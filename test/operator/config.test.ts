@@ -37,7 +37,7 @@ describe("the operator's settings", () => {
     expect(() => readOperatorConfig({ ...common, [name]: bad })).toThrow(name);
   });
 
-  test("remove duplicates from the watched namespaces, and watch all without any", () => {
+  test("list the watched namespaces without duplicates, and mean all if empty", () => {
     const read = (names: string) => readOperatorConfig({ ...common, WATCH_NAMESPACES: names });
     expect(read("shop, bank,shop")).toMatchObject({ WATCH_NAMESPACES: ["shop", "bank"] });
     expect(read("")).not.toHaveProperty("WATCH_NAMESPACES");

@@ -95,7 +95,7 @@ describe.concurrent("the operator in an outage", () => {
       await world.reaches("Platform", "shop", "Active");
     });
 
-    test("writes nothing while a newer leader is active", async ({ world }) => {
+    test("causes no write by a leader that was superseded", async ({ world }) => {
       await world.start();
       await world.declareAgent();
       world.api.fail("POST /internal/v1/state", "stale_epoch");

@@ -107,7 +107,7 @@ describe("OpenTelemetry spans", () => {
     expect(noTracing.traceparent()).toBeUndefined();
   });
 
-  folderTest("of an operator continue at the API", async ({ world }) => {
+  folderTest("continue at the API for a running operator", async ({ world }) => {
     world.config.OTEL_EXPORTER_OTLP_ENDPOINT = url;
     await world.start();
     await world.declareAgent();

@@ -56,7 +56,7 @@ describe("the subjects that RBAC allows", () => {
     ["on the status of every resource", [rule({ resources: ["*/status"], verbs: ["*"] })], true],
     ["that are incomplete", [rule({ resources: ["delegations/status"], verbs: ["get"] })], false],
     ["on the resource without its status", [rule({ resources: ["delegations"], verbs: ["*"] })], false],
-  ])("include a subject according to verbs %s", (_, rules, isAllowed) => {
+  ])("include a subject only if all verbs are granted: verbs %s", (_, rules, isAllowed) => {
     expect(names(of(...rules), write)).toEqual(isAllowed ? ["User jane"] : []);
   });
 

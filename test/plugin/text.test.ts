@@ -24,11 +24,11 @@ describe("the plugin's output", () => {
     [7_200_000, "2h"],
     [172_800_000, "2d"],
     [-5, "0s"],
-  ])("writes %i ms as %s", (ms, text) => {
+  ])("formats %i ms as %s", (ms, text) => {
     expect(duration(ms)).toBe(text);
   });
 
-  test("formats %i ms as %s", () => {
+  test("formats a time relative to now, and nothing without a time", () => {
     expect(relative("2026-06-04T12:00:00Z", NOW)).toBe("in 3d");
     expect(relative("2026-06-01T07:00:00Z", NOW)).toBe("5h ago");
     expect(relative(undefined, NOW)).toBe("");

@@ -60,7 +60,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     expect((await world.approve("both", "own")).status).toBe(200);
   });
 
-  describe("fails", () => {
+  describe("causes a refusal", () => {
     test("with a spoofed approver name", async () => {
       const spoofed = { approver: { username: PEOPLE.both.name } };
       expect(refused(await world.approve("approver", "help", spoofed))).toEqual(
@@ -170,7 +170,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     test.each<[string, object]>([
       ["flipped", { decision: "Denied", approvedScopes: null }],
       ["widened", { approvedScopes: ["data:read", "payments:send"] }],
-    ])("for a second time, and remains not %s", async (_, changes) => {
+    ])("a second time, so it cannot be %s", async (_, changes) => {
       await world.approve("approver", "help");
       const before = await approvalOf();
       for (const who of ["approver", "wildcard", "admin"] as const) {
@@ -180,7 +180,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       expect(await approvalOf()).toEqual(before);
     });
 
-    test("to be removed by anybody", async () => {
+    test("if anybody tries to remove it", async () => {
       await world.approve("approver", "help");
       for (const who of ["approver", "wildcard", "admin"] as const) {
         const gone = { status: { approval: null } };
@@ -245,7 +245,7 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
     ["wildcard", { certStatus: "Active" }],
     ["admin", { certID: "cert-1" }],
     ["admin", { observedGeneration: 7 }],
-  ])("remains the only part of a status that %s can write, not %j", async (who, status) => {
+  ])("remains the only part of a status that %s can write, unlike %j", async (who, status) => {
     expect(refused(await world.patch(who, "delegations", "help", { status }, "status"))).toEqual(
       forbidden("only the operator writes the status"),
     );

@@ -100,7 +100,7 @@ describe.concurrent("a folder of manifests with faults", () => {
     expect(types()).toEqual(["Accepted", "Ready"]);
   });
 
-  describe("syntax", () => {
+  describe("a faulty document", () => {
     test.for([
       ["an open bracket", "kind: [Platform\n"],
       ["a key twice", "kind: Platform\nkind: Platform\n"],
@@ -110,7 +110,7 @@ describe.concurrent("a folder of manifests with faults", () => {
         `a: &a [x,x,x,x,x,x,x,x,x,x]\n${[..."bcdefgh"].map((name, index) => `${name}: &${name} [${Array(10).fill(`*${"abcdefgh"[index]}`).join(",")}]`).join("\n")}\n`,
       ],
       ["too many bytes", `# ${"x".repeat(MAX_FILE_BYTES)}\n`],
-    ] as const)("error makes the file faulty and keeps its objects: %s", async ([_, text], { world }) => {
+    ] as const)("makes the whole file faulty, but keeps its objects: %s", async ([_, text], { world }) => {
       await world.started("shop.yaml", platform());
       await world.folders.write("shop.yaml", text);
       await until("the error is reported", async () => (await world.folders.errors()).length === 1);
@@ -129,7 +129,7 @@ describe.concurrent("a folder of manifests with faults", () => {
       ["a namespace with ../", { ...platform(), metadata: { name: "shop", namespace: ".." } }, "namespace"],
       ["a list", [platform()], "not an object"],
     ] as const)(
-      "reports %s, and keeps the object that may have been meant",
+      "causes an error, but keeps the object that may have been meant: %s",
       async ([_, document, fault], { world }) => {
         await world.started("shop.yaml", platform());
         await world.folders.write("shop.yaml", document);
@@ -142,7 +142,7 @@ describe.concurrent("a folder of manifests with faults", () => {
       },
     );
 
-    test("deletes an object although its file contains a foreign object", async ({ world }) => {
+    test("does not prevent the deletion of another object of the file", async ({ world }) => {
       const foreign = { apiVersion: "apps/v1", kind: "Deployment", metadata: { name: "other" } };
       await world.started("shop.yaml", platform(), foreign);
       await world.folders.write("shop.yaml", foreign);
