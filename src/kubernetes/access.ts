@@ -51,16 +51,16 @@ const MAX_AGE_MS = 60_000;
 export async function openAccess({ clock, ...source }: Options): Promise<ClusterAccess> {
   let config = await loadConfig(source);
   const server = serverOf(config, source.file);
-  let held: { credentials: ClusterCredentials; at: number } | undefined;
+  let cached: { credentials: ClusterCredentials; at: number } | undefined;
   let reading: Promise<ClusterCredentials> | undefined;
   let refused = false;
 
   async function read(): Promise<ClusterCredentials> {
     const isPlugin = Boolean(config.getCurrentUser()?.exec);
     // A plugin states how long its answer is valid, and the library caches the answer for that time.
-    if (held !== undefined && (refused || !isPlugin)) config = await loadConfig(source);
+    if (cached !== undefined && (refused || !isPlugin)) config = await loadConfig(source);
     const credentials = await credentialsOf(config);
-    held = { credentials, at: clock.now().getTime() };
+    cached = { credentials, at: clock.now().getTime() };
     refused = false;
     return credentials;
   }
@@ -70,8 +70,8 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
     proxyUrl: proxyOf(config, source.file),
     namespace: config.getContextObject(config.getCurrentContext())?.namespace,
     async credentials() {
-      const age = held === undefined ? Number.NaN : clock.now().getTime() - held.at;
-      if (held !== undefined && !refused && age >= 0 && age < MAX_AGE_MS) return held.credentials;
+      const age = cached === undefined ? Number.NaN : clock.now().getTime() - cached.at;
+      if (cached !== undefined && !refused && age >= 0 && age < MAX_AGE_MS) return cached.credentials;
       reading ??= read().finally(() => {
         reading = undefined;
       });
@@ -79,7 +79,7 @@ export async function openAccess({ clock, ...source }: Options): Promise<Cluster
         return await reading;
       } catch (error) {
         // The former credentials may still be valid: a file is missing for a moment while it is replaced.
-        if (held !== undefined) return held.credentials;
+        if (cached !== undefined) return cached.credentials;
         throw error;
       }
     },

@@ -84,7 +84,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   }
 
   /** Returns a signal that aborts with any of these signals, and when the client is closed. */
-  function endOf(...signals: (AbortSignal | undefined)[]): AbortSignal {
+  function combinedSignal(...signals: (AbortSignal | undefined)[]): AbortSignal {
     return AbortSignal.any([closing.signal, ...signals.filter((signal) => signal !== undefined)]);
   }
 
@@ -139,7 +139,7 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   }
 
   async function send(request: RequestContext, call: ClusterCall): Promise<string> {
-    const signal = endOf(request.getSignal(), AbortSignal.timeout(deadlineMs));
+    const signal = combinedSignal(request.getSignal(), AbortSignal.timeout(deadlineMs));
     if (call.verb === "patch") request.setHeaderParam("content-type", "application/merge-patch+json");
     for (let tries = 0; ; tries += 1) {
       try {
@@ -159,9 +159,9 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
       const call = { verb: "watch", resource: resourceOfPath(path).resource } as const;
       const late = new AbortController();
       const timer = setTimeout(() => late.abort(new DOMException("late", "TimeoutError")), deadlineMs);
-      const end = endOf(signal, late.signal);
+      const end = combinedSignal(signal, late.signal);
       let isAnswered = false;
-      const tell = (code: string) => onAnswer?.({ code, method: "GET", host });
+      const countAnswer = (code: string) => onAnswer?.({ code, method: "GET", host });
       try {
         const { headers, agents } = await connect(call, end).catch((error) => {
           throw errorOfTransport(call, error);
@@ -172,11 +172,11 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
           onAnswer(status) {
             isAnswered = true;
             clearTimeout(timer);
-            tell(String(status));
+            countAnswer(String(status));
           },
         });
       } catch (error) {
-        if (!isAnswered) tell(NO_ANSWER);
+        if (!isAnswered) countAnswer(NO_ANSWER);
         if (isStatus(error, 401)) access.forget();
         throw error;
       } finally {

@@ -128,7 +128,7 @@ export type LeadershipEvent = { type: "Normal" | "Warning"; reason: string; mess
 export type Leadership = {
   isLeading(): boolean;
   /** Returns whether this process has reconciled every object at least once, in any of its terms. */
-  hasLooked(): boolean;
+  hasReconciledAll(): boolean;
   stop(): Promise<void>;
 };
 
@@ -145,26 +145,26 @@ type Options = {
    * For tests: how long it waits before it runs for leader again after it was superseded (backoff in
    * milliseconds).
    */
-  standAgainMs?: Backoff;
+  retryMs?: Backoff;
 };
 
 /**
  * Two operators may supersede each other forever, for example those of a cluster and of its clone. The
  * backoff makes that ever less frequent.
  */
-const STAND_AGAIN_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
+const RETRY_MS: Backoff = { base: 1000, cap: 5 * 60_000 };
 /** A leader this old is stable, so the back-off starts over. */
-const SETTLED_MS = 10 * 60_000;
+const STABLE_MS = 10 * 60_000;
 
 /**
  * Runs for leader, works while it leads, and runs again after each loss. The work of one term ends before the
  * next term begins.
  */
 export function startLeadership(options: Options): Leadership {
-  const { elector, begin, announce, metrics, clock, log, standAgainMs = STAND_AGAIN_MS } = options;
+  const { elector, begin, announce, metrics, clock, log, retryMs = RETRY_MS } = options;
   const stopping = new AbortController();
   let leading = false;
-  let looked = false;
+  let reconciledAll = false;
   let superseded = 0;
 
   async function serve(lead: Lead): Promise<void> {
@@ -172,20 +172,20 @@ export function startLeadership(options: Options): Leadership {
     const term = begin(lead);
     leading = true;
     void term.firstPass.then(() => {
-      looked = true;
+      reconciledAll = true;
     });
     log.info("this operator leads");
     announce({ type: "Normal", reason: "Leading", message: "This operator leads" });
     const cause = await endOf(lead, term);
     leading = false;
-    if (cause !== "stopped") tellLoss(cause);
+    if (cause !== "stopped") reportLoss(cause);
     if (cause !== "stopped") metrics.leadLost(cause);
     await term.stop();
     await lead.release();
-    if (clock.now().getTime() - begun >= SETTLED_MS) superseded = 0;
+    if (clock.now().getTime() - begun >= STABLE_MS) superseded = 0;
     if (cause !== "superseded") return;
     superseded += 1;
-    await pause(backoff(standAgainMs, superseded), stopping.signal);
+    await pause(backoff(retryMs, superseded), stopping.signal);
   }
 
   function endOf({ lost }: Lead, { superseded }: Term): Promise<"stopped" | "lost" | "superseded"> {
@@ -198,7 +198,7 @@ export function startLeadership(options: Options): Leadership {
     return promise;
   }
 
-  function tellLoss(cause: "lost" | "superseded"): void {
+  function reportLoss(cause: "lost" | "superseded"): void {
     const message =
       cause === "lost"
         ? "This operator no longer holds the lease: it stops its work and runs for leader again"
@@ -217,7 +217,7 @@ export function startLeadership(options: Options): Leadership {
   const running = run();
   return {
     isLeading: () => leading,
-    hasLooked: () => looked,
+    hasReconciledAll: () => reconciledAll,
     async stop() {
       stopping.abort();
       await running;

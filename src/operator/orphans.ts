@@ -79,7 +79,8 @@ export function sweep(given: SweepInput): Sweep {
       const before = known.get(external_id);
       const since = before?.since ?? now.toISOString();
       const isConfirmed =
-        before !== undefined && (former?.confirmed === epoch || (before.confirmed === true && isOurs(input)));
+        before !== undefined &&
+        (former?.confirmed === epoch || (before.confirmed === true && isFromKnownLeader(input)));
       const revokeAt =
         graceMs === undefined ? undefined : new Date(Date.parse(since) + graceMs).toISOString();
       return {
@@ -124,7 +125,7 @@ function isSeen({ namespace }: LiveDelegation, { watched }: SweepInput): boolean
  * Returns whether this leader or the one before wrote the record. If neither did, the cluster may have been
  * restored in between.
  */
-function isOurs({ epoch, formerEpoch, former }: SweepInput): boolean {
+function isFromKnownLeader({ epoch, formerEpoch, former }: SweepInput): boolean {
   return former?.record.epoch === epoch || former?.record.epoch === formerEpoch;
 }
 
@@ -136,7 +137,7 @@ function reasonToHold(input: SweepInput, count: number): string | undefined {
   if (former?.record.state === "held" && former.confirmed !== epoch) {
     return `The sweep was held before, and nobody has confirmed it. ${howTo}`;
   }
-  if (!isOurs(input) && formerEpoch !== null) {
+  if (!isFromKnownLeader(input) && formerEpoch !== null) {
     return `The cluster does not know the last leader that the service knows, so it may be new or restored. ${howTo}`;
   }
   if (count > Math.max(MANY.least, live.length * MANY.share)) {

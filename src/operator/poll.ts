@@ -71,7 +71,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
   async function drift(): Promise<void> {
     await look(
       allObjects(context.resources),
-      (object) => object.kind === "Platform" || waitsForOthers(object),
+      (object) => object.kind === "Platform" || mayWaitForOthers(object),
     );
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
@@ -89,13 +89,13 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
         return failure;
       }
       for (const object of part) {
-        judge(object, stateOf(value, context.externalIdOf(object)), anyway(object));
+        enqueueIfNeeded(object, stateOf(value, context.externalIdOf(object)), anyway(object));
       }
     }
     return undefined;
   }
 
-  function judge(object: AnyObject, state: ExternalState, anyway: boolean): void {
+  function enqueueIfNeeded(object: AnyObject, state: ExternalState, anyway: boolean): void {
     const drifted = hasDrifted(object, state, context.clock.now());
     const isAwaited = waitsForDecision(object);
     if (drifted && !isAwaited) context.metrics.driftFound(object.kind);
@@ -128,7 +128,7 @@ function waitsForApi(object: AnyObject): boolean {
  * Returns whether something other than the API may have changed what the object waits for. Platforms are not
  * considered: the caller always enqueues them.
  */
-function waitsForOthers(object: AnyObject): boolean {
+function mayWaitForOthers(object: AnyObject): boolean {
   const reason = readyReason(object);
   return reason === undefined || !(reason === "Active" || FINAL.has(reason));
 }

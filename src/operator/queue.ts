@@ -129,17 +129,17 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
   function plan(id: string, key: Key, visit: Visit): void {
     if (visit.retry !== true) {
       failures.delete(id);
-      if (visit.afterMs !== undefined) comeBack(id, key, visit.afterMs, false);
+      if (visit.afterMs !== undefined) scheduleRun(id, key, visit.afterMs, false);
       return;
     }
     const count = (failures.get(id) ?? 0) + 1;
     failures.set(id, count);
     const urgent = visit.urgent ?? false;
     const delay = Math.round(backoff(urgent ? URGENT : ORDINARY, count, random));
-    comeBack(id, key, Math.max(delay, visit.notBeforeMs ?? 0), urgent);
+    scheduleRun(id, key, Math.max(delay, visit.notBeforeMs ?? 0), urgent);
   }
 
-  function comeBack(id: string, key: Key, ms: number, urgent: boolean): void {
+  function scheduleRun(id: string, key: Key, ms: number, urgent: boolean): void {
     if (stopped) return;
     const timer = setTimeout(
       () => {

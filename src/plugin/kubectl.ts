@@ -55,7 +55,7 @@ export type Kubectl = {
 const LOGGED = /^[EWIF]\d{4} .*\n?/gm;
 
 /** Returns kubectl's messages without log lines, or all of its standard error if there are only log lines. */
-function said(err: string): string {
+function withoutLogLines(err: string): string {
   return err.replaceAll(LOGGED, "").trim() || err.trim();
 }
 
@@ -75,7 +75,7 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
       child.on("close", (code) => resolve(code ?? 1));
     });
     const [code, out, err] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
-    if (code !== 0) throw new KubectlFailure(said(err) || `${program} ended with status ${code}`);
+    if (code !== 0) throw new KubectlFailure(withoutLogLines(err) || `${program} ended with status ${code}`);
     return out;
   }
 

@@ -16,8 +16,8 @@ import {
   makeNamespace,
   timed,
 } from "./phases/install.ts";
-import { openKeepsake } from "./phases/keepsake.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
+import { remainingObjects, schemaOf } from "./phases/remaining_objects.ts";
 import {
   checkBackup,
   firstBackup,
@@ -28,6 +28,7 @@ import {
   takeBackup,
   verifyHeads,
 } from "./phases/restore.ts";
+import { openSampleAccount } from "./phases/sample_account.ts";
 import { APART, forgetPin, givePin, makeSecrets, sealedValues, seesPin, vaultPod } from "./phases/sealed.ts";
 import { showTour } from "./phases/tour.ts";
 import {
@@ -41,7 +42,6 @@ import {
   vaultStatus,
   withoutPinFile,
 } from "./phases/vault.ts";
-import { schemaOf, whatStays } from "./phases/what_stays.ts";
 import { type Cluster, openCluster } from "./support/cluster.ts";
 import { imageOf, importImages, postgresImageOf, vaultImageOf } from "./support/images.ts";
 import { importNextImages, MIGRATION, NEXT, packageNextChart } from "./support/next_version.ts";
@@ -182,7 +182,7 @@ test("a drain evicts one pod of a part at a time", async () => {
 test("an upgrade with a migration, and the rollback, lose no decision under load", async () => {
   await importNextImages(cluster, join(folder, "next"), TAG);
   const chart = await packageNextChart(tools, folder);
-  const keepsake = await withReach(openKeepsake);
+  const account = await withReach(openSampleAccount);
   const { result } = await underLoad("upgrade", FAULTS, async (load) => {
     const upgraded = await load.fault("upgraded", () => helmUpgrade(tools, valuesOf(NEXT, TAG), chart));
     await sleep(3_000);
@@ -190,13 +190,13 @@ test("an upgrade with a migration, and the rollback, lose no decision under load
   });
   say(`upgraded within ${result.upgraded} s, rolled back within ${result.rolledBack} s`);
   expect(await withReach(schemaOf)).toContain(MIGRATION);
-  expect(await atApi(keepsake.verify)).toBe("allow authorized");
+  expect(await atApi(account.verify)).toBe("allow authorized");
 });
 
 test("a sealed or missing vault loses no certificate, and restarts in the expected state", async () => {
-  const keepsake = await withReach(openKeepsake);
-  const present = () => atApi(keepsake.present);
-  const verify = () => atApi(keepsake.verify);
+  const account = await withReach(openSampleAccount);
+  const present = () => atApi(account.present);
+  const verify = () => atApi(account.verify);
   await sealVault(tools);
   expect(await present()).toBe(PUT_OFF);
   await unsealVault(tools);
@@ -227,11 +227,11 @@ async function withRecoveryKey(): Promise<string> {
 test("a lost vault recovers from its backup, and reports what was created after the backup", async () => {
   const names = { image: vaultImageOf(TAG), database: `${RELEASE}-trial-keyvault-database` };
   const [recoveryKey, pin] = [await withRecoveryKey(), await pinOf(tools)];
-  const keepsake = await withReach(openKeepsake);
+  const account = await withReach(openSampleAccount);
   const backup = await takeBackup(tools, { folder, image: names.image, recoveryKey });
   expect(await checkBackup(backup)).toContain(`${backup.file} is whole`);
-  const later = await keepsake.lend();
-  const made = [await atApi(keepsake.withNewAgent), await withReach(openKeepsake)];
+  const later = await account.lend();
+  const made = [await atApi(account.withNewAgent), await withReach(openSampleAccount)];
   // Sealing logs an audit head, so the log covers everything that will be lost.
   await sealVault(tools);
   const noted = await vaultLog(tools);
@@ -243,14 +243,14 @@ test("a lost vault recovers from its backup, and reports what was created after 
     expect(said).toMatch(/All \d+ records hold/);
     await untilSealed(tools);
     await unsealVault(tools);
-    for (const certId of [undefined, later, await keepsake.lend()]) {
-      expect(await atApi((apiUrl) => keepsake.verify(apiUrl, certId))).toBe("allow authorized");
+    for (const certId of [undefined, later, await account.lend()]) {
+      expect(await atApi((apiUrl) => account.verify(apiUrl, certId))).toBe("allow authorized");
     }
     for (const lost of made) {
       expect(await atApi(lost.present)).toBe(PUT_OFF);
       await expect(lost.lend()).rejects.toThrow(/^503: .*vault_unavailable/);
     }
-    const again = await atApi(keepsake.withNewAgent);
+    const again = await atApi(account.withNewAgent);
     expect(await atApi(again.verify)).toBe("allow authorized");
 
     const heads = { noted, restored: headOf(said), since: await vaultLog(tools) };
@@ -268,13 +268,13 @@ test("a lost vault recovers from its backup, and reports what was created after 
 });
 
 test("data of a release survives its uninstallation, and the next release finds it", async () => {
-  const keepsake = await withReach(openKeepsake);
-  const before = await whatStays(tools);
+  const account = await withReach(openSampleAccount);
+  const before = await remainingObjects(tools);
   say(`helm uninstall: ${await helmUninstall(tools)} s`);
-  expect(await whatStays(tools)).toEqual(before);
+  expect(await remainingObjects(tools)).toEqual(before);
   say(...Object.entries(before).map(([what, names]) => `${what} stay: ${names.join(", ")}`));
   say(`helm install again: ${await helmUpgrade(tools, values)} s`);
-  expect(await atApi(keepsake.verify)).toBe("allow authorized");
+  expect(await atApi(account.verify)).toBe("allow authorized");
 });
 
 test("a vault without a PIN starts sealed, delays no installation, and remains sealed in an upgrade", async () => {

@@ -76,7 +76,7 @@ describe("the leadership of a process", () => {
       announce: (event) => void stage.events.push(event),
       clock: systemClock,
       log: createLog("silent", "test"),
-      standAgainMs: { base: wait, cap: wait * 8 },
+      retryMs: { base: wait, cap: wait * 8 },
     });
   }
 

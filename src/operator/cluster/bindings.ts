@@ -87,20 +87,20 @@ function subjectOf({ name, namespace, uid }: TenantsObject): EventSubject {
 }
 
 /** Records the faults of ConfigMaps as Events. A fault is recorded once while it remains the same. */
-export function createFaultTeller(record: (object: EventSubject, message: string) => void): {
-  tell(found: readonly BindingFaults[]): void;
+export function createFaultReporter(record: (object: EventSubject, message: string) => void): {
+  report(found: readonly BindingFaults[]): void;
 } {
-  let told = new Map<string, string>();
+  let reported = new Map<string, string>();
   return {
-    tell(found) {
+    report(found) {
       const next = new Map<string, string>();
       for (const { configMap, faults } of found) {
         const { name, uid } = configMap.metadata;
         const message = faults.join("; ");
         next.set(`${name} ${uid}`, message);
-        if (told.get(`${name} ${uid}`) !== message) record(configMap, message);
+        if (reported.get(`${name} ${uid}`) !== message) record(configMap, message);
       }
-      told = next;
+      reported = next;
     },
   };
 }

@@ -41,32 +41,32 @@ export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   let ended = new Set<string>();
   let seen = 0n;
   const idOf = ({ namespace, name }: ObjectName) => `${namespace}/${name}`;
-  const tell = ({ namespace, name }: ObjectName) => onChange({ namespace, name });
+  const notify = ({ namespace, name }: ObjectName) => onChange({ namespace, name });
 
   function put(entry: Entry<T>): void {
     const known = entries.get(idOf(entry));
     if (ended.has(entry.uid) || (known !== undefined && known.version >= entry.version)) return;
     entries.set(idOf(entry), entry);
-    tell(entry);
+    notify(entry);
   }
 
-  function goOn(listed: readonly Entry<T>[], version: bigint): void {
+  function applyList(listed: readonly Entry<T>[], version: bigint): void {
     const uids = new Set(listed.map(({ uid }) => uid));
     ended = ended.intersection(uids);
     for (const entry of entries.values()) {
       if (uids.has(entry.uid) || entry.version > version) continue;
       entries.delete(idOf(entry));
-      tell(entry);
+      notify(entry);
     }
     for (const entry of listed) put(entry);
   }
 
-  function goBack(listed: readonly Entry<T>[]): void {
+  function restoreFrom(listed: readonly Entry<T>[]): void {
     const former = entries;
     entries = new Map(listed.map((entry) => [idOf(entry), entry]));
     ended = new Set();
     for (const [id, entry] of new Map([...former, ...entries])) {
-      if (former.get(id)?.version !== entries.get(id)?.version) tell(entry);
+      if (former.get(id)?.version !== entries.get(id)?.version) notify(entry);
     }
   }
 
@@ -78,13 +78,13 @@ export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
       ended.add(object.uid);
       if (entries.get(idOf(object))?.uid !== object.uid) return;
       entries.delete(idOf(object));
-      tell(object);
+      notify(object);
     },
     replace(listed, version) {
       if (version < seen) {
-        goBack(listed);
+        restoreFrom(listed);
       } else {
-        goOn(listed, version);
+        applyList(listed, version);
       }
       seen = version;
     },

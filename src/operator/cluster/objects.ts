@@ -50,14 +50,14 @@ function compact(conditions: readonly Condition[]): Condition[] {
   const times = new Map<string, string>();
   return conditions.map((condition) => ({
     ...condition,
-    type: held(words, condition.type),
-    reason: held(words, condition.reason),
-    lastTransitionTime: held(times, condition.lastTransitionTime),
+    type: pooled(words, condition.type),
+    reason: pooled(words, condition.reason),
+    lastTransitionTime: pooled(times, condition.lastTransitionTime),
   }));
 }
 
 /** Returns the pool's copy of a text. If the pool has none and has room, adds the text. */
-function held(pool: Map<string, string>, text: string): string {
+function pooled(pool: Map<string, string>, text: string): string {
   const known = pool.get(text);
   if (known === undefined && pool.size < MOST_WORDS) pool.set(text, text);
   return known ?? text;

@@ -57,7 +57,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
   const secrets = createClusterSecrets(client);
   const events = createClusterEvents(client, clock);
 
-  function tell(change: Change): void {
+  function notify(change: Change): void {
     for (const listener of listeners) listener(change);
   }
 
@@ -67,7 +67,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
         ...common,
         collection: kindCollection(client, kind, within),
         read: (object) => objectOf(kind, object),
-        onChange: (object) => tell({ kind, ...object }),
+        onChange: (object) => notify({ kind, ...object }),
       }),
     );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
@@ -77,7 +77,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
       ...common,
       collection: secretCollection(client, within),
       read: () => null,
-      onChange: (secret) => tell({ kind: "Secret", ...secret }),
+      onChange: (secret) => notify({ kind: "Secret", ...secret }),
     }),
   );
   const bindings = createClusterBindings(
@@ -88,7 +88,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
         read: tenantsObjectOf,
         onChange,
       }),
-    () => tell({ kind: "Tenants", namespace: "", name: "" }),
+    () => notify({ kind: "Tenants", namespace: "", name: "" }),
   );
   const copiesOfAll = [...Object.values(copies), secretWatch, bindings];
   const objects = createClusterObjects({

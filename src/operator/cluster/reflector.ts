@@ -130,7 +130,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
     started.resolve();
   }
 
-  function take(raw: unknown): void {
+  function applyEvent(raw: unknown): void {
     const { type, object } = watchEvent.parse(raw);
     if (type === "ERROR") throw errorOfAnswer({ verb: "watch", resource }, { body: object });
     failures = 0;
@@ -165,7 +165,7 @@ export function createReflector<T>(options: Options<T>): Reflector<T> {
           onEvent(event) {
             clearTimeout(timer);
             timer = setTimeout(() => quiet.abort(), idleMs);
-            take(event);
+            applyEvent(event);
             state.activeAt = performance.now();
             count += 1;
           },

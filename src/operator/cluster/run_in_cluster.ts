@@ -16,7 +16,7 @@ import type { Operator } from "../context.ts";
 import { type Leadership, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
 import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
 import type { Tracing } from "../tracing.ts";
-import { createFaultTeller } from "./bindings.ts";
+import { createFaultReporter } from "./bindings.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterLease, createLeaseElector } from "./lease_election.ts";
 import { openCluster } from "./open_cluster.ts";
@@ -72,7 +72,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
   const ttlMs = msOf(config.ENDED_TTL);
   const ended =
     ttlMs === undefined ? undefined : { ttlMs, remove: resources.remove, everyMs: sweepTimes?.endedEveryMs };
-  const faults = createFaultTeller((configMap, message) =>
+  const faults = createFaultReporter((configMap, message) =>
     events.record(configMap, { type: "Warning", reason: "FaultyBinding", message }),
   );
   const leaseObject = {
@@ -97,14 +97,14 @@ export async function runInCluster(options: Options): Promise<Operator> {
       sweeps,
       ended,
     };
-    const tellFaults = () => faults.tell(resources.bindingFaults());
+    const reportFaults = () => faults.report(resources.bindingFaults());
     resources.subscribe(({ kind }) => {
-      if (kind === "Tenants" && leadership?.isLeading()) tellFaults();
+      if (kind === "Tenants" && leadership?.isLeading()) reportFaults();
     });
     leadership = startLeadership({
       elector,
       begin(lead) {
-        tellFaults();
+        reportFaults();
         return startTerm(term, lead);
       },
       announce: ({ message, ...event }) =>

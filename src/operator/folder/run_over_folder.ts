@@ -60,7 +60,7 @@ export async function runOverFolder(options: Options): Promise<Operator> {
   return {
     clusterId: () => clusterId,
     resources,
-    isReady: async () => leadership.hasLooked(),
+    isReady: async () => leadership.hasReconciledAll(),
     isAlive: () => true,
     isLeading: leadership.isLeading,
     async stop() {
@@ -112,16 +112,16 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
   const readBindings = () => bindingsOf([{ name: TENANTS_NAME, data: store.tenants()?.data ?? {} }]);
   let bindings = readBindings();
 
-  function tell(change: Change): void {
+  function notify(change: Change): void {
     if (change.kind === "Tenants") bindings = readBindings();
     for (const listener of listeners) listener(change);
   }
 
-  store.subscribe(tell);
+  store.subscribe(notify);
   const secretWatch = createSecretWatch({
     folder: secretsDir,
     log,
-    tell: (namespace, name) => tell({ kind: "Secret", namespace, name }),
+    tell: (namespace, name) => notify({ kind: "Secret", namespace, name }),
     rescanMs,
   });
 
@@ -130,7 +130,7 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
       await mkdir(secretsDir, { recursive: true, mode: 0o700 });
       await secretWatch.start();
       await manifests.first();
-      for (const { object } of store.known().values()) tell(keyOf(object));
+      for (const { object } of store.known().values()) notify(keyOf(object));
     },
     subscribe(listener) {
       listeners.add(listener);

@@ -43,7 +43,7 @@ export async function openStore(folder: string): Promise<Store> {
   const known = new Map<string, Known>();
   const reports = new Map<string, { key: Key; report: Report }>();
   const pathOf = (key: Key) => join(folder, key.namespace, `${key.kind.toLowerCase()}.${key.name}.yaml`);
-  const tell = (change: Change) => {
+  const notify = (change: Change) => {
     for (const listener of listeners) listener(change);
   };
 
@@ -82,7 +82,7 @@ export async function openStore(folder: string): Promise<Store> {
           known.set(id, frozen(after));
         }
         reports.delete(id);
-        tell(key);
+        notify(key);
       }),
     setTenants: (next) =>
       oneAtATime(TENANTS_FILE, async () => {
@@ -93,7 +93,7 @@ export async function openStore(folder: string): Promise<Store> {
           await writeAtomically(path, tenantsText(next), WRITTEN);
         }
         tenants = next;
-        tell({ kind: "Tenants", namespace: "", name: "" });
+        notify({ kind: "Tenants", namespace: "", name: "" });
       }),
     setReport: (key, report) =>
       oneAtATime(keyText(key), async () => {

@@ -132,10 +132,10 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
     return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
   }
-  return comeBack(recheckOf(verdict.reason));
+  return visitIn(recheckOf(verdict.reason));
 }
 
 /** Returns the visit that repeats after so many milliseconds, or only after a change if `undefined`. */
-export function comeBack(afterMs: number | undefined): Visit {
+export function visitIn(afterMs: number | undefined): Visit {
   return afterMs === undefined ? {} : { afterMs };
 }

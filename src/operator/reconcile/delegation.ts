@@ -6,8 +6,8 @@ import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Delegation, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
-import { comeBack, conditionOf, isOutage, readiness, reasonOf } from "./conditions.ts";
-import { soonFrom, tellExpiresSoon } from "./delegation_expiry.ts";
+import { conditionOf, isOutage, readiness, reasonOf, visitIn } from "./conditions.ts";
+import { recordExpiresSoon, soonFrom } from "./delegation_expiry.ts";
 import { type DelegationInput, nextStep } from "./delegation_rules.ts";
 import { delegationStatus } from "./delegation_status.ts";
 import { recheckOf, type StatusReason } from "./ready_reasons.ts";
@@ -40,8 +40,8 @@ export async function reconcileDelegation(
     if (next.step === "report") {
       const status = delegationStatus(input, next.verdict);
       await report(context, object, status, next.verdict);
-      tellExpiresSoon(context.resources, object, status);
-      return comeBack(msUntilNext(input) ?? recheckOf(next.verdict.reason));
+      recordExpiresSoon(context.resources, object, status);
+      return visitIn(msUntilNext(input) ?? recheckOf(next.verdict.reason));
     }
     // A change since the start of the visit may make this step wrong. The change causes a visit of its own.
     if (!(await context.resources.isCurrent(object))) return {};

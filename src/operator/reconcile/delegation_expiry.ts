@@ -42,7 +42,7 @@ export function expiryFacts(state: DelegationState | undefined, now: Date): Fact
 }
 
 /** Records an event when the end of a certificate has come near. Each certificate gets one such event. */
-export function tellExpiresSoon(
+export function recordExpiresSoon(
   { recordEvent }: Pick<Resources, "recordEvent">,
   object: Delegation,
   status: { conditions: Condition[] },

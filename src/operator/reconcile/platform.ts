@@ -4,7 +4,6 @@ import type { OperatorContext } from "../context.ts";
 import { type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import {
-  comeBack,
   definedOnly,
   type Fact,
   factsBeside,
@@ -12,6 +11,7 @@ import {
   isTrue,
   readiness,
   type Stated,
+  visitIn,
   withFacts,
 } from "./conditions.ts";
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
@@ -20,7 +20,7 @@ import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf 
 import { recheckOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
 import { keptStatus, report, reportFailure } from "./report_status.ts";
-import { isNoneOfOurs, terminate } from "./termination.ts";
+import { hasNothingToRelease, terminate } from "./termination.ts";
 
 /** Reconciles a Platform. */
 export type ReconcilePlatform = (
@@ -66,7 +66,7 @@ async function reconcile(
   if (next.step === "report") {
     const registered = input.state !== undefined && !input.state.removed;
     await report(context, object, platformStatus(input, next.verdict, { registered }), next.verdict);
-    return comeBack(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
+    return visitIn(msUntilRotation(input) ?? recheckOf(next.verdict.reason));
   }
   const { accountEmail } = next.tenant;
   const visit = await register(context, input, accountEmail);
@@ -92,18 +92,18 @@ async function register(
   const wish = wishOf(object, accountEmail);
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), wish);
   if (failure !== undefined) return failed(context, input, failure);
-  const told = { registered: true, callbackUrl: wish.callback_url ?? undefined };
+  const sent = { registered: true, callbackUrl: wish.callback_url ?? undefined };
   const published = await publishCredentials(context, object, value);
   if (published.kind === "raced") return { retry: true };
   if (published.kind === "failed") return failed(context, input, published.failure);
   if (published.kind === "not_owned") {
     const verdict = notOwned(object);
-    await report(context, object, platformStatus(input, verdict, told), verdict);
+    await report(context, object, platformStatus(input, verdict, sent), verdict);
     return {};
   }
   const verdict = active(object, published.answer.api_key_prefix);
-  await report(context, object, platformStatus(input, verdict, { ...told, published }), verdict);
-  return comeBack(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
+  await report(context, object, platformStatus(input, verdict, { ...sent, published }), verdict);
+  return visitIn(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
 }
 
 /**
@@ -134,7 +134,7 @@ function wishOf(object: Platform, accountEmail: string): PlatformWish {
 async function release(context: OperatorContext, object: Platform): Promise<ApiResult<unknown>> {
   if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
   const result = await context.api.removePlatform(context.externalIdOf(object));
-  if (result.failure !== undefined && !isNoneOfOurs(result.failure)) return result;
+  if (result.failure !== undefined && !hasNothingToRelease(result.failure)) return result;
   const { current, former } = await readSecrets(context, object);
   for (const secret of [current, former]) {
     if (secret !== undefined && isOwnSecret(secret, object)) await context.resources.removeSecret(secret);

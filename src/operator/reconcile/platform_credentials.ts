@@ -34,13 +34,13 @@ export type Publication =
   | { kind: "failed"; failure: ApiFailure };
 
 /** The Secrets of a Platform: the one with its current name, and the one with its former name. */
-export type HeldSecrets = { current?: Secret | undefined; former?: Secret | undefined };
+export type PlatformSecrets = { current?: Secret | undefined; former?: Secret | undefined };
 
 /** Reads both Secrets of a Platform. */
 export async function readSecrets(
   { resources }: Pick<OperatorContext, "resources">,
   platform: Platform,
-): Promise<HeldSecrets> {
+): Promise<PlatformSecrets> {
   const { namespace } = platform.metadata;
   const name = secretName(platform);
   const formerName = platform.status.credentialsSecretName;
@@ -78,14 +78,14 @@ export async function publishCredentials(
   const { current } = secrets;
   if (current !== undefined && !isOwnSecret(current, platform)) return { kind: "not_owned" };
   if (answer.credentials !== null) return store(context, platform, answer, secrets);
-  const held = Object.values(secrets).find(
+  const holder = Object.values(secrets).find(
     (secret) => secret !== undefined && holdsKey(secret, platform, answer.api_key_prefix),
   );
   const grace = durationSeconds(platform.spec.keyRotation?.grace ?? "");
-  if (held === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
-  const due = rotationDue(platform, held);
+  if (holder === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
+  const due = rotationDue(platform, holder);
   if (due !== undefined && due <= context.clock.now()) return replaceKey(context, platform, secrets, grace);
-  return putSecret(context, platform, answer, secrets, movedSecret(held, platform, context.apiUrl));
+  return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
 
 /** Returns whether the key belongs to an adopted platform and may be in use, as opposed to being lost. */
@@ -96,7 +96,7 @@ function isTakingOver({ spec, status }: Platform): boolean {
 async function replaceKey(
   context: OperatorContext,
   platform: Platform,
-  secrets: HeldSecrets,
+  secrets: PlatformSecrets,
   graceSeconds: number,
 ): Promise<Publication> {
   const { value, failure } = await context.api.rotateCredentials(
@@ -110,7 +110,7 @@ async function store(
   context: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
-  secrets: HeldSecrets,
+  secrets: PlatformSecrets,
 ): Promise<Publication> {
   const { credentials, api_key_prefix } = answer;
   if (credentials === null) {
@@ -134,7 +134,7 @@ async function store(
 }
 
 /** Returns a number that neither the status nor a Secret has seen, even if one of them was lost. */
-function nextVersion({ status }: Platform, { current, former }: HeldSecrets): number {
+function nextVersion({ status }: Platform, { current, former }: PlatformSecrets): number {
   const known = [current, former].map((secret) => (secret === undefined ? 0 : versionOf(secret)));
   return Math.max(status.credentialsVersion ?? 0, ...known) + 1;
 }
@@ -144,7 +144,7 @@ async function putSecret(
   { resources }: OperatorContext,
   platform: Platform,
   answer: PlatformAnswer,
-  { current, former }: HeldSecrets,
+  { current, former }: PlatformSecrets,
   bare: WantedSecret,
 ): Promise<Publication> {
   const wanted = withOthersMarks(bare, current);

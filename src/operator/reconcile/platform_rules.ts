@@ -3,7 +3,7 @@ import { coversScopes, unregistrableScopes } from "../../protocol/documents/scop
 import { type Platform, reconcileRequest } from "../kinds.ts";
 import { type Binding, TENANTS_NAME, type Tenant } from "../tenants.ts";
 import { isTrue } from "./conditions.ts";
-import { type HeldSecrets, rotationDue } from "./platform_credentials.ts";
+import { type PlatformSecrets, rotationDue } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
@@ -26,7 +26,7 @@ export type PlatformInput = {
   object: Platform;
   binding?: Binding | undefined;
   state?: PlatformState | undefined;
-  secrets: HeldSecrets;
+  secrets: PlatformSecrets;
   lastWish?: LastWish | undefined;
   apiUrl: string;
   now: Date;

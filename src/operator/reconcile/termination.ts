@@ -36,7 +36,7 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   }
   if (!(await context.resources.isCurrent(object))) return {};
   const { failure } = await ending.release();
-  if (failure === undefined || isNoneOfOurs(failure)) {
+  if (failure === undefined || hasNothingToRelease(failure)) {
     await context.resources.setFinalizer(object, false);
     return {};
   }
@@ -53,7 +53,7 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
  * Returns whether there is nothing to release: the API does not know the object, or the account's owner no
  * longer accepts the namespace and keeps it.
  */
-export function isNoneOfOurs(failure: ApiFailure): boolean {
+export function hasNothingToRelease(failure: ApiFailure): boolean {
   if (failure.kind !== "refused") return false;
   return failure.code === "not_found" || failure.code === "namespace_not_bound";
 }

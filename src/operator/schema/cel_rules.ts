@@ -110,11 +110,11 @@ function* brokenRules(
   previous: unknown,
   path: string,
 ): Generator<SchemaViolation> {
-  const asked = rules.filter((rule) => !rule.isTransition || previous !== undefined);
-  if (asked.length === 0) return;
+  const applicable = rules.filter((rule) => !rule.isTransition || previous !== undefined);
+  if (applicable.length === 0) return;
   const self = toCel(schema, value);
   const oldSelf = previous === undefined ? undefined : toCel(schema, previous);
-  for (const { holds, fieldPath, message } of asked) {
+  for (const { holds, fieldPath, message } of applicable) {
     if (!holds(self, oldSelf)) yield { path: `${path}${fieldPath}`.replace(/^\./, ""), message };
   }
 }

@@ -3,7 +3,7 @@ import { type Command, type Context, shared, textOf, waitFor } from "../command.
 import { Failure, type Kubectl, KubectlFailure, UsageFailure, whoAmI } from "../kubectl.ts";
 import { type Approval, conditionOf, type Delegation, objectOf, reasonOf, resources } from "../objects.ts";
 import { visible } from "../text.ts";
-import { askedLines, linesText, nextOf } from "./describe.ts";
+import { linesText, nextOf, requestLines } from "./describe.ts";
 
 const options = {
   message: { short: "m", takes: "text", help: "the reason, for people" },
@@ -36,7 +36,7 @@ export const deny: Command = {
 };
 
 /** Reasons that report the operator's final result of a decision. */
-const SETTLED: ReadonlySet<string> = new Set([
+const FINAL_REASONS: ReadonlySet<string> = new Set([
   ...["Active", "Denied", "Revoked", "Expired", "ApproverNotLinked", "FourEyesRequired"],
   ...["ApprovalPolicyMissing", "NamespaceNotBound", "CeilingExceeded", "InvalidSpec", "ExternalMissing"],
 ]);
@@ -65,7 +65,7 @@ async function decide(context: Context, decision: Approval["decision"]): Promise
   const granted = approval.approvedScopes?.join(", ");
   const what = granted === undefined ? "Deny it" : `Grant ${granted}`;
   if (options.yes !== true && options["dry-run"] !== true) {
-    terminal.note(linesText(askedLines(object, clock.now()), terminal.width));
+    terminal.note(linesText(requestLines(object, clock.now()), terminal.width));
     if (!(await terminal.confirm(`${visible(what)} as ${visible(username)}?`))) {
       throw new Failure("Nothing was decided");
     }
@@ -79,7 +79,7 @@ async function decide(context: Context, decision: Approval["decision"]): Promise
     terminal.out(`delegation/${name} ${decision.toLowerCase()}\n`);
     return;
   }
-  await tellOutcome(context, read);
+  await printOutcome(context, read);
 }
 
 function obstacleTo({ metadata, spec, status }: Delegation, username: string): string | undefined {
@@ -134,11 +134,11 @@ async function write(
   }
 }
 
-async function tellOutcome(context: Context, read: () => Promise<Delegation>): Promise<void> {
+async function printOutcome(context: Context, read: () => Promise<Delegation>): Promise<void> {
   const { terminal, options } = context;
   const object = await waitFor(context, "The decision", async () => {
     const found = await read();
-    return SETTLED.has(reasonOf(found)) ? found : undefined;
+    return FINAL_REASONS.has(reasonOf(found)) ? found : undefined;
   });
   const reason = reasonOf(object);
   if (options.output === "json") {

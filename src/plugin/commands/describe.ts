@@ -12,7 +12,7 @@ function constraintText({ type, ...limits }: Record<string, unknown>): string {
 }
 
 /** Returns the lines that show what a Delegation requests. */
-export function askedLines({ metadata, spec }: Delegation, now: Date): Line[] {
+export function requestLines({ metadata, spec }: Delegation, now: Date): Line[] {
   const until = spec.expiresAt;
   const life =
     spec.ttl !== undefined

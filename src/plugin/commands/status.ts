@@ -10,7 +10,7 @@ import {
   resources,
 } from "../objects.ts";
 import { type Column, duration, relative, table, visible, wrapped } from "../text.ts";
-import { askedLines, type Line, linesText, nextOf, stateLines } from "./describe.ts";
+import { type Line, linesText, nextOf, requestLines, stateLines } from "./describe.ts";
 import { showOrphans } from "./orphans.ts";
 
 /** The command `status`: shows all objects in a table, or one object in detail. */
@@ -94,7 +94,7 @@ async function showOne({ kubectl, terminal, clock, options, names }: Context): P
   const now = clock.now();
   const lines: Line[] =
     object.kind === "Delegation"
-      ? [...askedLines(object as Delegation, now), ...stateLines(object as Delegation, now)]
+      ? [...requestLines(object as Delegation, now), ...stateLines(object as Delegation, now)]
       : [
           [object.kind, `${object.metadata.namespace}/${object.metadata.name}`],
           ["State", reasonOf(object)],

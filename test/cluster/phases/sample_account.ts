@@ -2,11 +2,11 @@ import { must, type Visitor } from "../../specification/visitor.ts";
 import { type Addresses, applicationOf, makeAgent, openOwner, openShop, type Shop } from "../load/people.ts";
 
 /** An account with an agent and a certificate, to check after each event in the life of the release. */
-export type Keepsake = {
+export type SampleAccount = {
   /** Issues another certificate with the same scopes, and returns its id. */
   lend(): Promise<string>;
   /** Returns the same account with another agent, which has the same scopes. */
-  withNewAgent(apiUrl: string): Promise<Keepsake>;
+  withNewAgent(apiUrl: string): Promise<SampleAccount>;
   /** Presents the first or the given certificate, verifies it, and returns the decision with its reason. */
   verify(apiUrl: string, certId?: string): Promise<string>;
   /** Returns the API's answer to a call that needs a signature. */
@@ -14,12 +14,12 @@ export type Keepsake = {
 };
 
 /** Opens such an account, with a certificate that the vault has signed. */
-export async function openKeepsake(addresses: Addresses): Promise<Keepsake> {
+export async function openSampleAccount(addresses: Addresses): Promise<SampleAccount> {
   const owner = await openOwner(addresses);
-  return keepsakeOf(owner, await openShop(owner, addresses));
+  return sampleAccountOf(owner, await openShop(owner, addresses));
 }
 
-async function keepsakeOf(owner: Visitor, shop: Shop): Promise<Keepsake> {
+async function sampleAccountOf(owner: Visitor, shop: Shop): Promise<SampleAccount> {
   const { connectionId, agentId } = shop;
   const at = (apiUrl: string) => applicationOf(shop, apiUrl);
 
@@ -42,7 +42,7 @@ async function keepsakeOf(owner: Visitor, shop: Shop): Promise<Keepsake> {
   return {
     lend,
     withNewAgent: async (apiUrl) =>
-      keepsakeOf(owner, { ...shop, agentId: await makeAgent(at(apiUrl), shop) }),
+      sampleAccountOf(owner, { ...shop, agentId: await makeAgent(at(apiUrl), shop) }),
     async verify(apiUrl, certId = first) {
       const application = at(apiUrl);
       const { proof_bundle } = must(await presented(application, certId));

@@ -7,7 +7,7 @@ import type { Tools } from "../support/tools.ts";
 type Named = { metadata: { name: string } };
 
 /** Returns everything that must survive the release: definitions, volumes, and the Secrets that they need. */
-export async function whatStays(
+export async function remainingObjects(
   tools: Tools,
 ): Promise<{ definitions: string[]; volumes: string[]; secrets: string[] }> {
   const names = async (...args: string[]) => {
