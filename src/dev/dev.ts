@@ -28,7 +28,7 @@ export type DevOptions = {
 
 /** The account owner to whom the example's `tenants.yaml` binds its namespace. */
 const OWNER_EMAIL = "owner@example.test";
-/** A killed worker keeps its deliveries locked for 20 s before another worker can send them. */
+/** The timeout for events is long: a killed worker's deliveries stay locked for 20 s. */
 const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 
 /**
@@ -79,13 +79,13 @@ export async function runDev(options: DevOptions): Promise<number> {
       const known = { baseUrl, email: OWNER_EMAIL, readCode: codeInMailbox, patience: PATIENCE };
       const world: FolderWorld = { ...known, quickstart, receiver };
       const state = {} as TourState;
-      const stays = options.once !== true;
-      const steps = stays ? [...tourSteps, keptDelegation] : tourSteps;
+      const staysUp = options.once !== true;
+      const steps = staysUp ? [...tourSteps, keptDelegation] : tourSteps;
       terminal.line("\nThe main job: a person lends an agent authority, and takes it back\n");
-      const mayFail = stays && !isNew;
-      const isWhole = await runTour(terminal, { steps, world, state, interrupted, mayFail });
-      if (!stays) return;
-      if (!isWhole) await recallKeptDelegation(world, state);
+      const mayFail = staysUp && !isNew;
+      const isComplete = await runTour(terminal, { steps, world, state, interrupted, mayFail });
+      if (!staysUp) return;
+      if (!isComplete) await recallKeptDelegation(world, state);
       const access = accessOf(baseUrl, state, OWNER_EMAIL);
       const kept = terminal.step("connection_kept", "The connection's details are saved in a file");
       const file = join(stack.folder, "connection.json");

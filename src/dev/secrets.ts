@@ -13,15 +13,15 @@ type StackSecrets = {
   sealingKeyFile: string;
   operatorTokenFile: string;
   /** Returns a new password that is used for this start only. */
-  passing(): string;
+  temporaryPassword(): string;
   /**
    * Writes a secret that changes with every start, such as a connection string, and returns the file's path.
    */
   write(name: string, value: string): Promise<string>;
 };
 
-const kept = ["database.password", "keyvault.password", "sealing.key", "operator.token"] as const;
-type Kept = (typeof kept)[number];
+const SECRET_NAMES = ["database.password", "keyvault.password", "sealing.key", "operator.token"] as const;
+type SecretName = (typeof SECRET_NAMES)[number];
 
 const SECRET_BYTES = 32;
 
@@ -31,9 +31,11 @@ const SECRET_BYTES = 32;
  * file that is missing or damaged, before it changes anything.
  */
 export async function openSecrets(folder: string, isNew: boolean): Promise<StackSecrets> {
-  const found = await Promise.all(kept.map(async (name) => [name, await readSecret(join(folder, name))]));
-  const secrets = Object.fromEntries(found) as Record<Kept, Buffer | undefined>;
-  for (const name of kept) {
+  const found = await Promise.all(
+    SECRET_NAMES.map(async (name) => [name, await readSecret(join(folder, name))]),
+  );
+  const secrets = Object.fromEntries(found) as Record<SecretName, Buffer | undefined>;
+  for (const name of SECRET_NAMES) {
     if (secrets[name] === undefined && !isNew) {
       throw new UserError(
         `${join(folder, name)} is missing, and the data cannot be read without it`,
@@ -42,7 +44,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
     }
   }
   await makeFolder(folder);
-  async function keep(name: Kept): Promise<Buffer> {
+  async function keep(name: SecretName): Promise<Buffer> {
     const present = secrets[name];
     if (present !== undefined) return present;
     const made = randomBytes(SECRET_BYTES);
@@ -58,7 +60,7 @@ export async function openSecrets(folder: string, isNew: boolean): Promise<Stack
     vaultDatabasePassword,
     sealingKeyFile: join(folder, "sealing.key"),
     operatorTokenFile: join(folder, "operator.token"),
-    passing: () => asPassword(randomBytes(SECRET_BYTES)),
+    temporaryPassword: () => asPassword(randomBytes(SECRET_BYTES)),
     async write(name, value) {
       const file = join(folder, name);
       await writeAtomically(file, `${value}\n`);
@@ -101,7 +103,7 @@ type VaultInit = {
 
 const GRACE_MS = 5000;
 /** Prefix of the vault's message about a fault that a person can correct. */
-const OWN_WORDS = /^keyvault: (.+)$/m;
+const VAULT_MESSAGE = /^keyvault: (.+)$/m;
 /** Output of `init` for a token without its PIN file. The vault could then only start sealed. */
 const PIN_ABSENT = /^\{"step":"token",.*"absent":\["pin"\]/m;
 /** The line of a stack trace with the error's message. */
@@ -112,7 +114,7 @@ const THROWN = /^(?:Uncaught )?(\w*Error\b.*)$/m;
  * nobody is there to unseal it. Throws `UserError` with the line that explains the failure and the path of
  * the log.
  */
-export async function initialiseVault({ program, env, logFile }: VaultInit): Promise<void> {
+export async function initializeVault({ program, env, logFile }: VaultInit): Promise<void> {
   const options = { env, graceMs: GRACE_MS, logFile };
   const { child, output } = await spawnLogged(
     process.execPath,
@@ -120,11 +122,12 @@ export async function initialiseVault({ program, env, logFile }: VaultInit): Pro
     options,
   );
   const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
-  const said = await output();
-  if (code === 0 && !PIN_ABSENT.test(said)) return;
+  const log = await output();
+  if (code === 0 && !PIN_ABSENT.test(log)) return;
   const pinFile = join(env.KEYVAULT_DATA_DIR ?? "", "pin");
-  const own = code === 0 ? `the PIN file ${pinFile} is not there; put it back` : OWN_WORDS.exec(said)?.[1];
-  const reason = own ?? THROWN.exec(said)?.[1] ?? signal ?? `exit status ${code}`;
-  const remedy = own === undefined ? "" : "Put that right, or start afresh with another folder: --data\n";
+  const message =
+    code === 0 ? `the PIN file ${pinFile} is not there; put it back` : VAULT_MESSAGE.exec(log)?.[1];
+  const reason = message ?? THROWN.exec(log)?.[1] ?? signal ?? `exit status ${code}`;
+  const remedy = message === undefined ? "" : "Put that right, or start afresh with another folder: --data\n";
   throw new UserError(`The key vault could not be made ready: ${reason}`, `${remedy}Its log is ${logFile}`);
 }

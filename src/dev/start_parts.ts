@@ -9,7 +9,7 @@ import type { Stack } from "./open_stack.ts";
 import { databaseUrl, postgresPart, prepareDatabases } from "./postgres/postgres.ts";
 import { rotateLog } from "./process/logs.ts";
 import { checkFree, freePort } from "./process/ports.ts";
-import { initialiseVault, openSecrets } from "./secrets.ts";
+import { initializeVault, openSecrets } from "./secrets.ts";
 import {
   API_PORT_SETTING,
   type StackPaths,
@@ -77,7 +77,7 @@ export async function startParts(
   const events = eventsEnvironment(await startKafkaPart(stack, settings));
   const port = postgres.ports?.[0]?.port ?? 0;
   const own = { name: "deputize", password: secrets.databasePassword };
-  const guest = { name: "keyvault_running", password: secrets.passing() };
+  const guest = { name: "keyvault_running", password: secrets.temporaryPassword() };
   const vaultOwn = { name: "keyvault", password: secrets.vaultDatabasePassword, guest };
   const url = databaseUrl(own, port);
   const paths: StackPaths = {
@@ -109,7 +109,7 @@ export async function startParts(
       logFile: await rotateLog(stack.folder, "keyvault_init"),
     };
     const migrated = migrate(url).then(() => prepareEvents(url, events));
-    await Promise.all([migrated, initialiseVault(vault)]);
+    await Promise.all([migrated, initializeVault(vault)]);
   });
   if (settings.credits !== undefined) {
     const step = terminal.step("credits", "Credit for trials");

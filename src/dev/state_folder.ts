@@ -57,15 +57,15 @@ function unusable(path: string, cause: unknown): UserError {
  * at a time, because Node's recursive mkdir never returns where the system allows no folders, as below /proc.
  */
 export async function makeFolder(path: string): Promise<void> {
-  if (await madeOrThere(path)) return;
+  if (await ensureFolder(path)) return;
   await makeFolder(dirname(path));
-  if (!(await madeOrThere(path))) {
+  if (!(await ensureFolder(path))) {
     throw new UserError(`${path} cannot be used: ${NO_FOLDERS}`, ELSEWHERE);
   }
 }
 
 /** Creates the folder if it is missing. Returns false if its parent is missing. */
-async function madeOrThere(path: string): Promise<boolean> {
+async function ensureFolder(path: string): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0o700 });
     return true;

@@ -61,7 +61,7 @@ const cases: Case[] = [
   },
   { name: "decode depth 1", times: 1000, run: () => decodeProofBundle(document) },
   { name: "JSON.parse depth 1", times: 1000, run: () => JSON.parse(text) },
-  { name: "canonicalise depth 1", times: 1000, run: () => canonicalBytes(bundle) },
+  { name: "canonicalize depth 1", times: 1000, run: () => canonicalBytes(bundle) },
   { name: "hash of a bundle, depth 1, cold", times: 1000, run: () => bundleHash(bundle) },
   { name: "hash of a bundle, depth 1, warm", times: 1000, run: () => bundleHash(bundle, memory.recent) },
   {

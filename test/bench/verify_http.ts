@@ -49,7 +49,7 @@ type Place = {
   postgresPid: number;
 };
 
-/** Measures each once: the same signatures bare, then over HTTP in each case. */
+/** Runs one round: verifies signatures of the first proofs bare, then all proofs over HTTP, case by case. */
 async function measureRound(place: Place, record: FigureRecord): Promise<void> {
   for (const [n, each] of CASES.entries()) {
     const proofs = await prove(place.verifiers, PROOFS_A_ROUND, each.authority);

@@ -7,10 +7,10 @@ import { isRunning, killHard, until } from "../support/process.ts";
 import { postgresWorld } from "./postgres_world.ts";
 
 const world = postgresWorld();
-const { useMade, start, startElsewhere, query } = world;
+const { useTemplate, start, startElsewhere, query } = world;
 
 describe("the server", () => {
-  beforeEach(useMade);
+  beforeEach(useTemplate);
 
   test("ends when it is stopped once or twice", async () => {
     const server = await start();
@@ -38,7 +38,7 @@ describe("the server", () => {
 });
 
 describe("after a kill -9, the next start", () => {
-  beforeEach(useMade);
+  beforeEach(useTemplate);
 
   test("recovers committed data if the server was killed", async () => {
     const first = await start();

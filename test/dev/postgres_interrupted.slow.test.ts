@@ -7,17 +7,17 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { until } from "../support/process.ts";
 
-let made: string;
+let template: string;
 let folder: string;
 let dataDir: string;
 const starting: { interrupt(): void; ended: Promise<unknown> }[] = [];
 
 beforeAll(async () => {
-  made = await mkdtemp(join(tmpdir(), "deputize-interrupted-"));
-  await (await startPostgres({ dataDir: join(made, "postgres") })).stop();
+  template = await mkdtemp(join(tmpdir(), "deputize-interrupted-"));
+  await (await startPostgres({ dataDir: join(template, "postgres") })).stop();
 });
 
-afterAll(() => rm(made, { recursive: true, force: true }));
+afterAll(() => rm(template, { recursive: true, force: true }));
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-interrupted-"));
@@ -50,13 +50,13 @@ function begin(settings: Record<string, string> = {}, spawned = (_interrupt: () 
 }
 
 /** Copies a stopped server's data to the test's data folder. */
-async function useMade(): Promise<void> {
-  await promisify(execFile)("cp", ["-a", `${made}/.`, folder]);
+async function useTemplate(): Promise<void> {
+  await promisify(execFile)("cp", ["-a", `${template}/.`, folder]);
 }
 
 /** Copies data whose server waits ten minutes before it is ready. */
 async function useSlow(): Promise<void> {
-  await useMade();
+  await useTemplate();
   await promisify(execFile)("cp", ["-p", join(dataDir, "PG_VERSION"), join(dataDir, "recovery.signal")]);
 }
 const slow = { restore_command: "sleep 600" };
@@ -118,7 +118,7 @@ describe("an interrupted start", () => {
   test.each([0, 1, 3, 10])(
     "leaves no server process if interrupted %i ms after that process began",
     async (ms) => {
-      await useMade();
+      await useTemplate();
       const { ended } = begin({}, (interrupt) => void setTimeout(interrupt, ms));
       expect(await ended).toEqual(new Error("interrupted"));
       await until("no process uses the folder", async () => (await atWork()).length === 0);

@@ -14,7 +14,7 @@ export type PostgresWorld = {
   folder: string;
   dataDir: string;
   /** Copies a stopped server's data to the test's data folder. */
-  useMade(): Promise<void>;
+  useTemplate(): Promise<void>;
   start(options?: { port?: number }): Promise<RunningPostgres>;
   startElsewhere(): Promise<RunningScript>;
   query(server: RunningPostgres, sql: string): Promise<unknown[]>;
@@ -22,19 +22,19 @@ export type PostgresWorld = {
   refusal(): Promise<UserError>;
 };
 
-/** Creates this world for a test file. */
+/** Creates the folders and functions for a test file. */
 export function postgresWorld(): PostgresWorld {
-  let made: string;
+  let template: string;
   const servers: RunningPostgres[] = [];
   const scripts: RunningScript[] = [];
-  const world = { useMade, start, startElsewhere, query, refusal } as PostgresWorld;
+  const world = { useTemplate, start, startElsewhere, query, refusal } as PostgresWorld;
 
   beforeAll(async () => {
-    made = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
-    await (await startPostgres({ dataDir: join(made, "postgres") })).stop();
+    template = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
+    await (await startPostgres({ dataDir: join(template, "postgres") })).stop();
   });
 
-  afterAll(() => rm(made, { recursive: true, force: true }));
+  afterAll(() => rm(template, { recursive: true, force: true }));
 
   beforeEach(async () => {
     world.folder = await mkdtemp(join(tmpdir(), "deputize-postgres-"));
@@ -47,8 +47,8 @@ export function postgresWorld(): PostgresWorld {
     await rm(world.folder, { recursive: true, force: true });
   });
 
-  async function useMade(): Promise<void> {
-    await promisify(execFile)("cp", ["-a", made, join(world.folder, "state")]);
+  async function useTemplate(): Promise<void> {
+    await promisify(execFile)("cp", ["-a", template, join(world.folder, "state")]);
   }
 
   async function start(options: { port?: number } = {}): Promise<RunningPostgres> {

@@ -29,7 +29,7 @@ export type StackWorld = {
   pids(): Promise<Record<string, number>>;
 };
 
-/** Creates this world for a test file. */
+/** Creates the folder and the terminal for a test file. */
 export function stackWorld(): StackWorld {
   const stacks: Stack[] = [];
   const scripts: RunningScript[] = [];

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { initialiseVault } from "../../src/dev/secrets.ts";
+import { initializeVault } from "../../src/dev/secrets.ts";
 import { describeError, UserError } from "../../src/dev/user_error.ts";
 
 let folder: string;
@@ -13,10 +13,10 @@ beforeAll(async () => {
 
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-async function initialise(end: string): Promise<{ log: string; told: string[] | undefined }> {
+async function initialize(end: string): Promise<{ log: string; lines: string[] | undefined }> {
   const program = join(import.meta.dirname, "fixtures", "vault_init.mjs");
   const logFile = join(folder, `${end}.log`);
-  const thrown = await initialiseVault({
+  const thrown = await initializeVault({
     program,
     env: { END: end, KEYVAULT_DATA_DIR: "/vault" },
     logFile,
@@ -25,19 +25,19 @@ async function initialise(end: string): Promise<{ log: string; told: string[] | 
   expect((await stat(logFile)).mode & 0o777).toBe(0o600);
   return {
     log: await readFile(logFile, "utf8"),
-    told: thrown && describeError(thrown).join("\n").replaceAll(logFile, "LOG").split("\n"),
+    lines: thrown && describeError(thrown).join("\n").replaceAll(logFile, "LOG").split("\n"),
   };
 }
 
 test("a successful keyvault init writes only to its log", async () => {
-  expect(await initialise("ready")).toEqual({
+  expect(await initialize("ready")).toEqual({
     log: 'init --json\n{"step":"token","created":["kek","audit"]}\n',
-    told: undefined,
+    lines: undefined,
   });
 });
 
 test("a correctable fault of keyvault init leads to its message, a remedy and the log's path", async () => {
-  expect((await initialise("refused")).told).toEqual([
+  expect((await initialize("refused")).lines).toEqual([
     "The key vault could not be made ready: the PIN file /pin is gone: put it back",
     "Put that right, or start afresh with another folder: --data",
     "Its log is LOG",
@@ -45,7 +45,7 @@ test("a correctable fault of keyvault init leads to its message, a remedy and th
 });
 
 test("a vault without its PIN file is rejected and does not start sealed", async () => {
-  expect((await initialise("pinless")).told).toEqual([
+  expect((await initialize("pinless")).lines).toEqual([
     "The key vault could not be made ready: the PIN file /vault/pin is not there; put it back",
     "Put that right, or start afresh with another folder: --data",
     "Its log is LOG",
@@ -53,8 +53,8 @@ test("a vault without its PIN file is rejected and does not start sealed", async
 });
 
 test("a bug in keyvault init leads to one line; the stack is in the log", async () => {
-  const { log, told } = await initialise("broken");
-  expect(told).toEqual([
+  const { log, lines } = await initialize("broken");
+  expect(lines).toEqual([
     "The key vault could not be made ready: TypeError: lobby is not iterable",
     "Its log is LOG",
   ]);
@@ -65,7 +65,7 @@ test.each([
   ["killed", "SIGKILL"],
   ["silent", "exit status 3"],
 ])("a keyvault init without an error message (%s) is reported by its exit: %s", async (end, how) => {
-  expect((await initialise(end)).told).toEqual([
+  expect((await initialize(end)).lines).toEqual([
     `The key vault could not be made ready: ${how}`,
     "Its log is LOG",
   ]);

@@ -12,14 +12,14 @@ export type ReceivedMail = { from: string; to: string[]; raw: string; smtpUtf8: 
  * `take` accepts mail, `reject` refuses the recipient with its address, `refuse` refuses the content. `hang
  * up` and `stall` accept mail, but close the connection or pause before the answer.
  */
-type Behaviour = "take" | "reject" | "refuse" | "hang up" | "stall";
+type Behavior = "take" | "reject" | "refuse" | "hang up" | "stall";
 
 /** A real SMTP server on this machine. */
 export type SmtpReceiver = {
   url: string;
   mails: ReceivedMail[];
   /** Sets how the server handles the next mails. */
-  behave(how: Behaviour): void;
+  behave(how: Behavior): void;
   stop(): Promise<void>;
 };
 
@@ -35,7 +35,7 @@ export async function startSmtp({
   password?: string;
 } = {}): Promise<SmtpReceiver> {
   const mails: ReceivedMail[] = [];
-  let behaviour: Behaviour = "take";
+  let behavior: Behavior = "take";
   const server = new SMTPServer({
     authOptional: password === undefined,
     hideSMTPUTF8: ascii,
@@ -47,7 +47,7 @@ export async function startSmtp({
       }),
     onRcptTo: ({ address }, _session, done) =>
       done(
-        behaviour === "reject"
+        behavior === "reject"
           ? Object.assign(new Error(`<${address}>: no such mailbox`), { responseCode: 550 })
           : null,
       ),
@@ -55,14 +55,14 @@ export async function startSmtp({
       const chunks: Buffer[] = [];
       stream.on("data", (chunk: Buffer) => chunks.push(chunk));
       stream.on("end", () => {
-        if (behaviour === "refuse") {
+        if (behavior === "refuse") {
           done(Object.assign(new Error("try again later"), { responseCode: 451 }));
           return;
         }
         mails.push(received(session, Buffer.concat(chunks)));
-        if (behaviour === "hang up") {
+        if (behavior === "hang up") {
           for (const connection of server.connections) connection.close();
-        } else if (behaviour === "take") done();
+        } else if (behavior === "take") done();
       });
     },
   });
@@ -75,7 +75,7 @@ export async function startSmtp({
         : `smtp://deputize:${password}@${host}?requireTLS=true&tls.rejectUnauthorized=false`,
     mails,
     behave(how) {
-      behaviour = how;
+      behavior = how;
     },
     stop: () => new Promise((resolve) => server.close(() => resolve())),
   };

@@ -9,12 +9,12 @@ import { dashboardFile } from "./dashboard/dashboard.ts";
 type Copy = { from: string; to: string; change?: (text: string) => string };
 
 /** The current content of a generated chart file and the content that it should have. */
-export type ChartFile = { path: string; is: string | undefined; should: string };
+export type ChartFile = { path: string; current: string | undefined; expected: string };
 
 const CHART = "charts/deputize";
 const ICON = "src/console/style/icon.svg";
 /** Keeps Helm and Argo CD from deleting the definitions, since that would delete every object too. */
-const KEPT = [
+const KEEP_ANNOTATIONS = [
   "  annotations:",
   "    helm.sh/resource-policy: keep",
   "    argocd.argoproj.io/sync-options: Prune=false,Delete=false",
@@ -25,7 +25,7 @@ const COPIES: readonly Copy[] = [
   ...["platforms", "agents", "delegations"].map((resource) => ({
     from: `crds/${resource}.yaml`,
     to: `${CHART}/crds/${resource}.yaml`,
-    change: keepForEver,
+    change: withKeepAnnotations,
   })),
   { from: "crds/policies.yaml", to: `${CHART}/files/policies.yaml` },
   ...["api", "events", "migrate", "operator", "vault"].map((part) => ({
@@ -35,7 +35,7 @@ const COPIES: readonly Copy[] = [
 ];
 
 /** Chart files that are generated from code. */
-const MADE = [{ path: `${CHART}/files/dashboard.json`, should: dashboardFile() }];
+const GENERATED = [{ path: `${CHART}/files/dashboard.json`, expected: dashboardFile() }];
 
 /** Returns every generated chart file of the project at `root`. */
 export async function chartFiles(root: string): Promise<ChartFile[]> {
@@ -45,18 +45,18 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
   const [chart, readme] = [`${CHART}/Chart.yaml`, `${CHART}/README.md`];
   const copies: Copy[] = [
     ...COPIES,
-    { from: chart, to: chart, change: (text) => withIcon(ofVersion(text, version), icon) },
+    { from: chart, to: chart, change: (text) => withIcon(withVersion(text, version), icon) },
     { from: readme, to: readme, change: (text) => withValues(text, values) },
   ];
-  const made = copies.map(async ({ from, to, change = (text) => text }) => ({
+  const generated = copies.map(async ({ from, to, change = (text) => text }) => ({
     path: to,
-    should: change(await readFile(join(root, from), "utf8")),
+    expected: change(await readFile(join(root, from), "utf8")),
   }));
   return Promise.all(
-    [...MADE, ...(await Promise.all(made))].map(async ({ path, should }) => ({
+    [...GENERATED, ...(await Promise.all(generated))].map(async ({ path, expected }) => ({
       path,
-      is: await readFile(join(root, path), "utf8").catch(() => undefined),
-      should,
+      current: await readFile(join(root, path), "utf8").catch(() => undefined),
+      expected,
     })),
   );
 }
@@ -66,24 +66,29 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
  */
 export async function staleChartFiles(root: string): Promise<string[]> {
   const files = await chartFiles(root);
-  const made = new Set(files.map(({ path }) => path));
+  const generated = new Set(files.map(({ path }) => path));
   const definitions = await readdir(join(root, CHART, "crds"));
-  const strangers = definitions.map((name) => `${CHART}/crds/${name}`).filter((path) => !made.has(path));
-  return [...files.filter(({ is, should }) => is !== should).map(({ path }) => path), ...strangers];
+  const orphans = definitions.map((name) => `${CHART}/crds/${name}`).filter((path) => !generated.has(path));
+  return [
+    ...files.filter(({ current, expected }) => current !== expected).map(({ path }) => path),
+    ...orphans,
+  ];
 }
 
 /** Writes the outdated chart files and returns their paths. */
 export async function writeChartFiles(root: string): Promise<string[]> {
-  const stale = (await chartFiles(root)).filter(({ is, should }) => is !== should);
-  for (const { path, should } of stale) {
+  const stale = (await chartFiles(root)).filter(({ current, expected }) => current !== expected);
+  for (const { path, expected } of stale) {
     await mkdir(dirname(join(root, path)), { recursive: true });
-    await writeFile(join(root, path), should);
+    await writeFile(join(root, path), expected);
   }
   return stale.map(({ path }) => path);
 }
 
-function keepForEver(definition: string): string {
-  const changed = definition.replace(/^metadata:\n {2}name: .*$/m, (found) => [found, ...KEPT].join("\n"));
+function withKeepAnnotations(definition: string): string {
+  const changed = definition.replace(/^metadata:\n {2}name: .*$/m, (found) =>
+    [found, ...KEEP_ANNOTATIONS].join("\n"),
+  );
   if (changed === definition) throw new Error("A definition does not begin its metadata with its name");
   return changed;
 }
@@ -94,6 +99,6 @@ function withIcon(text: string, icon: string): string {
 }
 
 /** Sets the chart's version to that of the program that it installs. */
-function ofVersion(text: string, version: string): string {
+function withVersion(text: string, version: string): string {
   return text.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`);
 }

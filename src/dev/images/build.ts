@@ -105,9 +105,9 @@ async function label(log: string, reference: string, labels: readonly string[]):
 
 function chosenImages(only: readonly string[] | undefined): readonly Image[] {
   const targets = IMAGES.map(({ target }) => target);
-  const strange = only?.find((word) => !targets.includes(word));
-  if (strange !== undefined) {
-    throw new UserError(`There is no image ${JSON.stringify(strange)}`, `Choose from: ${targets.join(", ")}`);
+  const unknown = only?.find((word) => !targets.includes(word));
+  if (unknown !== undefined) {
+    throw new UserError(`There is no image ${JSON.stringify(unknown)}`, `Choose from: ${targets.join(", ")}`);
   }
   return IMAGES.filter(({ target }) => only === undefined || only.includes(target));
 }

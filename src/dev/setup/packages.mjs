@@ -61,7 +61,7 @@ export async function installPackages(root) {
   }
   refuseLinks(root);
   mkdirSync(join(root, ".deputize", "setup"), { recursive: true, mode: 0o700 });
-  const held = await lockSetup(join(root, ".deputize", "setup", "lock"));
+  const lock = await lockSetup(join(root, ".deputize", "setup", "lock"));
   try {
     if (isStamped(root)) {
       return;
@@ -88,7 +88,7 @@ export async function installPackages(root) {
     }
     writeStamp(root);
   } finally {
-    held.release();
+    lock.release();
   }
 }
 
@@ -204,10 +204,10 @@ async function npm(root, title, args) {
   const [code] = await once(child, "exit");
   done(code === 0 ? "done" : "failed");
   if (code !== 0) {
-    const said = readFileSync(path, "utf8").split("\n");
-    const errors = said.filter((line) => /^npm (error|ERR!)/.test(line)).slice(0, 12);
+    const lines = readFileSync(path, "utf8").split("\n");
+    const errors = lines.filter((line) => /^npm (error|ERR!)/.test(line)).slice(0, 12);
     throw new SetupError(
-      `npm could not install the packages:\n${(errors.length > 0 ? errors : said.slice(-12)).join("\n")}`,
+      `npm could not install the packages:\n${(errors.length > 0 ? errors : lines.slice(-12)).join("\n")}`,
       `Its whole output is in ${path}`,
     );
   }

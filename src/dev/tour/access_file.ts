@@ -25,8 +25,8 @@ export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail:
   const connection = { ...known, api_key: apiKey, connection_id: connectionId };
   if (agentId === "") return connection;
   const scope = granted?.includes(USED_SCOPE) ? USED_SCOPE : (granted?.[0] ?? USED_SCOPE);
-  const stands = certId !== undefined && certId !== "" && granted !== undefined;
-  return { ...connection, agent_id: agentId, scope, ...(stands ? { cert_id: certId } : {}) };
+  const isActive = certId !== undefined && certId !== "" && granted !== undefined;
+  return { ...connection, agent_id: agentId, scope, ...(isActive ? { cert_id: certId } : {}) };
 }
 
 /**

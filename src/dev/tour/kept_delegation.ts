@@ -6,10 +6,10 @@ import { approve, type TourState, type TourStep, type TourWorld } from "./steps.
 /** A running stack with its manifests folder. */
 export type FolderWorld = TourWorld & { quickstart: QuickstartFolder };
 
-type Fate = "stands" | "pending" | "ended";
+type Fate = "active" | "pending" | "ended";
 
 const fates: Record<string, Fate> = {
-  Active: "stands",
+  Active: "active",
   AwaitingApproval: "pending",
   Denied: "ended",
   Revoked: "ended",
@@ -56,7 +56,7 @@ export const keptDelegation: TourStep<FolderWorld> = {
 /** Reads the reader's delegation after a tour that did not finish. It counts only if it is active. */
 export async function recallKeptDelegation({ quickstart }: FolderWorld, state: TourState): Promise<void> {
   const objectState = await quickstart.objectState("delegation").catch(() => undefined);
-  const stands = objectState?.reason === "Active" ? objectState.status : undefined;
-  state.certId = stands?.certID ?? "";
-  state.granted = stands?.approvedScope ?? [];
+  const activeStatus = objectState?.reason === "Active" ? objectState.status : undefined;
+  state.certId = activeStatus?.certID ?? "";
+  state.granted = activeStatus?.approvedScope ?? [];
 }

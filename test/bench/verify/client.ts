@@ -37,7 +37,7 @@ type Kind = "allowed" | "refused" | "other";
 const HEAD_END = Buffer.from("\r\n\r\n");
 const REFUSAL = Buffer.from("HTTP/1.1 503 ");
 /**
- * Texts in a response that allows a call or delivers a result: our decision, the protocol's own form, or a
+ * Texts in a response that allows a call or delivers a result: our decision, the protocol's own verdict, or a
  * challenge or proof.
  */
 const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));

@@ -9,7 +9,7 @@ import { describeError } from "../../../src/dev/user_error.ts";
 import { postgresWorld } from "../postgres_world.ts";
 
 const world = postgresWorld();
-const { useMade, start, query, refusal } = world;
+const { useTemplate, start, query, refusal } = world;
 
 describe("a new folder", () => {
   test("becomes a database with page checksums and synchronous commits", async () => {
@@ -112,7 +112,7 @@ describe("the reason of a failed initdb", () => {
 });
 
 describe("an existing folder", () => {
-  beforeEach(useMade);
+  beforeEach(useTemplate);
 
   test("keeps its rows and its password", async () => {
     const first = await start();
@@ -178,7 +178,7 @@ describe("an existing folder", () => {
 });
 
 describe("a port", () => {
-  beforeEach(useMade);
+  beforeEach(useTemplate);
 
   test("already in use appears in the error message", async () => {
     const taken = createServer().listen(0, "127.0.0.1");

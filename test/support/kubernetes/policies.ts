@@ -11,7 +11,7 @@ const KINDS: Record<string, string> = {
   ValidatingAdmissionPolicyBinding: "validatingadmissionpolicybindings",
 };
 
-/** The operator in the policies. */
+/** The operator's user, as the policies know it. */
 export const OPERATOR = {
   name: DEFAULT_OPERATOR,
 };

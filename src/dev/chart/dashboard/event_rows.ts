@@ -1,17 +1,17 @@
-import { most, one, quantiles, type Row, rate } from "./queries.ts";
+import { maximum, quantiles, type Row, rate, singleLine } from "./queries.ts";
 
 /** Panels about events from the outbox to the callback URLs, and about the ledger. */
 export const events: Row = {
   title: "Events and webhooks",
   panels: [
-    { title: "Waiting events", unit: "short", queries: most("deputize_outbox_events", "", "outbox") },
+    { title: "Waiting events", unit: "short", queries: maximum("deputize_outbox_events", "", "outbox") },
     {
       title: "Oldest event",
       unit: "s",
       queries: [
-        ...most("deputize_outbox_oldest_seconds", "", "outbox"),
-        ...most("deputize_consumer_oldest_seconds", "consumer"),
-        ...most("deputize_history_queue_oldest_seconds", "", "history"),
+        ...maximum("deputize_outbox_oldest_seconds", "", "outbox"),
+        ...maximum("deputize_consumer_oldest_seconds", "consumer"),
+        ...maximum("deputize_history_queue_oldest_seconds", "", "history"),
       ],
     },
     {
@@ -34,22 +34,22 @@ export const events: Row = {
       title: "Dead letters",
       unit: "short",
       queries: [
-        ...most("deputize_dead_letters", "consumer"),
-        ...most("deputize_dead_letters_uncarried", "", "not in Kafka"),
+        ...maximum("deputize_dead_letters", "consumer"),
+        ...maximum("deputize_dead_letters_uncarried", "", "not in Kafka"),
       ],
     },
     {
       title: "Deliveries and endpoints",
       unit: "short",
       queries: [
-        ...most("deputize_webhook_deliveries", "state", "deliveries {{state}}"),
-        ...most("deputize_webhook_endpoints", "state", "endpoints {{state}}"),
+        ...maximum("deputize_webhook_deliveries", "state", "deliveries {{state}}"),
+        ...maximum("deputize_webhook_endpoints", "state", "endpoints {{state}}"),
       ],
     },
     {
       title: "Requests to callback URLs",
       unit: "reqps",
-      queries: one(rate("deputize_webhook_attempt_seconds_count", "outcome"), "{{outcome}}"),
+      queries: singleLine(rate("deputize_webhook_attempt_seconds_count", "outcome"), "{{outcome}}"),
     },
     {
       title: "Response time of callback URLs",
@@ -60,14 +60,14 @@ export const events: Row = {
       title: "Available measurements",
       unit: "short",
       description: "0 means that no worker can read this measurement, so its panels and alerts show nothing.",
-      queries: most("deputize_measurement_up", "measurement"),
+      queries: maximum("deputize_measurement_up", "measurement"),
     },
     {
       title: "Ledger",
       unit: "short",
       queries: [
-        ...most("deputize_ledger_differences", "kind", "differences: {{kind}}"),
-        ...most("deputize_ledger_accounts", "", "accounts compared"),
+        ...maximum("deputize_ledger_differences", "kind", "differences: {{kind}}"),
+        ...maximum("deputize_ledger_accounts", "", "accounts compared"),
       ],
     },
   ],
@@ -80,7 +80,7 @@ export const kafka: Row = {
     {
       title: "Unread records",
       unit: "short",
-      queries: one(
+      queries: singleLine(
         "sum by (topic, group) (max by (topic, group, partition) (deputize_kafka_consumer_lag))",
         "{{group}}",
       ),
@@ -94,14 +94,14 @@ export const kafka: Row = {
       title: "Readers",
       unit: "short",
       queries: [
-        ...most("deputize_kafka_reader_silent_seconds", "consumer", "{{consumer}} silent, seconds"),
+        ...maximum("deputize_kafka_reader_silent_seconds", "consumer", "{{consumer}} silent, seconds"),
         { expr: rate("deputize_kafka_pauses_total", "consumer"), legend: "{{consumer}} pauses a second" },
       ],
     },
     {
       title: "Waiting history entries",
       unit: "short",
-      queries: most("deputize_history_queue_rows", "", "rows"),
+      queries: maximum("deputize_history_queue_rows", "", "rows"),
     },
   ],
 };

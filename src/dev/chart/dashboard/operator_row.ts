@@ -1,4 +1,4 @@
-import { most, one, quantiles, type Row, rate } from "./queries.ts";
+import { maximum, quantiles, type Row, rate, singleLine } from "./queries.ts";
 
 const KINDS = 'controller=~"platform|agent|delegation"';
 const NAMES = 'name=~"platform|agent|delegation"';
@@ -10,12 +10,12 @@ export const operator: Row = {
     {
       title: "Objects",
       unit: "short",
-      queries: one("max by (kind, reason) (deputize_operator_objects)", "{{kind}} {{reason}}"),
+      queries: singleLine("max by (kind, reason) (deputize_operator_objects)", "{{kind}} {{reason}}"),
     },
     {
       title: "Reconciliations",
       unit: "ops",
-      queries: one(
+      queries: singleLine(
         rate(`controller_runtime_reconcile_total{${KINDS}}`, "controller, result"),
         "{{controller}} {{result}}",
       ),
@@ -28,7 +28,7 @@ export const operator: Row = {
     {
       title: "Queue",
       unit: "short",
-      queries: one(`sum by (name) (workqueue_depth{${NAMES}})`, "{{name}}"),
+      queries: singleLine(`sum by (name) (workqueue_depth{${NAMES}})`, "{{name}}"),
     },
     {
       title: "Waiting for a worker",
@@ -43,7 +43,7 @@ export const operator: Row = {
     {
       title: "Calls to the API",
       unit: "reqps",
-      queries: one(rate("deputize_operator_api_call_seconds_count", "result"), "{{result}}"),
+      queries: singleLine(rate("deputize_operator_api_call_seconds_count", "result"), "{{result}}"),
     },
     {
       title: "Duration of calls to the API",
@@ -53,7 +53,7 @@ export const operator: Row = {
     {
       title: "Watches",
       unit: "s",
-      queries: most("deputize_operator_watch_silence_seconds", "resource"),
+      queries: maximum("deputize_operator_watch_silence_seconds", "resource"),
     },
     {
       title: "Drift and orphans",
@@ -81,7 +81,10 @@ export const operator: Row = {
     {
       title: "Certificates that expire within a week",
       unit: "short",
-      queries: one("count(deputize_delegation_expiry_timestamp_seconds - time() < 7 * 86400)", "delegations"),
+      queries: singleLine(
+        "count(deputize_delegation_expiry_timestamp_seconds - time() < 7 * 86400)",
+        "delegations",
+      ),
     },
   ],
 };

@@ -29,8 +29,8 @@ export function quantiles(bucket: string, by = "", name = ""): Query[] {
 }
 
 /** Returns a panel with one line. */
-export const one = (expr: string, legend = ""): Query[] => [{ expr, legend }];
+export const singleLine = (expr: string, legend = ""): Query[] => [{ expr, legend }];
 
 /** Returns the maximum over all workers, since each of them reports the same value from the database. */
-export const most = (series: string, by = "", legend = ""): Query[] =>
-  one(`max${by === "" ? "" : ` by (${by})`} (${series})`, legend || `{{${by}}}`);
+export const maximum = (series: string, by = "", legend = ""): Query[] =>
+  singleLine(`max${by === "" ? "" : ` by (${by})`} (${series})`, legend || `{{${by}}}`);

@@ -1,4 +1,4 @@
-import { one, quantiles, type Row, rate } from "./queries.ts";
+import { quantiles, type Row, rate, singleLine } from "./queries.ts";
 
 /** The most important panels. */
 export const overview: Row = {
@@ -8,20 +8,20 @@ export const overview: Row = {
       title: "Ready",
       unit: "short",
       kind: "stat",
-      queries: one("sum by (role) (deputize_ready)", "{{role}}"),
+      queries: singleLine("sum by (role) (deputize_ready)", "{{role}}"),
     },
     {
       title: "Vault cannot sign",
       unit: "short",
       kind: "stat",
       description: "1 marks the reason. If all are 0, the vault can sign.",
-      queries: one("max by (reason) (keyvault_not_ready)", "{{reason}}"),
+      queries: singleLine("max by (reason) (keyvault_not_ready)", "{{reason}}"),
     },
     {
       title: "Leading operators",
       unit: "short",
       kind: "stat",
-      queries: one("sum(leader_election_master_status)", "leaders"),
+      queries: singleLine("sum(leader_election_master_status)", "leaders"),
     },
     {
       title: "Certificates expire in",
@@ -39,17 +39,17 @@ export const overview: Row = {
       title: "Age of the vault's backup",
       unit: "s",
       kind: "stat",
-      queries: one("time() - (max(keyvault_last_backup_timestamp_seconds) > 0)", "newest"),
+      queries: singleLine("time() - (max(keyvault_last_backup_timestamp_seconds) > 0)", "newest"),
     },
     {
       title: "Decisions",
       unit: "reqps",
-      queries: one(rate("deputize_proof_decisions_total", "decision"), "{{decision}}"),
+      queries: singleLine(rate("deputize_proof_decisions_total", "decision"), "{{decision}}"),
     },
     {
       title: "Calls answered with 5xx",
       unit: "percentunit",
-      queries: one(
+      queries: singleLine(
         `${rate('deputize_http_request_seconds_count{status=~"5.."}')} / ${rate("deputize_http_request_seconds_count")}`,
         "5xx",
       ),
@@ -64,7 +64,7 @@ export const api: Row = {
     {
       title: "Calls by operation",
       unit: "reqps",
-      queries: one(rate("deputize_http_request_seconds_count", "route"), "{{route}}"),
+      queries: singleLine(rate("deputize_http_request_seconds_count", "route"), "{{route}}"),
     },
     {
       title: "Verify",
@@ -91,12 +91,12 @@ export const api: Row = {
     {
       title: "Errors by code",
       unit: "reqps",
-      queries: one(`${rate("deputize_http_errors_total", "code")} > 0`, "{{code}}"),
+      queries: singleLine(`${rate("deputize_http_errors_total", "code")} > 0`, "{{code}}"),
     },
     {
       title: "Responses by status",
       unit: "reqps",
-      queries: one(rate("deputize_http_request_seconds_count", "status"), "{{status}}"),
+      queries: singleLine(rate("deputize_http_request_seconds_count", "status"), "{{status}}"),
     },
     {
       title: "Mail to account owners",
@@ -117,7 +117,7 @@ export const vault: Row = {
     {
       title: "Calls",
       unit: "reqps",
-      queries: one(rate("keyvault_call_seconds_count", "call"), "{{call}}"),
+      queries: singleLine(rate("keyvault_call_seconds_count", "call"), "{{call}}"),
     },
     {
       title: "Signing",
@@ -127,12 +127,12 @@ export const vault: Row = {
     {
       title: "Failed calls by result",
       unit: "reqps",
-      queries: one(rate('keyvault_call_seconds_count{result!="answered"}', "result"), "{{result}}"),
+      queries: singleLine(rate('keyvault_call_seconds_count{result!="answered"}', "result"), "{{result}}"),
     },
     {
       title: "Requested keys",
       unit: "reqps",
-      queries: one(rate("keyvault_key_creations_total", "caller, outcome"), "{{caller}} {{outcome}}"),
+      queries: singleLine(rate("keyvault_key_creations_total", "caller, outcome"), "{{caller}} {{outcome}}"),
     },
   ],
 };
@@ -149,17 +149,17 @@ export const processes: Row = {
     {
       title: "Memory",
       unit: "bytes",
-      queries: one(ours("process_resident_memory_bytes"), "{{instance}}"),
+      queries: singleLine(ours("process_resident_memory_bytes"), "{{instance}}"),
     },
     {
       title: "Processor time",
       unit: "percentunit",
-      queries: one(ours("rate(process_cpu_seconds_total[$__rate_interval])"), "{{instance}}"),
+      queries: singleLine(ours("rate(process_cpu_seconds_total[$__rate_interval])"), "{{instance}}"),
     },
     {
       title: "Event loop, p99",
       unit: "s",
-      queries: one(ours("nodejs_eventloop_lag_p99_seconds"), "{{instance}}"),
+      queries: singleLine(ours("nodejs_eventloop_lag_p99_seconds"), "{{instance}}"),
     },
   ],
 };

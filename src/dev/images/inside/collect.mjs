@@ -55,8 +55,8 @@ function copy(path, mode, to = placeOf(path)) {
 function notePackage(name) {
   mkdirSync(join(root, "var/lib/dpkg/status.d"), { recursive: true });
   writeFileSync(join(root, "var/lib/dpkg/status.d", name), run("dpkg-query", "--status", name));
-  const licence = `/usr/share/doc/${name}/copyright`;
-  if (existsSync(licence)) copy(licence, 0o644);
+  const license = `/usr/share/doc/${name}/copyright`;
+  if (existsSync(license)) copy(license, 0o644);
 }
 
 for (const folder of ["bin", "lib", "lib64", "sbin"]) {

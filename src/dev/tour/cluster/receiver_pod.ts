@@ -133,9 +133,9 @@ function hindrance(pod: Pod | undefined): string {
   const { phase = "it is gone", conditions = [], containerStatuses = [] } = pod?.status ?? {};
   const waiting = containerStatuses.flatMap(({ state }) => state?.waiting ?? []);
   const [{ reason, message } = {}] = waiting;
-  const told =
+  const conditionMessage =
     message ?? conditions.find((condition) => condition.status === "False" && condition.message)?.message;
-  return [phase, reason, told].filter((part) => part !== undefined).join(", ");
+  return [phase, reason, conditionMessage].filter((part) => part !== undefined).join(", ");
 }
 
 /** Polls the pod for new deliveries and checks each, until it is closed. */

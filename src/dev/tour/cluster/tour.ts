@@ -75,16 +75,16 @@ export async function runClusterTour(
   const undo = createUndo(terminal);
   const ended = Promise.withResolvers<void>();
   let isClean = true;
-  async function takeAway(): Promise<void> {
+  async function cleanUp(): Promise<void> {
     await ended.promise;
     isClean = await undo.all();
   }
-  let taken: Promise<void> | undefined;
+  let cleaning: Promise<void> | undefined;
   const stop = () => {
-    taken ??= takeAway();
-    return taken;
+    cleaning ??= cleanUp();
+    return cleaning;
   };
-  const status = await runStack({ stop, kill: undo.tellLeft }, terminal, async (interrupted) => {
+  const status = await runStack({ stop, kill: undo.printLeft }, terminal, async (interrupted) => {
     try {
       const settings = readClusterTour(options);
       await tour({ settings, terminal, undo, interrupted, reach: reachBy(settings.common) });
@@ -146,11 +146,15 @@ async function tour(context: Context): Promise<void> {
     remove: () => removeDeclared(own, { state, clusterId, namespace, removalMs }),
     byHand: `kubectl delete ${tourObjects.join(" ")} --namespace=${namespace}`,
   });
-  const asked = askForCode({ input: process.stdin, output: process.stderr }, interrupted, terminal.halt);
+  const codeFromTerminal = askForCode(
+    { input: process.stdin, output: process.stderr },
+    interrupted,
+    terminal.halt,
+  );
   const world: TourWorld = {
     baseUrl,
     email,
-    readCode: settings.asksForCode ? asked : codeInMailbox,
+    readCode: settings.asksForCode ? codeFromTerminal : codeInMailbox,
     quickstart: openClusterQuickstart({
       kubectl: own,
       examples: EXAMPLES,

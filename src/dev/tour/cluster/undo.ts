@@ -22,14 +22,14 @@ export type Undo = {
    */
   all(): Promise<boolean>;
   /** Prints what is left in the cluster. */
-  tellLeft(): void;
+  printLeft(): void;
 };
 
 /** Creates an empty list. */
 export function createUndo(terminal: Terminal): Undo {
   const made: Made[] = [];
 
-  function tellLeft(): void {
+  function printLeft(): void {
     const lines = made.toReversed().flatMap(({ byHand }) => byHand ?? []);
     if (lines.length > 0) terminal.warn(["Left in the cluster; to remove it:", ...lines].join("\n  "));
   }
@@ -54,12 +54,12 @@ export function createUndo(terminal: Terminal): Undo {
         return true;
       } catch (error) {
         step.fail(messageOf(error));
-        tellLeft();
+        printLeft();
         const own = made.filter(({ byHand }) => byHand === undefined);
         for (const { remove } of own.reverse()) await remove();
         return false;
       }
     },
-    tellLeft,
+    printLeft,
   };
 }

@@ -28,7 +28,7 @@ test("removes objects once and in reverse order, and prints those with a name", 
 test("prints nothing if nothing was created", async () => {
   const { shown, undo } = show();
   expect(await undo.all()).toBe(true);
-  undo.tellLeft();
+  undo.printLeft();
   expect(shown).toEqual({ out: "", err: "" });
 });
 
