@@ -8,7 +8,7 @@ const MAX_DOMAIN_BYTES = 253;
 
 /** Atoms between dots: letters, digits and marks of any script, and `_ ' + -`. */
 const LOCAL = /^[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*(\.[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*)*$/u;
-/** What UTS 46 would drop or read as something else than a part of the domain. */
+/** Characters that UTS 46 would drop or not read as part of the domain. */
 const NO_DOMAIN = /[\p{C}\p{Z}/\\:?#@[\]%]/u;
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";
 const DOMAIN = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])$`);
@@ -16,15 +16,15 @@ const DOMAIN = new RegExp(`^(?:${LABEL}\\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])$`);
 const ALIKE = [/\p{Script=Latin}/u, /\p{Script=Greek}/u, /\p{Script=Cyrillic}/u, /\p{Script=Armenian}/u];
 
 /**
- * The one form of an address that is compared, kept, shown and mailed to: the part before `@` in lower case
- * and NFC, the domain in lower-case ASCII (IDNA, UTS 46), so that a domain of another script shows as
- * `xn--…`. Mail goes to this very form: the person who can read it owns the account, however the address was
- * written.
+ * Returns the canonical form of an address, which is compared, stored, shown and mailed to. The part before
+ * `@` is in lower case and NFC. The domain is in lower-case ASCII (IDNA, UTS 46), so a domain of another
+ * script appears as `xn--…`. Mail goes to exactly this form: whoever can read it owns the account, however
+ * the address was written.
  *
- * `undefined` for what is not an address, and for those that could be taken for another: with invisible
- * characters, even where a script has a use for them, with compatibility characters, or with letters of
- * Latin, Greek, Cyrillic and Armenian mixed before `@`. Quoted local parts, addresses in brackets and hosts
- * without a dot are not addresses here.
+ * Returns `undefined` for text that is not an address, and for addresses that could be mistaken for another
+ * one. These contain invisible characters (even where a script uses them), compatibility characters, or mixed
+ * letters of Latin, Greek, Cyrillic and Armenian before `@`. Quoted local parts, addresses in brackets and
+ * hosts without a dot do not count as addresses.
  */
 export function canonicalEmail(text: string): string | undefined {
   const at = text.lastIndexOf("@");
@@ -45,7 +45,7 @@ function isLocalPart(local: string): boolean {
   );
 }
 
-/** A domain in the form that addresses have: lower-case ASCII. `undefined` for what is not one. */
+/** Returns a domain in lower-case ASCII, or `undefined` for text that is not a domain. */
 export function canonicalDomain(text: string): string | undefined {
   if (NO_DOMAIN.test(text)) return undefined;
   const domain = domainToASCII(text.normalize("NFC"));
@@ -54,7 +54,10 @@ export function canonicalDomain(text: string): string | undefined {
   return domain.length <= MAX_DOMAIN_BYTES && DOMAIN.test(domain) && isFaithful ? domain : undefined;
 }
 
-/** An e-mail address as a call carries it, as {@link canonicalEmail} has it; at most 254 bytes. */
+/**
+ * The schema of an e-mail address in a call. It returns the form of {@link canonicalEmail}, at most 254
+ * bytes.
+ */
 export const emailAddress = z
   .string()
   .max(MAX_BYTES)
@@ -64,7 +67,7 @@ export const emailAddress = z
     if (address !== undefined) return address;
     context.addIssue({
       code: "custom",
-      message: "is not an e-mail address that can be used; see the API's reference",
+      message: "must be an e-mail address that the service accepts; see the API reference",
     });
     return z.NEVER;
   });

@@ -10,8 +10,8 @@ import type { VaultClient } from "../vault/client.ts";
 import { grantAlphaCredits } from "./ledger/amounts.ts";
 
 /**
- * A name that people read: 1 to `max` characters after trimming, in NFC, none of them a control, a line break
- * or hidden.
+ * Returns the schema of a displayed name: 1 to `max` characters after trimming, in NFC, without control
+ * characters, line breaks and hidden characters.
  */
 export function displayName(max: number) {
   return z
@@ -27,7 +27,7 @@ export function displayName(max: number) {
 const profileBody = z.object({ first_name: displayName(100), last_name: displayName(100) });
 const profileAnswer = z.object({ onboarding_step: z.literal("account_type") });
 
-/** `POST /v1/auth/onboarding/profile`: the first step of onboarding, taken once. */
+/** `POST /v1/auth/onboarding/profile`: the first step of onboarding, which can be done once. */
 export function profileRoute({ db }: { db: Database }): Route {
   return route({
     id: "set_profile",
@@ -73,12 +73,12 @@ type AccountTypeDeps = {
 type RootKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
- * `POST /v1/auth/onboarding/account-type`: the last step. The vault makes the account's root key; then
- * identity, step and alpha credits are written in one transaction.
+ * `POST /v1/auth/onboarding/account-type`: the last step of onboarding. The vault creates the account's root
+ * key. Then one transaction writes the identity, the step and the alpha credits.
  *
- * The key is asked for under an idempotency key that is the account's, with the ceiling that the first try
- * noted, so whatever breaks off in between leaves the step as it was, and the next try, by anybody, on any
- * replica and under any setting, gets the same key.
+ * The request for the key uses an idempotency key made from the account's id, and the ceiling that the first
+ * attempt stored. So an interrupted attempt leaves the step unchanged, and the next attempt gets the same
+ * key, on any replica and under any setting.
  */
 export function accountTypeRoute(deps: AccountTypeDeps): Route {
   return route({
@@ -118,7 +118,10 @@ async function createRootKey(deps: AccountTypeDeps, accountId: string): Promise<
   );
 }
 
-/** The ceiling of the account's root key: today's setting, unless an earlier try noted another. */
+/**
+ * Returns the ceiling of the account's root key: the current setting, unless an earlier attempt stored
+ * another one.
+ */
 async function noteCeiling(
   { db, accountCeiling }: AccountTypeDeps,
   accountId: string,

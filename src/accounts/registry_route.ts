@@ -20,17 +20,18 @@ const answer = z.object({
   rotations: z
     .array(z.record(z.string(), z.unknown()))
     .describe("Key rotation statements from the first key to the current one; empty while it is the first"),
-  anchor: anchor
-    .nullable()
-    .describe("Who the identity is outside; null when the account has published nothing"),
+  anchor: anchor.nullable().describe("The identity outside this service; null if the account published none"),
   updated_at: z.int().describe("Unix seconds, as all times of this record"),
 });
 
-const LIFETIME = { "Cache-Control": "How long the answer may be kept" };
-const VALIDATORS = { ...LIFETIME, ETag: "Names this state of the identity" };
+const LIFETIME = { "Cache-Control": "How long the answer may be cached" };
+const VALIDATORS = { ...LIFETIME, ETag: "Identifies this version of the record" };
 const CACHE = { "cache-control": "public, max-age=60" };
 
-/** `GET /v1/registry/principals/{human_id}`: the root key behind certificates. Every miss looks the same. */
+/**
+ * `GET /v1/registry/principals/{human_id}`: the root key behind certificates. The answer is the same for
+ * every id without a root key.
+ */
 export function registryRoute({ db }: { db: Database }): Route {
   return route({
     id: "get_principal",
@@ -58,9 +59,10 @@ export function registryRoute({ db }: { db: Database }): Route {
 }
 
 /**
- * No root key was ever rotated in this service, so that each is its chain's first and its record as old as
- * the account. No account has an anchor: the address that a person signs in with is theirs, and not
- * published.
+ * Returns the public record of a root key.
+ *
+ * This service never rotates root keys, so each key is the first of its chain, and its record is as old as
+ * the account. No account has an anchor: the sign-in address belongs to a person and is not published.
  */
 async function findRootKey(db: Database, humanId: string): Promise<z.infer<typeof answer> | undefined> {
   if (!isKeyId(humanId)) return undefined;

@@ -15,7 +15,7 @@ import type { CodeBounds, CodeHashes } from "./sign_in/codes.ts";
 import { sendCodeRoute } from "./sign_in/send_code.ts";
 import { verifyCodeRoute } from "./sign_in/verify_code.ts";
 
-/** What accounts are made with. */
+/** Dependencies and settings of the account operations. */
 export type AccountsDeps = {
   db: Database;
   clock: Clock;
@@ -25,16 +25,16 @@ export type AccountsDeps = {
   tokens: SessionTokens;
   rates: ClientRates;
   bounds: CodeBounds;
-  /** The page that links in sign-in mails lead to. */
+  /** URL of the page that links in sign-in mails open. */
   signInUrl: string | undefined;
   /** Alpha credits of a new account, in micro-USD. */
   alphaCredits: number;
-  /** What root keys made from now on are bounded to; undefined sets no bound. */
+  /** The ceiling of new root keys. `undefined` means no ceiling. */
   accountCeiling: string[] | undefined;
   log: Logger;
 };
 
-/** Operations on accounts: sign-in, onboarding, sessions (specification §4, Account). */
+/** Returns the operations on accounts: sign-in, onboarding, sessions (specification §4, Account). */
 export function accountsRoutes(deps: AccountsDeps): Route[] {
   return [
     sendCodeRoute(deps),

@@ -2,14 +2,15 @@ import { ConfigError } from "../config.ts";
 import { canonicalEmail } from "./email.ts";
 
 /**
- * Says whose address is one of those who look after the service. Addresses are compared in the form that
- * accounts have them; who signs in with one has read a mail to it. Throws `ConfigError` for what is none.
+ * Returns a function that checks whether an address belongs to a service administrator. It compares addresses
+ * in the form that accounts store, so a person who signs in with one has read a mail to it. Throws
+ * `ConfigError` for an entry that is not an e-mail address.
  */
 export function createIsServiceAdministrator(addresses: readonly string[]): (email: string) => boolean {
   const known = new Set(addresses.map(canonicalEmail));
   if (known.has(undefined)) {
     throw new ConfigError(
-      "Settings are missing or wrong:\n  SERVICE_ADMINISTRATORS: must be e-mail addresses, with commas",
+      "Settings are missing or wrong:\n  SERVICE_ADMINISTRATORS: must be e-mail addresses, separated by commas",
     );
   }
   return (email) => known.has(email);

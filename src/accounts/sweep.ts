@@ -7,9 +7,12 @@ import { HISTORY_SECONDS } from "./sign_in/sign_in_mails.ts";
 const DAY_SECONDS = 24 * 60 * 60;
 
 /**
- * Deletes what can no longer have an effect: mails of the sign-in and rate limits that no bound counts any
- * more, and sessions a refresh lifetime after their refresh token ended, with families that have none left.
- * Safe to run on several replicas concurrently.
+ * Deletes rows that can no longer have an effect:
+ * - sign-in mails and rate limits that no bound counts any more;
+ * - sessions whose refresh token ended at least one refresh lifetime ago;
+ * - session families without sessions.
+ *
+ * Several replicas may run it concurrently.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   const now = clock.now();

@@ -248,7 +248,7 @@ describe("a notice", () => {
     expect(await stateOf(event)).toMatchObject({ state: "failed", attempts: MAX_ATTEMPTS });
     clock.advance(1e6);
     expect(await step()).toBe(false);
-    expect(lines.join("")).toContain('"a notice was given up"');
+    expect(lines.join("")).toContain('"a notice failed after its last attempt"');
     expect(lines.join("")).toContain('"smtp_response_code":550');
     expect(lines.join("")).not.toContain(email);
     expect(await registry.metrics()).toContain('deputize_notice_attempts_total{outcome="failed"} 1');

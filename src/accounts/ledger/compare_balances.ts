@@ -1,13 +1,13 @@
 import type { Database } from "../../db/database.ts";
 
 /**
- * What can be wrong with an account's ledger. Closed.
+ * Every kind of error that an account's ledger can have.
  *
- * - `balance`: the balance is not what was credited less what was charged; amounts in micro-USD
- * - `books`: postings between other books than their kind moves amounts between
- * - `charge_without_decision`: charges at a moment that has fewer charged decisions in the history
- * - `decision_without_charge`: charged decisions at a moment that has fewer charges
- * - `grant_without_record`: postings of grants that no recorded grant is of, or one of another amount
+ * - `balance`: the balance differs from all credits minus all charges, in micro-USD
+ * - `books`: postings between other books than those of their kind
+ * - `charge_without_decision`: more charges at a moment than charged decisions in the history
+ * - `decision_without_charge`: more charged decisions at a moment than charges
+ * - `grant_without_record`: postings of grants without a recorded grant of the same amount
  */
 export const differenceKinds = [
   "balance",
@@ -18,8 +18,8 @@ export const differenceKinds = [
 ] as const;
 
 /**
- * One difference of one account: what the postings, or the rules, say and what is there. But for `balance`,
- * counts.
+ * One difference of one account: the expected and the found value. The values are micro-USD for `balance`,
+ * and counts for every other kind.
  */
 export type LedgerDifference = {
   account_id: string;
@@ -28,11 +28,11 @@ export type LedgerDifference = {
   found: number;
 };
 
-/** What was counted of one account, or of a part of its time. Amounts in micro-USD. */
+/** Totals and mismatches of one account, or of a part of its history. Amounts are in micro-USD. */
 export type LedgerCount = {
   account_id: string;
   postings: number;
-  /** Postings between other books than their kind's. */
+  /** Postings between other books than those of their kind. */
   strays: number;
   /** The sum of the postings in the book `credit`. */
   credit: number;
@@ -42,13 +42,13 @@ export type LedgerCount = {
   lone_grants: number;
 };
 
-/** The count of an account that has neither postings, decisions nor a balance. */
+/** Returns the count of an account without postings, decisions and balance. */
 export function nothingOf(account_id: string): LedgerCount {
   const lone = { lone_charges: 0, lone_decisions: 0, lone_grants: 0 };
   return { account_id, postings: 0, strays: 0, credit: 0, balance: 0, ...lone };
 }
 
-/** The differences that an account's count shows. */
+/** Returns the differences that an account's count shows. */
 export function differencesOf(count: LedgerCount): LedgerDifference[] {
   const { account_id } = count;
   const compared: [LedgerDifference["kind"], number, number][] = [
@@ -67,11 +67,11 @@ export function differencesOf(count: LedgerCount): LedgerDifference[] {
 const BEGIN = `(select coalesce(max(ends_at), '-infinity') from history_archives where dropped_at is not null)`;
 
 /*
- * - `posted`: the sum of an account's postings. A recorded grant cannot lose its posting, which it refers to,
- *   so only the other direction is compared.
- * - `moments`: a charge is posted at the moment of its decision, so both are counted by it: an invented
- *   charge cannot hide behind a missing one. Months that were dropped from the history have charges alone,
- *   and are left out.
+ * - `posted`: the sum of an account's postings. A recorded grant refers to its posting and so cannot lose it.
+ *   Only the other direction is compared.
+ * - `moments`: a charge is posted at the moment of its decision, so both are counted for each moment. An
+ *   invented charge cannot hide behind a missing one. Months that were dropped from the history have charges
+ *   but no decisions, so they are left out.
  */
 const compared = (accounts: string, time: (column: string) => string) => `
 with posted as (
@@ -118,15 +118,16 @@ const SLICE = `${compared("account_id = :account", (column) => `${column} > :aft
 select * from compared`;
 
 /**
- * The accounts from `first` up to, not including, `end`: how many, with how many postings, and the counts of
- * those that differ.
+ * Result for the accounts from `first` up to, but not including, `end`: the number of accounts and postings,
+ * and the counts of those that differ.
  */
 type PageCount = { accounts: number; postings: number; differing: LedgerCount[] };
 
 type PageRow = { total_accounts: number; total_postings: number } & (LedgerCount | { account_id: null });
 
 /**
- * Counts accounts in one statement, so that each is seen as of one moment. Without an `end`, all that follow.
+ * Counts accounts in one statement, so that all are read at the same moment. If `end` is null, counts all
+ * accounts from `first`.
  */
 export async function countPage(
   database: Database,
@@ -137,19 +138,21 @@ export async function countPage(
   return { accounts, postings, differing: rows.filter((row) => row.account_id !== null) };
 }
 
-/** Moments as Postgres writes them, to the microsecond; `-infinity` and `infinity` too. */
+/**
+ * A part of an account's history. The moments are Postgres text with microseconds, `-infinity` or `infinity`.
+ */
 type Slice = { account: string; after: string; until: string };
 
 /**
- * Counts an account's postings and decisions after one moment up to another, and reads its balance as it is
- * now.
+ * Counts an account's postings and decisions after one moment and up to another, and reads its current
+ * balance.
  */
 export async function countSlice(database: Database, slice: Slice): Promise<LedgerCount> {
   const [row] = await read<LedgerCount>(database, SLICE, slice);
   return row ?? nothingOf(slice.account);
 }
 
-/** One statement in a transaction of its own, with memory for what it sorts. */
+/** Runs one statement in its own transaction, with memory for its sorts. */
 function read<Row>(database: Database, sql: string, values: Record<string, string | null>): Promise<Row[]> {
   return database.transaction(
     async (tx) => {

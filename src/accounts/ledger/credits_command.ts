@@ -15,12 +15,10 @@ export type CreditsOptions = { account: string; json?: boolean };
 export type GrantOptions = CreditsOptions & { amount: string; reason: string; reference?: string };
 export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
 
-/** What a command found or did: one object, and the same as lines for people. */
+/** The result of a command, as one JSON object and as lines of text. */
 type Report = { json: Record<string, unknown>; lines: string[] };
 
-/**
- * Something was asked for that cannot be done; the message says what to ask for instead. Nothing was changed.
- */
+/** An invalid command, which changed nothing. The message says what to enter instead. */
 class CreditsError extends Error {}
 
 type Account = { accountId: string; email: string };
@@ -28,7 +26,7 @@ type Account = { accountId: string; email: string };
 const reasonText = oneLine(200);
 const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 
-/** `deputize credits grant`: credits an account, once for each reference. Throws `CreditsError`. */
+/** Runs `deputize credits grant`: credits an account, once for each reference. Throws `CreditsError`. */
 async function grant(
   db: Database,
   options: GrantOptions & { reference: string },
@@ -56,7 +54,7 @@ async function grant(
     repeated: posted.repeated,
     balance_micro_usd: posted.balance,
   };
-  const done = posted.repeated ? "Was granted before, and is not granted again" : "Granted";
+  const done = posted.repeated ? "Already granted before, not granted again" : "Granted";
   return {
     json,
     lines: [
@@ -70,7 +68,7 @@ async function grant(
   };
 }
 
-/** `deputize credits show`: what an account has. Throws `CreditsError`. */
+/** Runs `deputize credits show`: returns an account's balance. Throws `CreditsError`. */
 async function show(db: Database, options: CreditsOptions): Promise<Report> {
   const account = await findAccount(db, options.account);
   const state = await readCreditState(db, account.accountId);
@@ -85,7 +83,9 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
   };
 }
 
-/** `deputize credits list`: a page of an account's postings, newest first. Throws `CreditsError`. */
+/**
+ * Runs `deputize credits list`: returns a page of an account's postings, newest first. Throws `CreditsError`.
+ */
 async function list(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
@@ -113,7 +113,7 @@ async function list(db: Database, options: ListOptions): Promise<Report> {
 
 type Stream = { write(text: string): unknown };
 
-/** What the commands are made with: a database, and where they print. */
+/** Dependencies of the commands: a database URL, a clock, and the output streams. */
 export type CreditsCommandsDeps = { url: string; clock: Clock; out: Stream; err: Stream };
 
 /** The commands of `deputize credits`. */
@@ -124,9 +124,9 @@ export type CreditsCommands = {
 };
 
 /**
- * Commands that print what they found or did; whatever went wrong is one line on the error stream. They give
- * the exit status: 0 when it was done, 1 when it was refused, 2 when the database could not be used. A grant
- * that ended so may have been made: the line has the reference under which it can be repeated.
+ * Creates commands that print their result, and any failure as one line on the error stream. Each returns an
+ * exit status: 0 for success, 1 for a refusal, 2 if the database could not be used. After a status 2, a grant
+ * may have been made. Its error line contains the reference with which the grant can be repeated safely.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
   return {
@@ -165,13 +165,16 @@ function isCreditsError(error: unknown): error is Error {
   return error instanceof CreditsError || error instanceof GrantError || error instanceof ApiError;
 }
 
-/** What the driver says; several addresses that refused have one reason each. */
+/** Returns the driver's error message. An `AggregateError` has one for each address that was tried. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The account of an id or an e-mail address that has completed its onboarding. */
+/**
+ * Returns the account with this id or e-mail address. Throws `CreditsError` if there is none, or if its
+ * onboarding is not complete.
+ */
 async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
   const email = emailAddress.safeParse(idOrEmail);
   const id = idOrEmail.toLowerCase();

@@ -11,9 +11,9 @@ const posting = z.object({
   posting_id: z.string().describe("64 hex digits"),
   posted_at: isoTime,
   kind: z.enum(["alpha_credit", "grant", "verification"]),
-  amount_micro_usd: z.int().describe("What it did to the balance: less than 0 for a charge"),
-  reason: z.string().optional().describe("Why a grant was made"),
-  reference: z.string().optional().describe("What a grant was made for; used once"),
+  amount_micro_usd: z.int().describe("The change of the balance; negative for a charge"),
+  reason: z.string().optional().describe("Reason for a grant"),
+  reference: z.string().optional().describe("Unique reference of a grant, such as an invoice number"),
 });
 
 type Posting = z.infer<typeof posting>;
@@ -28,8 +28,8 @@ const newestFirst: PageOrder = {
 };
 
 /**
- * One page of an account's postings, newest first. Throws `invalid_request` for a cursor that no such page
- * gave.
+ * Returns one page of an account's postings, newest first. Throws `invalid_request` for a cursor that did not
+ * come from such a page.
  */
 export async function readPostings(
   db: Database,
@@ -60,25 +60,25 @@ function show(row: Row): Posting {
   };
 }
 
-/** What an account has, and what a decision takes of it. */
+/** An account's balance and the price of a decision. */
 const creditState = z.object({
   balance_micro_usd: z.int(),
-  balance_usd: z.string().describe("The same in US dollars, exactly"),
-  price_micro_usd: z.int().describe("What a decision costs"),
+  balance_usd: z.string().describe("The balance in US dollars, exactly"),
+  price_micro_usd: z.int().describe("The price of one decision"),
   low_at_micro_usd: z
     .int()
-    .describe("A balance that falls to this is low: 20 % of what the last credit made it"),
+    .describe("The balance counts as low at this value or below: 20 % of the balance after the last credit"),
   currency: z.literal("USD"),
 });
 
 const answer = creditState.extend({
-  items: z.array(posting).optional().describe("Postings, newest first; left out with an API key"),
+  items: z.array(posting).optional().describe("Postings, newest first; omitted for an API key"),
   next_cursor: z.string().nullable().optional(),
 });
-/** What it answers. */
+/** The answer of `GET /v1/service/credits`. */
 export type CreditsAnswer = z.infer<typeof answer>;
 
-/** What the account of this id has. */
+/** Returns the balance of an account and the price of a decision. */
 export async function readCreditState(db: Database, accountId: string): Promise<z.infer<typeof creditState>> {
   const row = await db("balances").where({ account_id: accountId }).first();
   if (row === undefined) throw new Error("An account that completed its onboarding has no balance");
@@ -92,9 +92,9 @@ export async function readCreditState(db: Database, accountId: string): Promise<
 }
 
 /**
- * `GET /v1/service/credits`: the balance that decisions are charged to, and the postings that made it. An
- * application gets the balance, which its decisions depend on, and no postings: they tell of the account's
- * other connections too.
+ * `GET /v1/service/credits`: the balance from which decisions are paid, and its postings. An application sees
+ * the balance, which its decisions depend on. It sees no postings, because they also show the account's other
+ * connections.
  */
 export function creditsRoute({ db }: { db: Database }): Route {
   return route({

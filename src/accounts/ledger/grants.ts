@@ -2,33 +2,33 @@ import { hash } from "node:crypto";
 import type { Database, Transaction } from "../../db/database.ts";
 import { formatUsd, lowMark } from "./amounts.ts";
 
-/** A grant that was refused; nothing was changed. The message says why, for the person who asked for it. */
+/** A refused grant, which changed nothing. The message gives the reason to the person who requested it. */
 export class GrantError extends Error {}
 
-/** Credit for an account, in whole micro-USD. A reference is used once. */
+/** Credit for an account, in whole micro-USD. A reference can be used once. */
 export type Grant = { accountId: string; amount: number; reason: string; reference: string };
 
 /** A grant that is in the ledger. */
 export type PostedGrant = Grant & {
   postingId: Buffer;
   postedAt: Date;
-  /** Whether it was there before. */
+  /** Whether the grant was already in the ledger. */
   repeated: boolean;
   /** The account's balance now. */
   balance: number;
 };
 
-/** The most that a balance may be, a thousand million US dollars: numbers stay exact far beyond. */
+/** The highest balance, a thousand million US dollars. Numbers are exact far beyond it. */
 const MOST_BALANCE = 1_000_000_000_000_000;
 
 /**
- * Credits an account: a posting of kind `grant` from the book `grants` to the account's book `credit`, the
- * balance, and the mark at which it is low, in one transaction. It waits for decisions that charge the
- * account and they for it, so that neither is lost.
+ * Credits an account in one transaction: a posting of kind `grant` from the book `grants` to the account's
+ * book `credit`, the new balance, and the new low mark. The transaction and decisions that charge the account
+ * wait for each other, so that neither change is lost.
  *
- * A reference that was used before for the same account and amount gives that posting again, with its own
- * reason, and changes nothing. Throws `GrantError` when the reference was used for something else, the
- * account has no balance yet, or would have too much.
+ * If the reference was already used for the same account and amount, returns the earlier posting with its own
+ * reason, and changes nothing. Throws `GrantError` if the reference was used for something else, if the
+ * account has no balance yet, or if its balance would be too high.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
   return database.transaction(async (tx) => {

@@ -14,7 +14,7 @@ import {
   nothingOf,
 } from "./compare_balances.ts";
 
-/** What a closed moment is older than: nothing is written to it any more, unless a clock is wrong. */
+/** The age at which a moment is closed: nothing more is written to it, unless a clock is wrong. */
 const CLOSED_AFTER = "5 minutes";
 
 const leastOf = (select: (table: string) => string): string =>
@@ -27,8 +27,9 @@ const accountAt = (place: string) =>
   );
 
 /**
- * The first account from `from` on, and the one with the row after the next `rows` of some table, if there is
- * any: all accounts before that one have no more than `rows` rows in each table together.
+ * Returns the first account at or after `from`, and the end of its page. The accounts from `first` up to, but
+ * not including, `end` have at most `rows` rows together in each table. `end` is null if all remaining
+ * accounts fit.
  */
 export async function accountBounds(
   database: Database,
@@ -39,7 +40,7 @@ export async function accountBounds(
   return rows[0];
 }
 
-/** The account after one, if there is any. */
+/** Returns the next account after one, or null. */
 export async function accountAfter(database: Database, account: string): Promise<string | null> {
   const next = leastOf(
     (table) => `(select account_id from ${table} where account_id > :account order by account_id limit 1)`,
@@ -49,8 +50,8 @@ export async function accountAfter(database: Database, account: string): Promise
 }
 
 /**
- * The closed moment up to which an account has about `rows` postings or events after another one; `infinity`
- * when what is left is fewer, or reaches into the moments that are not closed.
+ * Returns the closed moment up to which an account has about `rows` postings or events after another moment.
+ * Returns `infinity` if fewer are left, or if they reach into moments that are not closed.
  */
 export async function sliceEnd(
   database: Database,
@@ -68,10 +69,10 @@ export async function sliceEnd(
   return rows[0].until;
 }
 
-/** What a reconciliation saw. `accounts` and `postings` are how many it looked at. */
+/** The result of a reconciliation, with the numbers of compared accounts and postings. */
 export type Reconciliation = { accounts: number; postings: number; differences: LedgerDifference[] };
 
-/** Rows of each table that a statement reads, about. */
+/** About how many rows of each table one statement reads. */
 const PAGE_ROWS = 100_000;
 const FIRST_ACCOUNT = "00000000-0000-0000-0000-000000000000";
 const FIRST_MOMENT = "-infinity";
@@ -79,13 +80,13 @@ const LAST_MOMENT = "infinity";
 
 /**
  * Compares every account's balance with its postings, its charges with the charged decisions of its history,
- * and its grants with what was recorded of them. A posting has one amount and two books, so that the sum over
- * all books is 0 in whatever there is to read.
+ * and its grants with the recorded grants. A posting has one amount and two books, so the sum over all books
+ * is always 0.
  *
- * A decision touches one account, so that accounts are compared one after the other, page by page, each as of
- * one moment; one with more than `pageRows` rows in slices of its time, and as of one moment again before a
- * difference is reported. So no statement keeps a snapshot for long. Changes nothing; decisions go on
- * meanwhile.
+ * A decision affects only one account, so accounts are compared page by page, each page at one moment. An
+ * account with more than `pageRows` rows is compared in slices of its history. If they show a difference, it
+ * is compared again at one moment before the difference is reported. So no statement keeps a snapshot for
+ * long. Changes nothing and does not block decisions.
  */
 export async function reconcileLedger(
   database: Database,
@@ -131,8 +132,8 @@ async function compareLarge(database: Database, account: string, rows: number): 
 }
 
 /**
- * The count of an account up to the end of a slice. The balance is of the latest statement: what is charged
- * later is not in it.
+ * Adds the count of a slice to the counts of earlier slices. The balance is that of the latest statement, so
+ * charges after it are not included.
  */
 function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
   return {
@@ -150,17 +151,18 @@ function add(sum: LedgerCount, slice: LedgerCount): LedgerCount {
 const MOST_LOGGED = 100;
 const SUBJECT = "ledger";
 
-/** What the last reconciliation found: how many differences of each kind, in how much. */
+/** The result of the last reconciliation, with the number of differences of each kind. */
 type LedgerReport = { accounts: number; postings: number; differences: Record<DifferenceKind, number> };
 type DifferenceKind = (typeof differenceKinds)[number];
 
-/** The last reconciliation of any worker; undefined before the first one. */
+/** Returns the last reconciliation of any worker, or `undefined` before the first one. */
 export const readReconciliation = (database: Database) => readReport<LedgerReport>(database, SUBJECT);
 
 /**
- * A reconciliation for a process that stays up: differences go to the log, the first 100 by account, and
- * their number by kind to the metric `deputize_ledger_differences`; `deputize_ledger_accounts` counts the
- * accounts that were looked at. The same figures are kept in the database for who cannot read that much.
+ * Creates a reconciliation for a long-running process. It logs the first 100 differences by account and
+ * counts all by kind in the metric `deputize_ledger_differences`. The metric `deputize_ledger_accounts`
+ * counts the compared accounts. It also stores these numbers in the database for readers that cannot compare
+ * so much themselves.
  */
 export function createReconciliation({
   database,
@@ -205,7 +207,7 @@ function createLedgerMetrics({ registry }: Pick<Metrics, "registry">) {
   });
   const seen = new Gauge({
     name: "deputize_ledger_accounts",
-    help: "Accounts that the last reconciliation of the ledger looked at",
+    help: "Accounts that the last reconciliation of the ledger compared",
     registers,
   });
   return ({ accounts, differences }: LedgerReport) => {

@@ -5,16 +5,16 @@ import type { ApiConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
 import { handOver, type Mail, type Mailer } from "./smtp.ts";
 
-/** Milliseconds that the server may take for each answer, and for all of a mail. */
+/** Milliseconds for each answer of the server, and for sending a whole mail. */
 const STEP_MS = 10_000;
 const TOTAL_MS = 30_000;
 
 type MailConfig = Pick<ApiConfig, "SMTP_URL" | "MAIL_FROM">;
 
 /**
- * A mailer for the settings: the SMTP server of `SMTP_URL`, which has 10 seconds for each answer and 30 for a
- * mail; without one, which the settings allow in development only, a mailbox in memory, which is returned
- * too.
+ * Creates the mailer that the settings name. With `SMTP_URL`, it uses that SMTP server, with 10 seconds for
+ * each answer and 30 for a mail. Without it, it uses a mailbox in memory, which is also returned. The
+ * settings allow that in development only.
  */
 export function createMailer(
   { SMTP_URL, MAIL_FROM }: MailConfig,
@@ -50,7 +50,7 @@ function createSmtpMailer(url: string, from: string, totalMs: number): Mailer {
   };
 }
 
-/** The domain of the address that mail comes from. */
+/** Returns the domain of the sender's address. */
 function domainOf(from: string): string {
   return /@([A-Za-z0-9.-]+)>?\s*$/.exec(from)?.[1] ?? "localhost";
 }
@@ -58,15 +58,17 @@ function domainOf(from: string): string {
 /** A mail in the development mailbox. */
 export type DeliveredMail = Mail & { sentAt: Date };
 
-/** The development mailbox: takes mail and shows it instead of sending it. Never for real people's codes. */
+/**
+ * The development mailbox: stores and shows mail instead of sending it. Never use it for real people's codes.
+ */
 export type Mailbox = Mailer & {
-  /** Mails, newest first; of more than 100 the oldest are gone. */
+  /** Returns the latest 100 mails, newest first. */
   list(): DeliveredMail[];
 };
 
 const KEPT_MAILS = 100;
 
-/** A mailbox in memory. Each mail's first line is in the log too. */
+/** Creates a mailbox in memory. It also logs the first line of each mail. */
 export function createMailbox({ log, clock }: { log: Logger; clock: Clock }): Mailbox {
   let mails: DeliveredMail[] = [];
   return {

@@ -3,27 +3,27 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import type SMTPTransport from "nodemailer/lib/smtp-transport";
 
-/** One mail, as text. With an `id` it has the same Message-ID each time that it is sent. */
+/** One text mail. A mail with an `id` has the same Message-ID each time that it is sent. */
 export type Mail = { id?: string; to: string; subject: string; text: string };
 
 /** Sends mail. */
 export type Mailer = {
   /**
-   * Resolves when the mail was taken over for delivery, rejects when it was not. When that cannot be known,
-   * because the connection ended after the text was begun, it rejects with an error that has `inDoubt: true`.
+   * Resolves when the server accepted the mail, and rejects when it did not. If that cannot be known, because
+   * the connection ended after the text was begun, rejects with an error that has `inDoubt: true`.
    */
   send(mail: Mail): Promise<void>;
   close(): void;
 };
 
-/** Whether the server may have a mail although sending it failed, as a mailer's error says. */
+/** Whether the server may have accepted a mail although a mailer threw this error. */
 export function isInDoubt(error: unknown): boolean {
   return error instanceof Error && "inDoubt" in error && error.inDoubt === true;
 }
 
 /**
- * Whether the server refused this address or text for good, as a mailer's error says: no outage, and the same
- * mail would be refused again.
+ * Whether a mailer's error means that the server refused this address or text permanently. It is then no
+ * outage, and the server would refuse the same mail again.
  */
 export function isRefusedForGood(error: unknown): boolean {
   const { command, responseCode } = error as { command?: unknown; responseCode?: number };
@@ -31,8 +31,8 @@ export function isRefusedForGood(error: unknown): boolean {
 }
 
 /**
- * What the log says of a mail that could not be sent: the library's code and the server's, never address or
- * text.
+ * Returns the log fields of a mail that could not be sent: the error codes of the library and the server,
+ * never address or text.
  */
 export function describeMailError(error: unknown): { smtp_code: unknown; smtp_response_code: unknown } {
   const { code, responseCode } = error as { code?: unknown; responseCode?: unknown };
@@ -43,10 +43,11 @@ export function describeMailError(error: unknown): { smtp_code: unknown; smtp_re
 type SmtpServer = Pick<SMTPTransport, "options" | "auth">;
 
 /**
- * Hands one mail over to a server, on a connection of its own, within `totalMs`. The library's own way sends
- * a mail to an address beyond ASCII also to a server without SMTPUTF8, which may deliver it elsewhere; here
- * such a server gets neither address nor text. An error has `inDoubt: true` when the text was begun and the
- * server did not refuse it.
+ * Sends one mail to a server, on its own connection, within `totalMs`. Throws an error with `inDoubt: true`
+ * if the text was begun and the server did not refuse it.
+ *
+ * The library's own transport sends a mail for a non-ASCII address even to a server without SMTPUTF8, which
+ * may deliver it elsewhere. This function sends such a server neither address nor text.
  */
 export async function handOver(server: SmtpServer, message: MimeNode, totalMs: number): Promise<void> {
   const connection = new SMTPConnection(server.options);
@@ -76,7 +77,7 @@ async function converse(
 ): Promise<void> {
   await step((done) => connection.connect(done));
   const isAscii = /^[\0-\x7f]*$/.test([envelope.from, ...envelope.to].join());
-  // Until the login this is the answer to EHLO; after STARTTLS to the second one.
+  // Before the login, this is the answer to EHLO. After STARTTLS, it is the answer to the second EHLO.
   if (!isAscii && !offersUtf8(connection.lastServerResponse)) {
     throw Object.assign(new Error("The mail server does not support SMTPUTF8"), { code: "ENOUTF8" });
   }
@@ -90,7 +91,7 @@ function step(run: (done: (error?: Error | null) => void) => void): Promise<void
   return new Promise((resolve, reject) => run((error) => (error ? reject(error) : resolve())));
 }
 
-/** Rejects when the connection fails, which not every step notices, and when the time is over. */
+/** Rejects when the connection fails, which not every step notices, or when the time is over. */
 function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     connection.on("error", reject);
@@ -100,7 +101,7 @@ function failureOf(connection: SMTPConnection, totalMs: number, over: AbortSigna
   });
 }
 
-/** Whether an answer to EHLO has the line; its first line is the server's name. */
+/** Whether an answer to EHLO contains a line for SMTPUTF8. Its first line is the server's name. */
 function offersUtf8(answer: string | false): boolean {
   return answer !== false && /\n250[ -]SMTPUTF8\b/i.test(answer);
 }

@@ -22,13 +22,13 @@ export const RETRY_DELAYS = [
   24 * HOUR,
 ] as const;
 
-/** Attempts before a notice has failed. */
+/** Attempts after which a notice has failed. */
 export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
 
-/** Seconds that a claim lasts; longer than an attempt and the writing of its result can take. */
+/** Seconds that a claim lasts. This is longer than an attempt and recording its result can take. */
 export const CLAIM_SECONDS = 60;
 
-/** A notice that this process may send until its claim ends; `attempts` counts this one. */
+/** A notice that this process may send until its claim ends. `attempts` includes this attempt. */
 export type ClaimedNotice = {
   event_id: string;
   type: string;
@@ -46,7 +46,7 @@ update notices n set attempts = n.attempts + 1, next_attempt_at = :until
 from due, accounts a
 where n.event_id = due.event_id and a.account_id = n.account_id
 returning n.event_id, n.type, n.payload, n.attempts,
-  -- Once the address that opened an organization is no owner of it, the one who has been it longest is told.
+  -- If the account that opened an organization is no longer an owner, the oldest owner receives the mail.
   coalesce(
     case when a.own_role = 'owner' then a.email end,
     (select o.email from organization_members m join accounts o on o.account_id = m.account_id
@@ -55,22 +55,22 @@ returning n.event_id, n.type, n.payload, n.attempts,
   ) as email`;
 
 /**
- * Claims up to `count` notices that are due, the longest due first. A claim counts as an attempt, even if the
- * process dies with it; then the notice is due again when the claim ends.
+ * Claims up to `count` notices that are due, the one that is due longest first. A claim counts as an attempt
+ * even if the process dies. The notice is then due again when the claim ends.
  */
 export async function claimNotices(db: Database, count: number, now: Date): Promise<ClaimedNotice[]> {
   const { rows } = await db.raw(CLAIM, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
   return rows;
 }
 
-/** Writes that a notice was sent, unless its claim ended and somebody else has it. */
+/** Records that a notice was sent, unless its claim ended and another process has it. */
 export async function recordSent(db: Database, notice: ClaimedNotice, now: Date): Promise<void> {
   await own(db, notice).update({ state: "sent", next_attempt_at: null, settled_at: now });
 }
 
 /**
- * Writes that an attempt failed: the notice is due again after the schedule's delay, or has failed when it
- * was the last.
+ * Records that an attempt failed. The notice is due again after the schedule's delay, or has failed if this
+ * was the last attempt.
  */
 export async function recordFailure(
   db: Database,
@@ -90,7 +90,7 @@ function own(db: Database, { event_id, attempts }: ClaimedNotice) {
   return db("notices").where({ event_id, attempts, state: "waiting" });
 }
 
-/** How many notices wait to be sent, and for how many seconds the oldest one has. */
+/** Returns how many notices wait to be sent, and for how many seconds the oldest one has waited. */
 export async function readWaiting(
   db: Database,
   now: Date,
@@ -103,13 +103,13 @@ export async function readWaiting(
   return { waiting, oldestSeconds };
 }
 
-/** What the consumer is called, and what it reads. */
+/** Name of the consumer and the events that it reads. */
 export const noticeReader = { name: "notices", aggregateType: "account" } as const satisfies Reader;
 
 /**
- * The consumer that makes one notice of each account's event, due immediately. It sends nothing: the role
- * that reaches the mail server does. Kinds that this version does not know are left alone; a payload that is
- * not its kind's is refused.
+ * Creates the consumer that stores one notice for each account event, due immediately. It sends nothing: only
+ * the role that reaches the mail server sends. It ignores event types that this version does not know, and
+ * throws for an invalid payload.
  */
 export function createNoticeConsumer({ clock }: { clock: Clock }): Consumer {
   return {

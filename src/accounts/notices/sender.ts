@@ -16,17 +16,20 @@ import {
 } from "./queue.ts";
 import { noticeText, type Place } from "./texts.ts";
 
-/** What became of an attempt: sent, to be tried again, or given up. */
+/** The result of an attempt: sent, to be retried, or failed permanently. */
 type NoticeOutcome = "sent" | "retried" | "failed";
 
 /** The metrics of notices. */
 type NoticeMetrics = {
-  /** How many wait, and for how many seconds the oldest one has. */
+  /** Sets how many notices wait, and for how many seconds the oldest one has waited. */
   waiting(count: number, oldestSeconds: number): void;
   attempt(outcome: NoticeOutcome): void;
 };
 
-/** Adds them to a process's own. An oldest one that ages says that the mail server takes nothing. */
+/**
+ * Registers the metrics of notices. A growing age of the oldest notice means that the mail server accepts
+ * nothing.
+ */
 export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): NoticeMetrics {
   const registers = [registry];
   const waiting = new Gauge({
@@ -54,7 +57,7 @@ export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): No
   };
 }
 
-/** What sending notices needs. */
+/** Dependencies for sending notices. */
 type NoticeDeps = {
   db: Database;
   clock: Clock;
@@ -62,20 +65,22 @@ type NoticeDeps = {
   log: Logger;
   metrics: Pick<Metrics, "registry">;
   place: Place;
-  /** Milliseconds until an attempt is given up. */
+  /** Milliseconds after which an attempt fails. */
   attemptMs?: number;
 };
 
-/** Most mails under way at the same time. */
+/** The most mails that are sent at the same time. */
 const BATCH = 8;
 const ATTEMPT_MS = 15_000;
 const PAUSE_MS = 2_000;
 
 /**
- * Sends notices that are due. A step claims some, sends them, and says whether there were any; it throws when
- * the database is away. A notice is mailed at least once, and again only when the result of an attempt could
- * not be known or written; the mail has the event's id in its Message-ID each time. A mail server that is
- * away costs attempts, of which there are 12 over three days.
+ * Creates a sender of notices. A step claims the notices that are due, sends them, and returns whether there
+ * were any. It throws if the database is unavailable.
+ *
+ * A notice is mailed at least once. It is mailed again only if the result of an attempt is unknown or could
+ * not be recorded. Its Message-ID contains the event's id each time. While a mail server is unavailable,
+ * attempts fail; there are 12 over three days.
  */
 export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDeps): {
   step(): Promise<boolean>;
@@ -90,7 +95,9 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
     }
     const state = await recordFailure(db, notice, clock.now());
     measure.attempt(state === "failed" ? "failed" : "retried");
-    if (state === "failed") log.error({ event_id: notice.event_id }, "a notice was given up");
+    if (state === "failed") {
+      log.error({ event_id: notice.event_id }, "a notice failed after its last attempt");
+    }
   }
 
   async function isSent(notice: ClaimedNotice): Promise<boolean> {
@@ -125,7 +132,7 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
 }
 
 /**
- * Sends notices until it is stopped, which takes as long as an attempt may. Several processes may do so
+ * Starts to send notices. `stop` resolves after the current attempts end. Several processes may run it
  * concurrently.
  */
 export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {

@@ -2,10 +2,12 @@ import type { AccountEvent, AccountEventOf } from "../../events/kinds.ts";
 import { formatUsd } from "../ledger/amounts.ts";
 import type { Mail } from "../mail/smtp.ts";
 
-/** What a notice says besides its event: where the service is, and who gives more credit. */
+/** Data of the installation that notices contain: its URL, its service word, and whom to ask for credit. */
 export type Place = { baseUrl: string; word: string; contact?: string | undefined };
 
-/** The mail about an event: what happened, what follows, what to do. It has no secret in it. */
+/**
+ * Returns the mail about an event: what happened, its consequences, and what to do. It contains no secret.
+ */
 export function noticeText(event: AccountEvent, place: Place): Pick<Mail, "subject" | "text"> {
   switch (event.type) {
     case "credits.low":
@@ -22,7 +24,7 @@ function suspendedWebhook(
   const connection = `${baseUrl}/v1/${word}/connections/${event.connection_id}`;
   const why =
     event.reason === "gone"
-      ? "it answered 410, which says that it wants nothing any more."
+      ? "it answered 410, which means that it wants no further events."
       : "it has accepted nothing for 120 hours.";
   return {
     subject: "Webhooks of a connection are suspended",
@@ -31,9 +33,9 @@ function suspendedWebhook(
       event.connection_id,
       `because ${why}`,
       "",
-      "Its events are held for 30 days and then dropped. Decisions and delegations are not affected.",
+      "Its events are kept for 30 days and then dropped. Decisions and delegations are not affected.",
       "",
-      `What was not delivered, and why: GET ${connection}/deliveries`,
+      `To see what was not delivered, and why: GET ${connection}/deliveries`,
       `When the receiver works again: POST ${connection}/callback/resume`,
       "",
     ].join("\n"),
@@ -73,11 +75,11 @@ function lowCredit(
     text: [
       ...happened,
       "",
-      "What to do: ask the people who run this service for more credit. Name your account:",
+      "What to do: ask the people who run this service for more credit. Give them your account id:",
       event.account_id,
       "",
       ...(contact === undefined ? [] : [`They are at ${contact}`, ""]),
-      `What you have now, and every charge: GET ${baseUrl}/v1/${word}/credits`,
+      `To see your credit and every charge: GET ${baseUrl}/v1/${word}/credits`,
       "",
     ].join("\n"),
   };

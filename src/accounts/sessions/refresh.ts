@@ -16,28 +16,32 @@ import {
   type Tokens,
 } from "./sessions.ts";
 
-/** Seconds in which the client that used a refresh token may send it again and is answered alike. */
+/**
+ * Seconds within which the client that used a refresh token may send it again and receives the same answer.
+ */
 export const REPEAT_SECONDS = 10;
 
 const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new session") });
 
 type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
 
-/** A refresh as it arrived: the token's hash, what it is exchanged for, and who sent it. */
+/** A refresh as it arrived: the token's hash, the tokens it is exchanged for, and the client that sent it. */
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
 /**
- * `POST /v1/auth/refresh`: the next session of the family, with a new refresh and CSRF token; the one before
- * ends now.
+ * `POST /v1/auth/refresh`: creates the next session of the family, with a new refresh and CSRF token. The
+ * session before it ends now.
  *
- * It works on the refresh cookie alone, because the session it renews has usually expired. The CSRF header is
- * checked against the refreshed session first; without it nothing is changed and nothing counts as used.
+ * The call needs only the refresh cookie, because the session that it renews has usually expired. The CSRF
+ * header is checked against that session first. Without it, nothing changes, and the token does not count as
+ * used.
  *
- * The same token from the same network and user agent within 10 seconds is a second tab, or a client that
- * lost the answer: it gets the very same cookies, so it does not matter which answer a browser keeps; the log
- * has a line of it, of an account's no more than 60 a minute. Any other second use means that two parties
- * hold the token, one of whom stole it, and nobody can tell which: the family ends, and everybody who has a
- * part of it must sign in again.
+ * The same token from the same network and user agent within 10 seconds comes from a second tab, or from a
+ * client that lost the answer. It receives exactly the same cookies, so it does not matter which answer a
+ * browser keeps. Such repetitions are logged, at most 60 a minute for an account.
+ *
+ * Any other second use means that two parties have the token, and one of them stole it. Nobody can tell which
+ * one. So the family ends, and both must sign in again.
  */
 export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   const logs = { log, tellRepeat: createPacedLines("info", { log, clock }) };
@@ -73,7 +77,10 @@ export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
   });
 }
 
-/** The session's row is locked first, so of refreshes at the same time exactly one is the first use. */
+/**
+ * Refreshes the session, or repeats the earlier answer, or ends a family whose token was reused. Locks the
+ * session's row first, so exactly one of several concurrent refreshes is the first use.
+ */
 async function refreshOnce(
   tx: Transaction,
   presented: Presented,
@@ -98,14 +105,18 @@ async function refreshOnce(
   if (repeated === undefined) {
     await endReusedFamily(tx, used, now, log);
   } else {
-    tellRepeat(used.account_id, familyOf(used), "a refresh token came again: it was answered alike");
+    tellRepeat(
+      used.account_id,
+      familyOf(used),
+      "a refresh token was sent again and received the same answer",
+    );
   }
   return repeated;
 }
 
 /**
- * What the token's first use was answered with, when this is a repetition and that session was not refreshed
- * since.
+ * Returns the answer to the token's first use, if this is a repetition of it and that session was not
+ * refreshed since.
  */
 async function repeatedAnswer(
   tx: Transaction,
@@ -127,10 +138,10 @@ async function endReusedFamily(tx: Transaction, used: SessionRow, now: Date, log
   await tx("session_families")
     .where("family_id", used.family_id)
     .update({ ended_at: now, end_reason: "refresh_reused" });
-  log.warn(familyOf(used), "a refresh token came twice: its session ended");
+  log.warn(familyOf(used), "a refresh token was used twice: its session ended");
 }
 
-/** What the log says of a session: no token, and nothing from which one could be guessed. */
+/** Returns the log fields of a session: no token, and nothing from which one could be guessed. */
 function familyOf({ account_id, family_id }: SessionRow): { account_id: string; family_id: string } {
   return { account_id, family_id };
 }

@@ -5,7 +5,7 @@ import { memberRoles, type Route, route } from "../../route.ts";
 import { type CreditLevel, creditLevel, creditLevels } from "../ledger/amounts.ts";
 import { clearedCookies } from "./sessions.ts";
 
-/** Steps of onboarding, in order. */
+/** The steps of onboarding, in order. */
 export const onboardingStep = z.enum(["profile", "account_type", "complete"]);
 
 const answer = z.object({
@@ -21,7 +21,7 @@ const answer = z.object({
   expires_at: z.iso.datetime().describe("End of the session"),
   service_administrator: z
     .boolean()
-    .describe("Whether the person looks after the service and may see how it does"),
+    .describe("Whether the person is a service administrator, who may see the state of the installation"),
   accounts: z
     .array(
       z.object({
@@ -32,7 +32,7 @@ const answer = z.object({
           .enum(creditLevels)
           .nullable()
           .describe(
-            "`low`: 20 % or less of what the last credit made it; `exhausted`: pays for no decision; null before onboarding is complete",
+            "`low`: at most 20 % of the balance after the last credit; `exhausted`: not enough for a decision; null before onboarding is complete",
           ),
       }),
     )
@@ -40,10 +40,10 @@ const answer = z.object({
       "Accounts that the person may act for: their own, then organizations that they are a member of",
     ),
 });
-/** What it answers. */
+/** The answer of `GET /v1/auth/session`. */
 export type SessionAnswer = z.infer<typeof answer>;
 
-/** `GET /v1/auth/session`: who is signed in, how far their onboarding is, what credit is left. */
+/** `GET /v1/auth/session`: the signed-in person, their onboarding step and their remaining credit. */
 export function sessionRoute({ db }: { db: Database }): Route {
   return route({
     id: "get_session",
@@ -105,7 +105,7 @@ async function findMemberships(db: Database, accountId: string) {
   }));
 }
 
-/** The level of a balance, if there is one. */
+/** Returns the level of a balance, or null without a balance. */
 function levelOf({
   balance_micro_usd,
   low_at_micro_usd,
@@ -122,7 +122,8 @@ const signOutBody = z
 const signOutAnswer = z.object({ status: z.literal("signed_out") });
 
 /**
- * `POST /v1/auth/logout`: ends the session's family, or all of the account's, immediately and permanently.
+ * `POST /v1/auth/logout`: ends the session's family, or all families of the account, immediately and
+ * permanently.
  */
 export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({

@@ -6,8 +6,8 @@ import { networkOf } from "../../rates/client_rates.ts";
 import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
 
 /**
- * Double submit, bound to the session: whether the header repeats the cookie and both are the token that the
- * session was given (`csrfHash` is its SHA-256). Takes the same time whatever is presented.
+ * Checks a double-submit CSRF token: whether the header equals the cookie, and both are the token of this
+ * session (`csrfHash` is its SHA-256). Takes the same time for every input.
  */
 export function csrfMatches(
   cookie: string | undefined,
@@ -24,28 +24,29 @@ function digest(text: string): Buffer {
 }
 
 /**
- * The three secrets of a session: they exist here and in the browser only, the database keeps their SHA-256.
+ * The three secrets of a session. They exist only here and in the browser. The database stores their SHA-256.
  */
 export type Tokens = { sessionToken: string; refreshToken: string; csrfToken: string };
 
-/** Makes sessions' tokens. */
+/** Creates session tokens. */
 export type SessionTokens = {
-  /** Random ones, of a sign-in. */
+  /** Returns random tokens for a sign-in. */
   first(): Tokens;
   /**
-   * Those that a refresh token is exchanged for: always the same ones, so that two answers to one token
-   * agree, and unknown to anybody who has the token without the service's key.
+   * Returns the tokens for which a refresh token is exchanged. They are always the same, so two answers to
+   * one refresh token agree. Nobody can derive them from the refresh token without the service's key.
    */
   next(refreshToken: string): Tokens;
   /**
-   * A client as far as a repeated refresh must be the same one's: its network and its user agent, as a keyed
-   * hash.
+   * Returns a keyed hash of a client's network and user agent. A repeated refresh must come from the same
+   * client.
    */
   client(ip: string, userAgent: string | undefined): Buffer;
 };
 
 /**
- * Tokens under a key of their own, derived from the 32-byte sealing key, and so the same on every replica.
+ * Creates tokens with a separate key, derived from the 32-byte sealing key. So every replica creates the same
+ * ones.
  */
 export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize session tokens v1", 32));
@@ -65,18 +66,18 @@ export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
   };
 }
 
-/** Seconds a session lives (specification §5: 15 minutes). At its end it is over. */
+/** Seconds that a session is valid (specification §5: 15 minutes). It is over at exactly this age. */
 const SESSION_SECONDS = 15 * 60;
-/** Seconds a refresh token can be used: 30 days from the refresh, or the sign-in, that made it. */
+/** Seconds that a refresh token is valid: 30 days from the sign-in or refresh that created it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 
-/** A session as the browser gets it. */
+/** A session as it is sent to the browser. */
 export type GivenSession = Tokens & { expiresAt: Date };
 
 /**
- * A live session of a person, their role in their own account and, when another account is to be acted for,
- * that one with the role there: `null` for who is no member. `csrfHash` is what the CSRF token of its calls
- * must hash to.
+ * A live session of a person, with their role in their own account. `other` is the account `actFor` with the
+ * person's role there, or `null` if they are not a member of it. `csrfHash` is the SHA-256 of the session's
+ * CSRF token.
  */
 export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboardingStep"> & {
   own: { accountId: string; email: string; organization: boolean; role: MemberRole | null };
@@ -84,12 +85,15 @@ export type LiveSession = Pick<SessionCaller, "sessionId" | "familyId" | "onboar
   csrfHash: Buffer;
 };
 
-/** SHA-256 of a token: the only form in which it is stored. */
+/** Returns the SHA-256 of a token, the only form in which it is stored. */
 export function hashToken(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
 
-/** Starts a family of sessions: a sign-in. All that later refreshes make belong to it and end with it. */
+/**
+ * Starts a family of sessions at a sign-in. All sessions from later refreshes belong to the family and end
+ * with it.
+ */
 export async function startFamily(
   tx: Transaction,
   accountId: string,
@@ -101,7 +105,7 @@ export async function startFamily(
   return startSession(tx, { accountId, familyId }, tokens, now);
 }
 
-/** Makes the next session of a family. */
+/** Creates the next session of a family. */
 export async function startSession(
   tx: Transaction,
   { accountId, familyId }: { accountId: string; familyId: string },
@@ -124,9 +128,9 @@ export async function startSession(
 }
 
 /**
- * Finds the live session of a token: made less than 15 minutes ago, not refreshed since, its family not
- * ended. The onboarding step and the membership in the account `actFor` are read with it, so a session never
- * knows old ones.
+ * Returns a function that finds the live session of a token: created less than 15 minutes ago, not refreshed
+ * since, and its family not ended. It reads the onboarding step and the membership in the account `actFor`
+ * with the session, so they are never out of date.
  */
 export function createFindSession({ db, clock }: { db: Database; clock: Clock }) {
   return async (token: string, actFor?: string): Promise<LiveSession | undefined> => {
@@ -171,8 +175,8 @@ export function createFindSession({ db, clock }: { db: Database; clock: Clock })
 }
 
 /**
- * The cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing needs it
- * too: a browser that was closed for an hour can go on without a new code.
+ * Returns the cookies of a session. The CSRF cookie lives as long as the refresh token, because refreshing
+ * needs both. So a browser that was closed for an hour can continue without a new code.
  */
 export function sessionCookies(session: GivenSession): CookieChange[] {
   return [
@@ -182,7 +186,7 @@ export function sessionCookies(session: GivenSession): CookieChange[] {
   ];
 }
 
-/** What takes the session out of a browser. */
+/** Cookies that remove a session from the browser. */
 export const clearedCookies: CookieChange[] = (["session", "refresh", "csrf"] as const).map((name) => ({
   name,
   value: "",

@@ -2,18 +2,20 @@ import { timingSafeEqual } from "node:crypto";
 import type { Database, Transaction } from "../../db/database.ts";
 import { CODE_TRIES } from "./codes.ts";
 
-/** A code as it was presented; `clientHash` is the browser's, `null` without a cookie. */
+/** A code as it was presented. `clientHash` identifies the browser, or is `null` without a cookie. */
 export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash: Buffer | null };
 
-/** A code that was found right, until it is spent. */
+/** A code that was found right but not yet spent. */
 export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
 
 /**
- * Counts a try of six digits before the code is looked at, so that concurrent tries cannot outrun the count.
- * They are compared with the browser's own code when it has one, else with the one that is good without a
- * cookie; `whose` says for which of the two this call is. Gives the code when it is right, "wrong" when there
- * is a code of that kind and it is another one, and `undefined` when there is none to compare with: it does
- * not exist, is older than 10 minutes or was tried too often.
+ * Checks a code of six digits. Counts the try before the comparison, so that concurrent tries cannot outrun
+ * the count. Compares it with the browser's own code if it has one, otherwise with the code that is valid
+ * without a cookie. `whose` selects which of the two this call may try.
+ *
+ * Returns the code if it is right, and "wrong" if there is another valid code of that kind. Returns
+ * `undefined` if there is nothing to compare with: no code exists, it is older than 10 minutes, or it was
+ * tried too often.
  */
 export async function tryDigits(
   db: Database,
@@ -43,7 +45,7 @@ export async function tryDigits(
 }
 
 /**
- * The link's code of an address, good for anybody who has it; nobody guesses one, so its tries are not
+ * Returns the valid link code of an address, for any browser. Nobody can guess such a code, so tries are not
  * counted.
  */
 export async function findLink(
@@ -61,8 +63,8 @@ export async function findLink(
 }
 
 /**
- * Spends a code: its mail and this try no longer count. False when it was spent, or replaced, since it was
- * tried.
+ * Spends a code: its mail and this try no longer count. Returns false if it was spent or replaced since it
+ * was tried.
  */
 export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
   const spent = await tx("sign_in_mails")

@@ -1,24 +1,24 @@
 import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 
-/** Seconds after which a code of six digits is refused; at 600 it is still good. */
+/** Seconds after which a code of six digits is refused. It is still valid at exactly 600. */
 export const CODE_SECONDS = 10 * 60;
-/** Wrong codes after which even the right one is refused. */
+/** Wrong codes after which even the right code is refused. */
 export const CODE_TRIES = 5;
 /** Seconds after which the long code of a link is refused. */
 export const LINK_SECONDS = 60 * 60;
 
-/** A code as a call carries it: six digits, or the 32 hex digits of a link. */
+/** The form of a code in a call: six digits, or the 32 hex digits of a link. */
 export const CODE_FORM = /^([0-9]{6}|[0-9a-f]{32})$/;
 
-/** Keyed hashes: what is stored shows neither addresses nor codes to somebody who reads the database. */
+/** Keyed hashes. With them, the database reveals neither addresses nor codes. */
 export type CodeHashes = {
   address(email: string): Buffer;
   code(email: string, code: string): Buffer;
-  /** Of the cookie by which a browser is known while it signs in. */
+  /** Returns the hash of the cookie that identifies a browser while it signs in. */
   client(cookie: string): Buffer;
 };
 
-/** Hashes under a key of their own, derived from the 32-byte sealing key. */
+/** Creates the hashes with a separate key, derived from the 32-byte sealing key. */
 export function createCodeHashes(sealingKey: Uint8Array): CodeHashes {
   const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize sign-in codes v1", 32));
   const mac = (...parts: string[]) => createHmac("sha256", key).update(JSON.stringify(parts)).digest();
@@ -29,47 +29,52 @@ export function createCodeHashes(sealingKey: Uint8Array): CodeHashes {
   };
 }
 
-/** A fresh sign-in code: 6 digits, all equally likely (specification §8). */
+/** Returns a new sign-in code: 6 digits, all equally likely (specification §8). */
 export function newCode(): string {
   return randomInt(1_000_000).toString().padStart(6, "0");
 }
 
-/** The code of a link: 128 bits in hex, which nobody guesses. */
+/** Returns the code of a link: 128 random bits in hex, too many to guess. */
 export function newLinkCode(): string {
   return randomBytes(16).toString("hex");
 }
 
-/** Wrong codes that an address takes in 24 hours, over all its codes and clients. */
+/** Wrong codes allowed for an address in 24 hours, over all its codes and clients. */
 export const DAY_TRIES = 30;
-/** The same in 30 days: 13 times this is what a stranger can try in a year, against one in a million each. */
+/**
+ * Wrong codes allowed in 30 days. A stranger can try 13 times as many in a year, each with a chance of one in
+ * a million.
+ */
 const MONTH_TRIES = 75;
 
-/** What an installation sets: mails with six digits. */
+/** Limits of mails with six digits, set for each installation. */
 export type CodeBounds = {
-  /** For one address and client in 15 minutes; calls without a cookie are one client. */
+  /** Mails for one address and client in 15 minutes. All calls without a cookie count as one client. */
   perClient: number;
-  /** For one address in 24 hours, over all clients. Those whose code was used do not count. */
+  /** Mails for one address in 24 hours, over all clients. Mails whose code was used do not count. */
   perDay: number;
 };
 
-/** What was mailed to an address and tried against it, as the bounds count it. */
+/** The mails and wrong codes of an address, as the limits count them. */
 export type AddressHistory = {
   /** Mails with six digits whose code was not used. */
   clientMails: number;
   dayMails: number;
-  /** Wrong tries of codes that ended in the last 24 hours and 30 days, or have not ended. */
+  /** Wrong tries of codes that ended in the last 24 hours or 30 days, or are still valid. */
   dayTries: number;
   monthTries: number;
-  /** Tries that are left to codes that are still good. */
+  /** Remaining tries of valid codes. */
   openTries: number;
-  /** Whether a link that is still good was mailed so recently that no other one is. */
+  /** Whether a valid link was mailed so recently that no other link is sent. */
   linkWaits: boolean;
 };
 
 /**
- * What the next mail to an address carries: six digits while all bounds leave room, else a link, and no mail
- * while one is waiting. The tries that a code allows are set aside when it is mailed, so no client's wrong
- * codes use up another's, and the bounds hold whatever is tried.
+ * Decides what the next mail to an address contains: six digits while no limit is reached, otherwise a link,
+ * and no mail while a link is waiting.
+ *
+ * The tries of a code are reserved when it is mailed. So no client's wrong codes use up another client's
+ * tries, and the limits hold whatever is tried.
  */
 export function nextMail(
   history: AddressHistory,

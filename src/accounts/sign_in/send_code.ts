@@ -36,14 +36,15 @@ const answer = z.object({
 });
 
 /**
- * `POST /v1/auth/email/send-code`. Nothing in it depends on whether the address has an account. A code is
- * good once its mail was taken over: a mail that fails leaves the earlier code as it was, and nothing else.
- * One that the server may have taken counts and is valid as if it had, because it mostly arrives; the caller
- * gets an error.
+ * `POST /v1/auth/email/send-code`. The answer never depends on whether the address has an account.
  *
- * A browser's code is its own, by the sign-in cookie: codes that others ask for neither replace it nor use it
- * up. Beyond the address's bounds the mail carries a long code, and while such a one is waiting no further
- * mail is sent; the answer stays the same. So nobody is refused a code for what others asked.
+ * A code becomes valid when the mail server accepts its mail. A mail that fails changes nothing, and the
+ * earlier code remains valid. If the server may have accepted the mail, it counts and its code is valid,
+ * because such a mail usually arrives, but the caller gets an error.
+ *
+ * The sign-in cookie binds a code to its browser: codes that others request neither replace it nor use it up.
+ * Above the address's limits, the mail contains a long code. While such a code is waiting, no further mail is
+ * sent, but the answer is the same. So nobody is refused a code because of others' requests.
  */
 export function sendCodeRoute(deps: SendCodeDeps): Route {
   const { db, clock, rates, bounds, hashes } = deps;

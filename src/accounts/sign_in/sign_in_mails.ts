@@ -21,25 +21,27 @@ const DAY = 24 * 60 * MINUTE;
 export const HISTORY_SECONDS = 30 * DAY;
 /** Seconds in which a client's mails with six digits are counted. */
 const CLIENT_SECONDS = 15 * MINUTE;
-/** Seconds after a link was mailed in which no other mail is sent. */
+/** Seconds after the mail of a link in which no other mail is sent. */
 const LINK_PAUSE_SECONDS = 30 * MINUTE;
 /**
- * Seconds for which a link that is being mailed counts as mailed. A mail takes less, so what is older was
+ * Seconds for which a planned link counts as mailed. Mailing takes less time, so an older planned link was
  * never mailed.
  */
 const MAILING_SECONDS = MINUTE;
 
-/** Who asks for a code: a browser by its cookie; `anonymous` when it had none, and the cookie is new. */
+/**
+ * The browser that requests a code, identified by its cookie. `anonymous` if it sent none and the cookie is
+ * new.
+ */
 type CodeClient = { cookie: string; anonymous: boolean };
 
-/**
- * A mail that may be sent now; it counts from here on, its code is good once {@link noteMailed} was called.
- */
+/** A mail that may be sent now. It counts immediately. Its code becomes valid with {@link noteMailed}. */
 export type PlannedMail = { mailId: string; kind: "digits" | "link"; code: string };
 
 /**
- * Plans the next mail of a code to an address, or none while a link is waiting there that was mailed, or was
- * planned within the last minute. Of calls at the same time each sees what those before it planned.
+ * Plans the next mail with a code to an address. Returns `undefined` while a link is waiting that was mailed,
+ * or planned within the last minute. Concurrent calls for an address run one after the other, so each sees
+ * the plans before it.
  */
 export async function planMail(
   db: Database,
@@ -75,9 +77,10 @@ export async function planMail(
 }
 
 /**
- * Makes the code of a mail good that was taken over, or may have been. Six digits replace those that the same
- * browser was sent before, and without a cookie those that were good without one; nobody else's. A link
- * replaces nothing. Tells whether a code that could still be used was replaced.
+ * Makes the code valid of a mail that the server accepted, or may have accepted. Six digits replace the
+ * earlier code of the same browser. If the browser had no cookie, they also replace the code that is valid
+ * without a cookie. They replace no other code. A link replaces nothing. Returns whether a code was replaced
+ * that could still be used.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -107,14 +110,14 @@ export async function noteMailed(db: Database, mailId: string, now: Date): Promi
   });
 }
 
-/** Takes a mail back that no server has: it does not count, and what was good stays so. */
+/** Deletes a mail that no server accepted. It no longer counts, and earlier codes remain valid. */
 export async function forgetMail(db: Database, mailId: string): Promise<void> {
   await db("sign_in_mails").where({ mail_id: mailId }).delete();
 }
 
 /**
- * Plans the notice of repeated failures to an address: when there were `from` wrong codes or more in 24
- * hours, once in that time. Gives the mail's id and their number.
+ * Plans the notice of repeated failures to an address: after `from` or more wrong codes in 24 hours, and at
+ * most once in that time. Returns the mail's id and the number of wrong codes.
  */
 export async function planNotice(
   db: Database,
@@ -140,7 +143,7 @@ export async function planNotice(
   });
 }
 
-/** Mails that are good for now, or will be: how many no server has taken over, and when one last did. */
+/** Counts valid or planned mails that no server has accepted yet, and returns when one was last accepted. */
 export async function readMailsUnderWay(
   db: Database,
   now: Date,
@@ -189,12 +192,12 @@ async function readHistory(tx: Transaction, asked: Asked, now: Date): Promise<Ad
   return rows[0];
 }
 
-/** Seconds for which a browser is known by its sign-in cookie, from its last code on. */
+/** Seconds for which the sign-in cookie identifies a browser, from its last code on. */
 const SIGN_IN_SECONDS = 30 * 24 * 60 * 60;
 
 /**
- * The browser that asks for a code: by its cookie, or a new one for a call without a cookie of the right
- * form.
+ * Returns the browser that requests a code, with its cookie. Creates a new cookie for a call without a
+ * well-formed one.
  */
 export function codeClient(cookie: string | undefined): CodeClient {
   const known = knownCookie(cookie);
@@ -204,14 +207,14 @@ export function codeClient(cookie: string | undefined): CodeClient {
 }
 
 /**
- * A sign-in cookie's value, when it has the form of one. It proves nothing: it only keeps browsers' codes
- * apart.
+ * Returns the value of a well-formed sign-in cookie, otherwise `undefined`. The cookie proves nothing. It
+ * only separates the codes of different browsers.
  */
 export function knownCookie(cookie: string | undefined): string | undefined {
   return cookie !== undefined && /^[A-Za-z0-9_-]{43}$/.test(cookie) ? cookie : undefined;
 }
 
-/** What makes the browser keep it. */
+/** Returns the change that stores the sign-in cookie in the browser. */
 export function signInCookie({ cookie }: CodeClient): CookieChange {
   return { name: "sign_in", value: cookie, maxAgeSeconds: SIGN_IN_SECONDS };
 }

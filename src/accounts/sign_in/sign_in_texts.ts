@@ -7,7 +7,7 @@ import { forgetMail, planNotice } from "./sign_in_mails.ts";
 const NOBODY_ASKS = "Nobody who works for us will ask you for it.";
 const NOT_YOU = "If you did not try to sign in, you need not do anything.";
 
-/** The mail of a code of six digits. */
+/** Returns the mail with a code of six digits. */
 export function digitsMail(email: string, code: string): Mail {
   return {
     to: email,
@@ -22,9 +22,9 @@ export function digitsMail(email: string, code: string): Mail {
 }
 
 /**
- * The mail of a long code. With `signInUrl` it has a link to that page, and the code after `#`, which a
- * browser keeps to itself: opening the link signs nobody in, so a program that follows links in mails uses
- * nothing up.
+ * Returns the mail with a long code. With `signInUrl`, it contains a link to that page with the code after
+ * `#`, which browsers do not send. Opening the link does not sign anybody in, so a program that follows links
+ * in mails does not use the code up.
  */
 export function linkMail(email: string, code: string, signInUrl: string | undefined): Mail {
   const link = signInUrl === undefined ? [] : ["", "Or open this link:", "", `${signInUrl}#code=${code}`];
@@ -38,13 +38,13 @@ export function linkMail(email: string, code: string, signInUrl: string | undefi
       ...link,
       "",
       `It can be used once, within ${LINK_SECONDS / 60} minutes. ${NOBODY_ASKS}`,
-      "It is longer than usual because many codes were asked for or tried for this address.",
-      `For the next half hour no other mail is sent for it: use this one. ${NOT_YOU}`,
+      "It is longer than usual because many codes were requested or tried for this address.",
+      `For the next half hour, no other mail is sent to this address: use this one. ${NOT_YOU}`,
     ),
   };
 }
 
-/** The mail that reports repeated failures to an address. */
+/** Returns the mail that reports repeated failures to an address. */
 function noticeMail(email: string, tries: number): Mail {
   return {
     to: email,
@@ -63,12 +63,13 @@ function lines(...text: string[]): string {
   return [...text, ""].join("\n");
 }
 
-/** What a notice is sent with. */
+/** Dependencies for sending a notice. */
 export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
 
 /**
- * Sends an address a mail when it had five wrong codes or more in 24 hours; once in that time, whether or not
- * it has an account. Never fails: a notice that could not be mailed is due again with the next wrong code.
+ * Sends a mail to an address after five or more wrong codes in 24 hours, at most once in that time, whether
+ * or not it has an account. Never rejects because of the mail server: the next wrong code sends a notice that
+ * could not be mailed.
  */
 export async function tellOfFailures(
   { db, mailer, hashes, log }: FailureNotice,

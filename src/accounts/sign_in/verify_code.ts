@@ -20,7 +20,7 @@ const body = z.object({
   code: z
     .string()
     .regex(CODE_FORM, "must be 6 digits, or the 32 characters of a link")
-    .describe("Six digits; or the long code of a sign-in link"),
+    .describe("Six digits, or the long code of a sign-in link"),
 });
 const answer = z.object({ account_id: z.uuid(), email: z.string(), onboarding_step: onboardingStep });
 
@@ -34,9 +34,9 @@ type VerifyCodeDeps = FailureNotice & {
 };
 
 /**
- * `POST /v1/auth/email/verify-code`: signs in; the first time, it opens the account. The code is spent, the
- * account there and the session made in one transaction. Repeated wrong codes are reported to the address by
- * mail.
+ * `POST /v1/auth/email/verify-code`: signs in, and opens the account at the first sign-in. One transaction
+ * spends the code, opens the account and creates the session. Repeated wrong codes are reported to the
+ * address by mail.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
   const { db, clock, rates, hashes, tokens } = deps;
@@ -79,9 +79,9 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
 }
 
 /**
- * The code, when it is right. A try that a browser's own code answers is bounded by that code alone, so
- * nobody in its network can keep it from signing in; every other one counts for the network, before anything
- * else is tried.
+ * Returns the code if it is right. Only the code's own limit counts a try of the browser's own code, so
+ * nobody in its network can prevent the browser from signing in. Every other try counts for the network
+ * first.
  */
 async function findRight(
   { db, rates }: Pick<VerifyCodeDeps, "db" | "rates">,
@@ -99,7 +99,10 @@ async function findRight(
 
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
-/** The address's account, opened when there is none. Two concurrent first sign-ins find the same one. */
+/**
+ * Returns the account of an address, and opens it if there is none. Two concurrent first sign-ins find the
+ * same account.
+ */
 async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
   await tx("accounts")
     .insert({ account_id: newId(), email, onboarding_step: "profile", created_at: now })

@@ -81,7 +81,7 @@ describe("deputize credits", () => {
     const again = await grant({ account: accountId, reference: "inv-7", json: true });
     expect(json(again)).toEqual({ ...granted, repeated: true });
     const lines = await grant({ account: accountId, reference: "inv-7" });
-    expect(lines.out).toContain("Was granted before, and is not granted again: 2.50 USD\n");
+    expect(lines.out).toContain("Already granted before, not granted again: 2.50 USD\n");
     expect(lines.out).toContain("Balance    12.50 USD\n");
     expect(await grant({ account: accountId, reference: "inv-7", amount: "2" })).toEqual({
       status: 1,

@@ -202,7 +202,7 @@ describe("refreshing", () => {
     expect(await thief.post(REFRESH)).toMatchObject(signedOut);
     expect(await client.get(SESSION)).toMatchObject(signedOut);
     expect(await client.post(REFRESH)).toMatchObject(signedOut);
-    expect(api.lines.some((line) => line.includes("a refresh token came twice"))).toBe(true);
+    expect(api.lines.some((line) => line.includes("a refresh token was used twice"))).toBe(true);
   });
 
   test("ends one family only: another sign-in of the same person goes on", async () => {
@@ -263,7 +263,7 @@ describe("refreshing", () => {
 
     test("leaves one line in the log when it is answered again, with account and family, and no token", async () => {
       const { client, before } = await refreshed();
-      const linesOf = () => behind.lines.filter((line) => line.includes("refresh token came again"));
+      const linesOf = () => behind.lines.filter((line) => line.includes("refresh token was sent again"));
       const [token = "", earlier] = [before.cookie("service_refresh"), linesOf().length];
       await before.post(REFRESH, undefined, as("203.0.113.7"));
       const [line = "{}", ...more] = linesOf().slice(earlier);
@@ -377,7 +377,7 @@ test("who sends a refresh token again and again fills no log", async () => {
   const client = await signedIn();
   const before = copyOf(client);
   await client.post(REFRESH);
-  const linesOf = () => api.lines.filter((line) => line.includes("refresh token came again"));
+  const linesOf = () => api.lines.filter((line) => line.includes("refresh token was sent again"));
   const known = linesOf().length;
   for (let time = 0; time < 100; time += 1) {
     const again = copyOf(before);
