@@ -5,7 +5,7 @@ import { brotliCompressSync, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { CONSOLE } from "./places.ts";
 
-/** The addresses of what pages load. */
+/** URLs of the files that pages load. */
 export type Assets = { style: string; script: string; htmx: string; icon: string };
 
 type File = { type: string; plain: Buffer; br: Buffer; gzip: Buffer };
@@ -14,8 +14,8 @@ const FOLDER = `${CONSOLE}/assets/`;
 const HERE = join(import.meta.dirname, "..");
 
 /**
- * Reads what pages load, once. A file's address has the hash of its bytes in it, so that a browser may keep
- * it for ever; an address of another version is not found.
+ * Reads the files that pages load, once. A file's URL contains a hash of its bytes, so browsers may cache it
+ * forever. A URL of another version is not found.
  */
 export function readAssets(root: string): { assets: Assets; serve: Koa.Middleware } {
   const files = new Map<string, File>();
@@ -56,7 +56,7 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
   };
 }
 
-/** The files of a folder as one, in the order of their names. */
+/** Joins the files of a folder in the order of their names. */
 function joined(folder: string, ending: string): string {
   const names = readdirSync(join(HERE, folder)).filter((name) => name.endsWith(ending));
   return names

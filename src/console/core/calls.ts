@@ -34,7 +34,10 @@ type Recovery = z.infer<typeof recoveryAnswer>;
 
 type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 
-/** What the operations answer that pages call, by operation id. A page's own operations come in here. */
+/**
+ * The answers of the operations that pages call, by operation id. Each operation that a page declares needs
+ * an entry here.
+ */
 export type Answers = {
   get_session: SessionAnswer;
   get_credits: CreditsAnswer;
@@ -129,7 +132,7 @@ export type Answers = {
 /** The id of an operation that pages may call. */
 export type OperationId = keyof Answers;
 
-/** What a call of an operation takes; `once` sends the idempotency key that the form carried. */
+/** The input of a call. `once` sends the idempotency key that the form contained. */
 export type CallInput = {
   params?: Record<string, string>;
   query?: Record<string, string | undefined>;
@@ -139,6 +142,6 @@ export type CallInput = {
 
 /**
  * Calls an operation of the API for the person whose request a page answers: with their cookies, the CSRF
- * token of the form that they sent and the account that they act for. A refusal is thrown as `ApiError`.
+ * token of their form, and the account that they act for. Throws a refusal as `ApiError`.
  */
 export type Call = <Id extends OperationId>(id: Id, input?: CallInput) => Promise<Answers[Id]>;

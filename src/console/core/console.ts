@@ -23,16 +23,16 @@ import { ACCOUNT, actingFor, CONSOLE, createFindPage, sameFor, splitAccount } fr
 import { submitForm, withNotice } from "./submit_form.ts";
 import { type Begun, beginVisit, type Requested, refuseEarly, whoIsSignedIn } from "./visit.ts";
 
-/** What the console is made of. */
+/** The parts of the console. */
 export type ConsoleParts = {
   pages: readonly Page[];
   assets: Assets;
   clock: Clock;
-  /** Who gives more credit and helps: a mail address or a URL. */
+  /** The contact for more credit and help: a mail address or a URL. */
   contact?: string | undefined;
 };
 
-/** What stands where no page is. */
+/** The page for addresses without a page. */
 const NOWHERE: Page = {
   id: "nowhere",
   path: "",
@@ -45,18 +45,18 @@ const NOWHERE: Page = {
   },
 };
 
-/** What is known of a request whose address cannot be read. */
+/** The request data to use when its address cannot be read. */
 const NOTHING = { page: NOWHERE, params: {}, query: {}, account: undefined, sent: undefined };
 
-/** How far a request has come. */
+/** The progress of a request. */
 type UnderWay = {
   requested?: Requested;
   begun?: Begun;
-  /** Whether what its form asks for has begun. */
+  /** Whether the form's action has begun. */
   isSubmitted?: boolean;
 };
 
-/** The console: its pages, each answered for one request at a time, with nothing kept in between. */
+/** Creates the console. It answers each request separately and keeps nothing between requests. */
 export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
   return (deps: SiteDeps): Site => {
     const { inProcess, isForRole, cookies, settle, readBody, baseUrl, names } = deps;
@@ -95,14 +95,14 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       takeFile(requested, visit.session?.account_id);
       return pageOf(frame, page, outcome?.status).catch(async (error: unknown) => {
         const isNotFound = error instanceof ApiError && error.code === "not_found";
-        // What the page is about is gone, when its address names something.
+        // The page's subject is gone, if the address names one.
         const isGone = outcome?.status === 404 && isNotFound && Object.keys(requested.params).length > 0;
         if (!isGone) throw error;
         return outcomeReply(frame, withNotice(await above(visit, { page, pages }), visit, page), 200);
       });
     }
 
-    /** Why there is no page. It asks for nothing: what it would ask may be what does not answer. */
+    /** Returns the error page. Calls no operation, because that call may be the one that fails. */
     function refuse(exchange: Exchange, underWay: UnderWay, error: ApiError): Reply {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);
@@ -154,7 +154,10 @@ async function pageOf(frame: Omit<Frame, "title" | "content">, page: Page, statu
   );
 }
 
-/** Where a form leads whose page is gone with what it was about: another sending, or person, has done it. */
+/**
+ * Returns where to go after a form whose page is gone with its subject: another submission, or another
+ * person, has already done the same.
+ */
 async function above(visit: Visit, places: { page: Page; pages: readonly Page[] }): Promise<Outcome> {
   const { session } = await visit.renewed();
   const acting = actingFor(session, visit.account);
@@ -167,14 +170,14 @@ function outcomeReply(frame: Omit<Frame, "title" | "content">, outcome: Outcome,
   return pageReply({ ...frame, ...outcome }, outcome.status ?? status);
 }
 
-/** Whether htmx asks, for a part of the page that is open. */
+/** Whether htmx requests a part of an open page. */
 function isPart({ exchange, sent }: Requested): boolean {
   return sent === undefined && exchange.request.headers["hx-request"] !== undefined;
 }
 
 /**
- * Whether a form was sent from a page of this origin, by the browser's own word: `Sec-Fetch-Site`, which no
- * page can set, or `Origin` where that is not sent. A request with neither is refused.
+ * Whether a form was sent from a page of this origin. Relies on the browser's `Sec-Fetch-Site` header, which
+ * no page can set, or on `Origin` if that is missing. Refuses a request without both.
  */
 function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
   const site = headers["sec-fetch-site"];
@@ -182,21 +185,27 @@ function isFromHere(headers: IncomingHttpHeaders, baseUrl: string): boolean {
   return headers.origin !== undefined && headers.origin === new URL(baseUrl).origin;
 }
 
-/** Files that one person may be sent at once. Each holds a part of its content for as long as it is read. */
+/**
+ * The most files that one person may download at the same time. Each keeps part of its content in memory
+ * until it is read.
+ */
 export const FILES_AT_ONCE = 3;
 const AGAIN_MS = 10_000;
 
-/** Counts a page that is a file for who asked for it, from before it is made until its response is over. */
+/** Counts a file page for the person who requested it, from before it is created until its response ends. */
 type TakeFile = (requested: Requested, person: string | undefined) => void;
 
-/** Counts in this process. Throws `rate_limited` when a person has as many files under way as they may. */
+/**
+ * Counts files in this process. Throws `rate_limited` when a person already downloads as many files as they
+ * may.
+ */
 function createFilesUnderWay(): TakeFile {
   const counts = createKeyCounts();
   return ({ page, exchange: { response } }, person) => {
     if (!("file" in page) || person === undefined) return;
     if (!counts.enter(person, FILES_AT_ONCE)) {
       throw rateLimited(
-        `You are being sent ${FILES_AT_ONCE} files already: wait until one is whole`,
+        `You are already downloading ${FILES_AT_ONCE} files: wait until one is complete`,
         AGAIN_MS,
       );
     }

@@ -3,19 +3,19 @@ import { ApiError } from "../../errors.ts";
 import { HIDDEN } from "../../input/plain_text.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** What a form carried. */
+/** The fields of a submitted form. */
 export type Fields = {
-  /** A field's value; empty when it is not there. */
+  /** Returns a field's value, or an empty text if there is no such field. */
   get(name: string): string;
-  /** Every value of a field: of the boxes that were ticked, for instance. */
+  /** Returns every value of a field, for instance of the ticked boxes. */
   all(name: string): string[];
-  /** All pairs in the order they were sent. */
+  /** Returns all pairs in the order in which they were sent. */
   pairs(): [string, string][];
 };
 
 const FORM_TYPE = /^application\/x-www-form-urlencoded\s*(;\s*charset="?utf-8"?\s*)?$/i;
 
-/** Fields of pairs. */
+/** Creates fields from pairs. */
 export function fieldsOf(pairs: Iterable<[string, string]>): Fields {
   const held = new URLSearchParams([...pairs]);
   return {
@@ -25,7 +25,7 @@ export function fieldsOf(pairs: Iterable<[string, string]>): Fields {
   };
 }
 
-/** The fields of a form's body. Throws `invalid_request` for a body that no form of a page sends. */
+/** Returns the fields of a form's body. Throws `invalid_request` for a body that no form of a page sends. */
 export function readFields(contentType: string | undefined, body: Buffer): Fields {
   if (!FORM_TYPE.test(contentType ?? "")) {
     throw new ApiError("invalid_request", "content-type: must be application/x-www-form-urlencoded");
@@ -37,38 +37,38 @@ export function readFields(contentType: string | undefined, body: Buffer): Field
   return fieldsOf(new URLSearchParams(text));
 }
 
-/** Messages of an `invalid_request` by the field that each names, with the name it has in the body. */
+/** Returns the messages of an `invalid_request` by the name of the field in the body. */
 export function faultsByField(message: string): Map<string, string> {
   const faults = [...message.matchAll(/(?:^|; )body\.([\w.[\]]+): (.+?)(?=; body\.|$)/g)];
   return new Map(faults.map(([, field = "", fault = ""]) => [field, fault]));
 }
 
-/** Seconds after an act in which its notice is shown. */
+/** Seconds for which the notice of an action can be shown. */
 export const NOTICE_SECONDS = 60;
 
 /**
- * The token of a form that is bound to a browser before anybody is signed in there, made of the browser's
- * sign-in cookie: another site can neither read nor send that cookie.
+ * Returns the CSRF token for a browser in which nobody is signed in yet. It is derived from the browser's
+ * sign-in cookie, which another site can neither read nor send.
  */
 export function browserToken(cookie: string): string {
   return hash("sha256", `console form ${cookie}`, "base64url");
 }
 
-/** Whether a form carried the token of this cookie. */
+/** Whether a form contained the token of this cookie. */
 export function isOfBrowser(token: string, cookie: string | undefined): boolean {
   return cookie !== undefined && isEqual(token, browserToken(cookie));
 }
 
 /**
- * A notice as an address carries it: its name, and a proof that it was made for this browser, whose token the
- * key is, at this moment. An address that somebody else made up says nothing.
+ * Returns a notice for an address: its name, with a proof that it was created for this browser at this
+ * moment. The key is the browser's token. So an address that somebody else made up shows no notice.
  */
 export function provenNotice(notice: string, key: string, now: Date): string {
   const made = Math.floor(now.getTime() / 1000).toString(36);
   return `${notice}.${made}.${proofOf(`${notice}.${made}`, key)}`;
 }
 
-/** The name of a notice that was proven for this browser just now. */
+/** Returns the name of a notice if its proof is valid for this browser and recent. */
 export function noticeIn(text: string, key: string, now: Date): string | undefined {
   const [, notice = "", made = "", proof = ""] = /^(\w+)\.([0-9a-z]{1,9})\.([\w-]+)$/.exec(text) ?? [];
   const age = now.getTime() / 1000 - Number.parseInt(made, 36);
@@ -85,7 +85,7 @@ function isEqual(one: string, other: string): boolean {
   return given !== undefined && right !== undefined && timingSafeEqual(given, right);
 }
 
-/** A message as a sentence of its own. */
+/** Turns a message into a sentence with a capital and a full stop. */
 export function sentence(message: string): string {
   const text = `${message.charAt(0).toUpperCase()}${message.slice(1)}`;
   return /[.!?…]$/.test(text) ? text : `${text}.`;
@@ -94,8 +94,9 @@ export function sentence(message: string): string {
 const HIDDEN_ONES = new RegExp(HIDDEN, "gu");
 
 /**
- * The API's message in a person's words: without the place that it names first, or what follows on other
- * places. Characters that nobody sees, or that turn the text around them, are named.
+ * Returns the API's message in words for people, without the field that it names first and without messages
+ * about other fields. Replaces invisible characters, and those that reverse the text around them, with their
+ * code points.
  */
 export function inWords({ errors }: Texts, message: string): string {
   const place = /^(?:(?:body|query|params|constraints)(?:\.[\w.[\]]+)?|[a-z]+(?:_[a-z]+)+): /;

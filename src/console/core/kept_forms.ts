@@ -5,28 +5,28 @@ import { type Fields, fieldsOf } from "./forms.ts";
 import type { Outcome, Visit } from "./page.ts";
 import { CONSOLE, isConsolePath, RENEW } from "./places.ts";
 
-/** The field of every form that says as whom it was written: their account id. */
+/** The field of every form that contains the account id of the person who wrote it. */
 export const WRITER = "person";
 
-/** A form that came in after the session's end, as it is carried from page to page until it is sent again. */
+/** A form that was submitted after the session's end. Pages pass it on until the person sends it again. */
 const kept = z.object({
   path: z.string().refine(isConsolePath),
   fields: z.array(z.tuple([z.string(), z.string()])).max(2_000),
 });
 
-/** What is kept of a form that is to be sent again to this page. */
+/** Returns the stored text of a form that is to be sent again to this page. */
 function keep(path: string, sent: Fields): string {
   return JSON.stringify({ path, fields: sent.pairs().filter(([name]) => name !== "csrf") });
 }
 
-/** A hidden field with a kept form; nothing without one. */
+/** Returns a hidden field with a kept form, or `undefined` without one. */
 export function keptField(text: string): Html | undefined {
   return text === "" ? undefined : html`<input type="hidden" name="kept" value=${text} />`;
 }
 
 /**
- * The page that holds a form back: `ended`, until the session is renewed; `stale`, until it is sent again
- * with the token of the session that there is by now. It is never sent without the person's doing.
+ * Returns the page that keeps a form: with `ended`, until the session is renewed; with `stale`, until the
+ * person sends it again with the token of the current session. The form is never sent automatically.
  */
 export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Outcome {
   const path = pathOf(visit);
@@ -45,13 +45,15 @@ export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Ou
   };
 }
 
-/** Whether a form was written while somebody else was signed in than who is by now. */
+/** Whether a form was written while another person was signed in. */
 export function isOfAnother({ session }: Visit, sent: Fields): boolean {
   const writer = sent.get(WRITER);
   return session !== undefined && writer !== "" && writer !== session.account_id;
 }
 
-/** The page that says that a form was written as somebody else. It cannot be sent from there. */
+/**
+ * Returns the page that says that a form was written by another person. The form cannot be sent from there.
+ */
 export function foreignForm({ texts: { kept: words, errors }, session, own }: Visit): Outcome {
   return {
     status: 403,
@@ -62,8 +64,8 @@ export function foreignForm({ texts: { kept: words, errors }, session, own }: Vi
 }
 
 /**
- * The page from which a kept form is sent again by who is signed in and wrote it; nothing when there is none,
- * or it is not one of ours.
+ * Returns the page from which the signed-in person can send a form again that they wrote. Returns `undefined`
+ * if there is no form, or if it is not from this console.
  */
 export function sendAgain(visit: Visit, text: string): Outcome | undefined {
   const read = text === "" ? undefined : kept.safeParse(readJson(text)).data;
@@ -82,8 +84,8 @@ export function sendAgain(visit: Visit, text: string): Outcome | undefined {
 type Unanswered = { visit: Visit; sent: Fields; isSubmitted: boolean; error: ApiError };
 
 /**
- * The page for a form that got no answer, from which it is sent again as it is: whether it was done is known
- * only where it was not begun.
+ * Returns the page for a form without an answer, from which it can be sent again unchanged. Only if the
+ * action had not begun does the page know that nothing was done.
  */
 export function unansweredForm({ visit, sent, isSubmitted, error }: Unanswered) {
   const { kept: words, errors } = visit.texts;

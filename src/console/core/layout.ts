@@ -7,7 +7,7 @@ import { WRITER } from "./kept_forms.ts";
 import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
 
-/** What a page is put into. */
+/** The parts of a page around its content. */
 export type Frame = {
   visit: Visit;
   assets: Assets;
@@ -18,13 +18,13 @@ export type Frame = {
   content: Html;
 };
 
-/** A part of a page that cannot be brought up to date is left as it is. */
+/** If part of an open page cannot be updated, it stays as it is. */
 const noSwap = [204, 304, "4xx", "5xx"];
 const HTMX = JSON.stringify({ includeIndicatorCSS: false, history: false, mode: "same-origin", noSwap });
 /** Minutes before its end at which a session's end is announced. */
 const ANNOUNCED_MINUTES = 2;
 
-/** The whole document around a page's content. */
+/** Returns the whole document around a page's content. */
 function layout(frame: Frame): Html {
   const { visit, assets, title, back, content } = frame;
   const { texts } = visit;
@@ -56,7 +56,10 @@ function layout(frame: Frame): Html {
   </html>`;
 }
 
-/** What was done just now. That nobody is signed in is true where it is so, and has no browser's token. */
+/**
+ * Returns the notice of the latest action. The notice of a sign-out needs no proof: nobody is signed in, so
+ * it is true, and the browser has no token.
+ */
 function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit): string | undefined {
   const { notice = "" } = query;
   if (notice === "signed_out" && session === undefined) return notices.signed_out;
@@ -65,8 +68,8 @@ function noticeOf({ texts: { notices }, query, session, formToken, now }: Visit)
 }
 
 /**
- * The announcement that the session ends soon. A style sheet shows it when it is time; the script shows it
- * too, counts, and renews without leaving the page.
+ * Returns the announcement that the session ends soon. A style sheet shows it when the time comes. The script
+ * also shows it, counts down, and renews the session without leaving the page.
  */
 function sessionEnd(visit: Visit): Html | undefined {
   const { session, texts, own, now } = visit;
@@ -82,7 +85,9 @@ function sessionEnd(visit: Visit): Html | undefined {
 
 type Header = Pick<Frame, "visit" | "pages" | "page">;
 
-/** What is above every page: where one may go, for whom one acts, and the way out. */
+/**
+ * Returns the header of every page: the navigation, the account that the person acts for, and the sign-out.
+ */
 export function header(frame: Header): Html {
   const { visit } = frame;
   const { texts, session, acting, at, own } = visit;
@@ -96,7 +101,7 @@ export function header(frame: Header): Html {
   </header>`;
 }
 
-/** Where one may go; on a narrow screen behind a button. */
+/** Returns the navigation, which narrow screens show behind a button. */
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
   const entries = pages
@@ -114,14 +119,20 @@ function navigation({ visit, pages, page }: Header): Html {
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;
 
-/** Whether an entry is this page, or this page is a part of it. */
+/**
+ * Returns the `aria-current` value of an entry: `page` for this page, `true` for a page that this page
+ * belongs to.
+ */
 function currentOf({ page, also = [] }: Entry, path = ""): "page" | "true" | undefined {
   if (page.path === path) return "page";
   const parts = page.path === CONSOLE ? [] : [page.path, ...also];
   return parts.some((part) => `${path}/`.startsWith(`${part}/`)) ? "true" : undefined;
 }
 
-/** For whom one acts, the way to act for another, to what is one's own, and out. */
+/**
+ * Returns the menu with the current account, the person's other accounts, their own account page, and the
+ * sign-out.
+ */
 function who(frame: Header): Html {
   const { visit, page } = frame;
   const { texts, session, acting, at } = visit;
@@ -166,7 +177,7 @@ function signOut({ visit }: Header): Html {
   </form>`;
 }
 
-/** That credit runs low, or is used up, on every page of the account whose credit it is. */
+/** Returns a banner if the current account's credit is low or exhausted. The credit page shows it itself. */
 export function creditBanner({ visit, page }: Header): Html | undefined {
   const { acting, texts } = visit;
   const level = acting?.credit;
@@ -176,7 +187,7 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-/** What pages may do: show and send what is their own, and nothing besides. */
+/** Allow pages to load and send only content of this origin. */
 const HEADERS = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy": [
@@ -192,19 +203,19 @@ const HEADERS = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
-  // A form's `Origin` would be `null` without it.
+  // Without this, a form's `Origin` would be `null`.
   "referrer-policy": "same-origin",
 };
 
-/** A page as it is sent. */
+/** Returns the reply with a page. */
 export function pageReply(frame: Frame, status = 200): Reply {
   return { status, headers: HEADERS, body: renderDocument(layout(frame)) };
 }
 
-/** A file as it is sent: a browser stores it and shows nothing of it. */
+/** Returns the reply with a file, which the browser saves and does not display. */
 export function fileReply({ name, type, content, rest }: PageFile): Reply {
   if (!/^[\w-][\w.-]*$/.test(name)) {
-    throw new Error("A file's name has letters, digits, `.`, `_` and `-` only");
+    throw new Error("A file's name may contain only letters, digits, `.`, `_` and `-`");
   }
   const headers = {
     ...HEADERS,
@@ -215,22 +226,22 @@ export function fileReply({ name, type, content, rest }: PageFile): Reply {
   return { status: 200, headers, body: content, ...(rest && { rest }) };
 }
 
-/** Leads to an address with `GET`, whatever was sent. */
+/** Redirects to an address with `GET`, whatever method the request had. */
 export function redirectReply(location: string): Reply {
   return { status: 303, headers: { ...HEADERS, location }, body: "" };
 }
 
-/** Leaves a part of an open page as it is. */
+/** Leaves a part of an open page unchanged. */
 export function unchangedReply(): Reply {
   return { status: 204, headers: {}, body: "" };
 }
 
-/** Refuses a part of an open page, which is left as it is and says that it is old. */
+/** Refuses a part of an open page. The part stays unchanged and is marked as out of date. */
 export function refusedPartReply({ session }: Visit): Reply {
   return { status: session === undefined ? 401 : 403, headers: {}, body: "" };
 }
 
-/** The page that says why there is no other. */
+/** Returns the error page. */
 export function errorReply(frame: Omit<Frame, "title" | "content">, error: ApiError): Reply {
   const { texts, at, own, acting, session } = frame.visit;
   const home = acting === undefined && session !== undefined ? own(ACCOUNT) : at("/");

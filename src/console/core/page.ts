@@ -6,106 +6,120 @@ import type { Texts } from "../texts/texts.ts";
 import type { Call, OperationId } from "./calls.ts";
 import type { Fields } from "./forms.ts";
 
-/** An account that somebody may act for, and with which role. */
+/** An account that a person may act for, with their role in it. */
 export type Acting = SessionAnswer["accounts"][number];
 
-/** Who sees a page: anybody, a signed-in person, or one whose onboarding is complete. */
+/** Who may see a page: everybody, a signed-in person, or a person whose onboarding is complete. */
 export type PageAccess = "public" | "signed_in" | "onboarded";
 
-/** A page of the console. All there is of it is declared, so that tests can visit every one. */
+/** A page of the console. Everything about it is declared, so that tests can visit every page. */
 export type Page<D = unknown> = PageParts<D> & { access: PageAccess };
 
 type PageParts<D> = {
-  /** Unique name, snake_case. */
+  /** Unique name, in snake_case. */
   id: string;
-  /** Path below the base URL, with `{name}` parameters. Below `/console` it is an organization's page too. */
+  /**
+   * Path below the base URL, with `{name}` parameters. A path below `/console` also exists for each
+   * organization.
+   */
   path: string;
-  /** Every operation that it calls; others are refused. The first is what it is about: see `navigation`. */
+  /**
+   * Every operation that the page calls. Any other call throws. Whoever may call the first operation may see
+   * the page.
+   */
   operations: readonly OperationId[];
   /**
-   * `organization`: it is there for organizations only. `person`: it is about who is signed in, for whomever
-   * they act. `installation`: it is about no account, and its operations are not there but for service
-   * administrators. Default: it is about the account that is acted for.
+   * The subject of the page. Default: the account that the person acts for.
+   * - `organization`: exists only for organizations.
+   * - `person`: the signed-in person, whatever account they act for.
+   * - `installation`: the whole service. Only service administrators may call its operations.
    */
   about?: "organization" | "person" | "installation";
-  /** What its forms are bound to: the session, or the browser that signs in. Default: the session. */
+  /**
+   * What the forms' tokens are bound to: the session, or the browser before sign-in. Default: the session.
+   */
   boundTo?: "session" | "browser";
-  /** Its place in the navigation, and what it is called there; shown to who may call the first operation. */
+  /**
+   * Position and label in the navigation, which shows the page to everybody who may call its first operation.
+   */
   navigation?: {
     order: number;
     label: (texts: Texts) => string;
-    /** Paths of pages that are its parts too; those below its own path are anyway. */
+    /** Paths of other pages that belong to this page. Pages below its own path always do. */
     also?: readonly string[];
   };
-  /** Reads what it shows. Throws `Redirect` to lead elsewhere. */
+  /** Loads the page's data. Throws `Redirect` to send the browser to another page. */
   load(visit: Visit): Promise<D>;
 } & (ShownPage<D> | FilePage<D>);
 
 type ShownPage<D> = {
   title(visit: Visit, data: D): string;
-  /** The page that it is a part of; shown above the title. */
+  /** Returns the page that it belongs to; shown above the title. */
   back?(visit: Visit, data: D): Back;
-  /** Its content: what is in `<main>`, below the heading that is its title. */
+  /** Returns the content of `<main>` below the heading with the title. */
   render(visit: Visit, data: D): Html;
-  /** Forms on it, by the name that they carry. */
+  /** The forms of the page, by name. */
   forms?: Record<string, Form>;
 };
 
-/** The way to the page that a page is a part of. */
+/** The link to the page that a page belongs to. */
 export type Back = { to: string; text: string };
 
-/** A page that is a file, to be kept by who opens it. */
+/** A page that is a file for download. */
 type FilePage<D> = { file(visit: Visit, data: D): PageFile };
 
-/** A file that a browser stores and never shows. */
+/** A file that a browser saves and never displays. */
 export type PageFile = {
-  /** What it is called: letters, digits, `.`, `_` and `-`. */
+  /** Its name: letters, digits, `.`, `_` and `-`. */
   name: string;
   /** Its media type. */
   type: string;
   content: string;
-  /** What comes after the content, piece by piece: for files of any length. */
+  /** The rest of the content, piece by piece: for files of any length. */
   rest?: AsyncIterable<string>;
 };
 
-/** Declares a page and infers what it loads. The default `access` is `onboarded`. */
+/** Declares a page and infers the type of its data. The default `access` is `onboarded`. */
 export function page<D>(declaration: PageParts<D> & { access?: PageAccess }): Page {
   return { access: "onboarded", ...declaration } as unknown as Page;
 }
 
-/** What a form does. */
+/** The handling of a form. */
 export type Form = {
-  /** The field that an error code is shown beside, where its message does not name one. */
+  /** The field beside which an error is shown whose message does not name a field. */
   errorFields?: Partial<Record<ErrorCode, string>>;
-  /** What a page says of a field where the API's own message speaks to programs. */
+  /** Messages for fields, where the API's own message is written for programs. */
   faults?: (texts: Texts) => Record<string, string>;
-  /** Changes nothing: shows the page with what was sent. It needs no token. */
+  /** Changes nothing: shows the page again with the submitted fields. Such a form needs no token. */
   carries?: true;
   /**
-   * Does it, and says where to go, or shows an answer that must not be shown twice; `again` shows the page
-   * with what was sent. Refusals: `ApiError`.
+   * Performs the action. Returns where to go next, or an answer that must be shown only once, or `again` to
+   * show the page with the submitted fields. Throws `ApiError` for a refusal.
    */
   submit(visit: Visit, fields: Fields): Promise<Outcome | "again">;
 };
 
-/** Where a sent form leads: to a page, perhaps with a notice there, or to an answer of its own. */
+/** The result of a form: another page, perhaps with a notice there, or a page of its own. */
 export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
 
-/** The notices that pages show once, by name: what an address can say is no free text. */
+/** The names of notices that pages show once. An address can name a notice but not contain free text. */
 export type NoticeId = keyof Texts["notices"];
 
-/** A form that was refused: what is wrong, and what was typed. */
+/** A form that was refused: the errors and the submitted fields. */
 export type Failure = {
   form: string;
   message: string;
   /** Messages by field. */
   fields: ReadonlyMap<string, string>;
   typed: Fields;
-  /** Fields whose message stands beside them. */
+  /** Fields whose message is already shown beside them. */
   said: Set<string>;
-  /** Whether its idempotency key was spent on something else. */
+  /** Whether its idempotency key was already used for something else. */
   isSpent?: boolean;
-  /** Whether its form has said it. A page may show that form no more: what was to be done is done. */
+  /**
+   * Whether the form showed the message. After a refusal, a page may omit the form, because the action was
+   * already done.
+   */
   isSaid?: true;
 };
 
@@ -115,69 +129,77 @@ export type Visit = {
   query: Record<string, string | undefined>;
   call: Call;
   /**
-   * Whether who is signed in may call an operation for whom they act, or for another account of theirs: what
-   * they may not is not offered.
+   * Whether the signed-in person may call an operation for the account that they act for, or for another of
+   * their accounts. Pages do not offer what they may not do.
    */
   may(id: OperationId, acting?: Acting): boolean;
-  /** For whom they act, and their role there; absent where they are no member. */
+  /** The account that the person acts for, with their role there. Absent if they are not a member of it. */
   acting: Acting | undefined;
-  /** Who gives more credit and helps, by the installation's setting: a mail address or a URL. */
+  /** The contact for more credit and help: a mail address or a URL, from a setting. */
   contact: string | undefined;
-  /** Who is signed in. */
+  /** The session of the signed-in person. */
   session: SessionAnswer | undefined;
-  /** The organization that is acted for, by its account id. */
+  /** The account id of the organization that the person acts for. */
   account: string | undefined;
   texts: Texts;
   now: Date;
-  /** The address of a console page for whom is acted for: `at("/requests")`, `at("/")` for home. */
+  /**
+   * Returns the address of a console page for the current account: `at("/requests")`, or `at("/")` for home.
+   */
   at(path: string, query?: Record<string, string | undefined>): string;
-  /** The address of a path of this origin, such as `/v1/auth/refresh/console`. */
+  /** Returns the address of a path of this origin, such as `/v1/auth/refresh/console`. */
   own(path: string, query?: Record<string, string | undefined>): string;
-  /** How applications call the API: where a path of it is, and what a header of it is called. */
+  /** How applications call the API: the URL of a path, and the name of a header. */
   outside: { url(path: string): string; header(name: string): string };
   /** The address of this page, with its query. */
   here: string;
-  /** Its path below the base URL: `own(path)` is its address without a query. */
+  /** The page's path below the base URL. `own(path)` is its address without a query. */
   path: string;
-  /** A cookie as it is by now: after a call that set it, the new value. */
+  /** Returns the current value of a cookie, including changes by calls during this visit. */
   cookie(name: CookieName): string | undefined;
-  /** The token that every form of this visit carries. */
+  /** The token that every form of this visit contains. */
   formToken: string;
   failure: Failure | undefined;
-  /** The visit of who is signed in by now: after a call that signed them in or renewed their session. */
+  /**
+   * Returns the visit with the current session, after a call that signed the person in or renewed their
+   * session.
+   */
   renewed(): Promise<Visit>;
 };
 
-/** A visit whose session is there. */
+/** Returns the session of a visit. Throws if nobody is signed in. */
 export function signedIn({ session }: Visit): SessionAnswer {
-  if (session === undefined) throw new Error("A page for people who are signed in has a session");
+  if (session === undefined) throw new Error("A page for signed-in people needs a session");
   return session;
 }
 
-/** Leads to another page instead. */
+/** Redirects to another page instead. */
 export class Redirect extends Error {
   override readonly name = "Redirect";
   readonly to: string;
 
   constructor(to: string) {
-    super("see another page");
+    super("redirect to another page");
     this.to = to;
   }
 }
 
-/** Leaves an open page as it is: what it asked for by itself has not changed. */
+/** Leaves an open page unchanged: the data that it polled for has not changed. */
 export class Unchanged extends Error {
   override readonly name = "Unchanged";
 }
 
-/** What is wrong with a field of a form, to be said beside it. */
+/** Returns the error of a form's field, and marks it as shown beside the field. */
 export function faultBeside({ failure }: Visit, { form, name }: { form: string; name: string }) {
   const fault = failure?.form === form ? failure.fields.get(name) : undefined;
   if (fault !== undefined) failure?.said.add(name);
   return fault;
 }
 
-/** What a form was refused for, above it. Its fields are made first: what they do not say is said here. */
+/**
+ * Returns the message of a refused form, to be shown above it. Call it after the form's fields were created:
+ * it contains the errors that they did not show.
+ */
 export function refusal(visit: Visit, form: string): Html | undefined {
   const { failure } = visit;
   if (failure === undefined || failure.form !== form || failure.message === "") return undefined;
@@ -185,7 +207,7 @@ export function refusal(visit: Visit, form: string): Html | undefined {
   return alert(failure);
 }
 
-/** A page's content, below what a form was refused for that the page shows no more. */
+/** Returns a page's content. If the page no longer shows the refused form, its message comes first. */
 export function withRefusal({ failure }: Visit, content: Html): Html {
   if (failure === undefined || failure.isSaid || failure.message === "") return content;
   return html`${alert(failure)}${content}`;

@@ -3,40 +3,43 @@ import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { Powers } from "../../http/authenticate.ts";
 import type { Acting, Page, Visit } from "./page.ts";
 
-/** Where the console is, below the base URL. */
+/** The path of the console, below the base URL. */
 export const CONSOLE = "/console";
-/** The page about who is signed in. */
+/** The page about the signed-in person. */
 export const ACCOUNT = `${CONSOLE}/account`;
-/** Where people take an invitation's code to. */
+/** The page on which people enter an invitation's code. */
 export const ACCEPT_INVITATION = `${CONSOLE}/invitations/accept`;
-/** Pages that get the sign-in cookie and the refresh cookie, which browsers send nowhere else. */
+/**
+ * Pages whose paths receive the sign-in cookie and the refresh cookie. Browsers send these cookies to no
+ * other path.
+ */
 export const SIGN_IN = "/v1/auth/email/console";
 export const ENTER_CODE = `${SIGN_IN}/code`;
 export const RENEW = "/v1/auth/refresh/console";
 
 const FOR = /^\/console\/for\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?=\/|$)/;
 
-/** The account that a path names, and the path without it. */
+/** Splits a path into the account that it names and the path without it. */
 export function splitAccount(path: string): { account: string | undefined; path: string } {
   const account = FOR.exec(path)?.[1];
   return account === undefined ? { account, path } : { account, path: path.replace(FOR, CONSOLE) };
 }
 
-/** A console page's path for whom is acted for. */
+/** Returns a console page's path for the account that the person acts for. */
 export function consolePath(account: string | undefined, path: string): string {
   const start = account === undefined ? CONSOLE : `${CONSOLE}/for/${account}`;
   return path === "/" ? start : `${start}${path}`;
 }
 
-/** A path with its query; what is `undefined` is left out. */
+/** Returns a path with its query, without `undefined` members. */
 export function withQuery(path: string, query: Record<string, string | undefined> = {}): string {
   const pairs = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
   return pairs.length === 0 ? path : `${path}?${new URLSearchParams(pairs)}`;
 }
 
 /**
- * A console path that a request names as its way back, or home. It must be one as it stands: nothing in it
- * can lead to another host or out of the console.
+ * Returns the console path that a request names as its way back, or the home page. The path must be valid as
+ * it is: it cannot lead to another host or out of the console.
  */
 export function wayBack(asked: string | undefined): string {
   return asked !== undefined && isConsolePath(asked) ? asked : CONSOLE;
@@ -49,7 +52,7 @@ export function isConsolePath(path: string): boolean {
   return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
 }
 
-/** Finds the page of a path with Koa's router, and the path's parameters. */
+/** Creates a function that finds the page of a path, and the path's parameters, with Koa's router. */
 export function createFindPage(pages: readonly Page[]) {
   const router = new Router({ sensitive: true });
   const known = new Map(pages.map((page) => [page.id, page]));
@@ -62,7 +65,10 @@ export function createFindPage(pages: readonly Page[]) {
   };
 }
 
-/** For whom who is signed in acts: the named account, else their own. None where they are no member. */
+/**
+ * Returns the account that the signed-in person acts for: the named account, or by default their own.
+ * `undefined` if they are not a member of it.
+ */
 export function actingFor(
   session: SessionAnswer | undefined,
   account = session?.account_id,
@@ -70,7 +76,10 @@ export function actingFor(
   return session?.accounts.find(({ account_id }) => account_id === account);
 }
 
-/** What who is signed in may do for an account; for the service only as themselves. */
+/**
+ * Returns the powers of the signed-in person for an account. They are service administrators only when they
+ * act for their own account.
+ */
 export function powersOf(session: Visit["session"], acting: Acting | undefined): Powers {
   const isForThemselves = acting !== undefined && acting.account_id === session?.account_id;
   return {
@@ -79,15 +88,15 @@ export function powersOf(session: Visit["session"], acting: Acting | undefined):
   };
 }
 
-/** Whether a page is for somebody who acts for this account. */
+/** Whether a person who acts for this account may see a page. */
 export function isOffered({ about, operations: [first] }: Page, visit: Visit, acting?: Acting): boolean {
   if (about === "organization" && acting?.organization_name == null) return false;
   return first === undefined || visit.may(first, acting);
 }
 
 /**
- * Where the same page is for another account that the person may act for: the page itself, or where it is
- * about one thing the list above it; home where the role does not allow these.
+ * Returns the address of the same page for another account of the person. If the page is about one thing,
+ * returns the list above it instead. If the role allows neither, returns the home page.
  */
 export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): string {
   const here = page?.path.startsWith(CONSOLE) ? page.path.split("/") : [];
@@ -100,7 +109,7 @@ export function sameFor(acting: Acting, visit: Visit, { page, pages }: Places): 
 
 type Places = { page?: Page | undefined; pages: readonly Page[] };
 
-/** The address of a console page for an account that the person may act for. */
+/** Returns the address of a console page for an account that the person may act for. */
 export function addressFor({ account_id }: Acting, { session, own }: Visit, path = "/"): string {
   return own(consolePath(account_id === session?.account_id ? undefined : account_id, path));
 }

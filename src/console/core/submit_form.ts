@@ -7,7 +7,7 @@ import { withQuery } from "./places.ts";
 /** A form that was refused, to be shown again. */
 type Refused = { failure: Failure; status: number };
 
-/** Does what a form asks for. */
+/** Performs the action of a form. */
 export async function submitForm(page: Page, visit: Visit, sent: Fields): Promise<Outcome | Refused> {
   const name = sent.get("form");
   const forms = "forms" in page ? page.forms : undefined;
@@ -31,19 +31,19 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
   }
 }
 
-/** The page that comes instead of a form of another person than who is signed in by now. */
+/** Returns the page to show instead, if the form was written by another person than the one signed in now. */
 function heldBack({ boundTo }: Page, visit: Visit, sent: Fields): Outcome | undefined {
   if (boundTo !== "browser") return isOfAnother(visit, sent) ? foreignForm(visit) : undefined;
-  // Somebody has signed in in another tab meanwhile.
+  // Somebody has meanwhile signed in in another tab.
   return visit.session === undefined ? undefined : sendAgain(visit, sent.get("kept"));
 }
 
-/** Refusals that a renewed session mends: the form itself came from a page of ours. */
+/** Whether a renewed session helps: the form itself came from a page of this console. */
 function isOfSession({ code }: ApiError): boolean {
   return code === "csrf_failed" || code === "auth_required";
 }
 
-/** An outcome whose address carries its notice. */
+/** Returns an outcome whose address contains its notice. */
 export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): Outcome {
   if (!("to" in outcome) || outcome.notice === undefined) return outcome;
   const [path = "", query = ""] = outcome.to.split("?");
@@ -52,7 +52,9 @@ export function withNotice(outcome: Outcome, visit: Visit, { boundTo }: Page): O
   return { to: withQuery(path, { ...Object.fromEntries(new URLSearchParams(query)), notice }) };
 }
 
-/** Whether the form's idempotency key was used for something else: another one is needed. */
+/**
+ * Whether the form's idempotency key was already used for something else, so that the form needs another one.
+ */
 function isSpent(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && isGeneral(error);
 }
@@ -62,7 +64,7 @@ function isStillRunning(error: ApiError): boolean {
   return error.code === "idempotency_conflict" && !isSpent(error);
 }
 
-/** Whether it is not known if a call had an effect. What an operation says in its own words, it knows. */
+/** Whether it is unknown if a call had an effect. An operation that gives its own message knows it. */
 function isEndUnknown(error: ApiError): boolean {
   return (error.code === "unavailable" || error.code === "internal") && isGeneral(error);
 }

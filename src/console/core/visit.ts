@@ -17,7 +17,7 @@ import { keptForm } from "./kept_forms.ts";
 import type { Outcome, Page, Visit } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
 
-/** What visits are made with. */
+/** Dependencies of visits. */
 type VisitDeps = {
   inProcess: InProcess;
   isForRole: SiteDeps["isForRole"];
@@ -27,25 +27,25 @@ type VisitDeps = {
   root: string;
   baseUrl: string;
   names: Names;
-  /** Who gives more credit and helps: a mail address or a URL. */
+  /** The contact for more credit and help: a mail address or a URL. */
   contact: string | undefined;
 };
 
-/** A request for a page, found and taken apart. */
+/** A request for a page, after its address and body were read. */
 export type Requested = {
   exchange: Exchange;
   page: Page;
   params: Record<string, string>;
   query: Record<string, string | undefined>;
   account: string | undefined;
-  /** What a form carried; absent when a page is only looked at. */
+  /** The fields of a form. Absent if the page is only viewed. */
   sent: Fields | undefined;
 };
 
 /** A visit, and the cookies that its calls have set. */
 export type Begun = { visit: Visit; cookies: string[] };
 
-/** Begins the visit of who is signed in, or of somebody who is not. */
+/** Starts the visit of the signed-in person, or of a visitor who is not signed in. */
 export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit["session"]): Begun {
   const { exchange, page, params, query, account } = requested;
   const cookies: string[] = [];
@@ -98,14 +98,14 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
   return { visit, cookies };
 }
 
-/** An exchange as its browser would send it by now. */
+/** Returns an exchange with the current cookies of its browser. */
 function withCookies(exchange: Exchange, cookies: Record<string, string | undefined>): Exchange {
   const { headers, socket } = exchange.request;
   const request = { headers: { ...headers, cookie: stringifyCookie(cookies) }, socket } as IncomingMessage;
   return { ...exchange, request };
 }
 
-/** The session of who sent a request; `undefined` when nobody is signed in. */
+/** Returns the session of the person who sent a request, or `undefined` if nobody is signed in. */
 export async function whoIsSignedIn(inProcess: InProcess, exchange: Exchange): Promise<Visit["session"]> {
   try {
     const { body } = await inProcess(exchange, "get_session");
@@ -135,7 +135,7 @@ function createCall(
   };
 }
 
-/** What comes before a page for people whose session, or onboarding, is not there yet. */
+/** Returns the page to show instead, for people without a session or with an incomplete onboarding. */
 export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | undefined {
   const { session } = visit;
   if (page.access === "public") return undefined;
@@ -157,12 +157,13 @@ export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | 
   return refuseStranger(visit, sent !== undefined);
 }
 
-/** What who is no member, or is one no more, sees of an account's pages. */
+/** Returns what a person who is not or no longer a member sees instead of an account's pages. */
 function refuseStranger(visit: Visit, isForm: boolean): Outcome | undefined {
   const { acting, account, own, texts } = visit;
   const words = texts.acting;
   if (acting !== undefined) return undefined;
-  // Who opened an organization's account, and left it, may act for others; a form of theirs is not done.
+  // A person who opened an organization's account and left it may still act for others. A form of theirs is
+  // not executed.
   if (account === undefined && !isForm) return { to: own(ACCOUNT) };
   return {
     title: words.strangerTitle,

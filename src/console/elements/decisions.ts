@@ -17,12 +17,15 @@ const TONES: Record<"allow" | "deny" | "indeterminate", Tone> = {
   indeterminate: "warn",
 };
 
-/** What came of a question, in a word. */
+/** Returns the result of a decision as a badge. */
 export function decisionBadge({ decisions, history }: Texts, { decision }: NamedEntry["details"]): Html {
   return decision === undefined ? badge(history.presented) : badge(decisions[decision], TONES[decision]);
 }
 
-/** Why a decision was no allow; nothing for one that was. A reason that has no words is shown as it is. */
+/**
+ * Returns why a decision was not `allow`, or `undefined` for an allowed one. A reason without a text is shown
+ * as its code.
+ */
 export function reasonText({ decisions }: Texts, details: NamedEntry["details"]): Html | string | undefined {
   const { decision, decision_reason: reason } = details;
   if (decision === undefined || decision === "allow" || reason === undefined) return undefined;
@@ -36,7 +39,7 @@ const HEIGHT = 180;
 const BASE = HEIGHT - 1;
 const RESULTS = ["allow", "deny", "indeterminate"] as const;
 
-/** Decisions by day and result: bars for who sees them, and the same figures as a table. */
+/** Returns a chart of decisions by day and result, with the same numbers as a table. */
 export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
   const words = texts.decisions;
   const most = Math.max(1, ...days.map((day) => day.allow + day.deny + day.indeterminate));
@@ -68,7 +71,7 @@ export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
 
 type Day = DailyCounts["days"][number];
 
-/** A day's results on top of each other. */
+/** Returns the stacked bars of one day's results. */
 function bar(day: Day, { x, width, most }: { x: number; width: number; most: number }): Html[] {
   let top = BASE;
   return RESULTS.filter((result) => day[result] > 0).map((result) => {
@@ -82,7 +85,7 @@ function round(number: number): number {
   return Math.round(number * 10) / 10;
 }
 
-/** What is known of a decision besides its reason; what is not known is left out of the words. */
+/** The known facts of a decision besides its reason. Unknown facts are omitted from the text. */
 export type DecisionFacts = {
   requiredScope?: string | undefined;
   certificate?:
@@ -91,9 +94,9 @@ export type DecisionFacts = {
         "approved_scope" | "issued_at" | "expires_at" | "revoked_at" | "revoke_reason" | "cert_json"
       >
     | undefined;
-  /** What the platform may be lent today. */
+  /** The scopes that the platform's ceiling allows today. */
   ceiling?: readonly string[] | undefined;
-  /** Why not, as verify said it. */
+  /** The detail that verification gave. */
   detail?: string | null | undefined;
 };
 
@@ -102,8 +105,8 @@ type Check = ReturnType<typeof explainDecision>[number];
 const OUTCOME_TONES: Record<Check["outcome"], Tone> = { passed: "good", failed: "bad", not_reached: "plain" };
 
 /**
- * Every rule of a decision as passed, failed or not reached, by the decision's reason; `undefined` where
- * there is no decision. Those about the proof itself are folded away.
+ * Returns tables with every rule of a decision as passed, failed or not reached, by the decision's reason.
+ * `undefined` means that there is no decision. The rules about the proof itself are collapsed.
  */
 export function ruleTables({ explain: words }: Texts, reason: string | undefined): Html {
   const checks = explainDecision(reason);
@@ -133,8 +136,8 @@ export function ruleTables({ explain: words }: Texts, reason: string | undefined
 }
 
 /**
- * What would have been needed, by the reason of a decision or the code of why there is none, with the values
- * at hand.
+ * Explains what would have been needed for an allowed decision, with the known values. `reason` is the
+ * decision's reason, or the error code if there is no decision.
  */
 export function neededFor(texts: Texts, reason: string, known: DecisionFacts): Html {
   const words = texts.explain;
@@ -149,7 +152,7 @@ function isExplained({ explain }: Texts, reason: string): reason is Explained {
 
 type Values = Parameters<typeof facts>[0];
 
-/** Has no `default`, so a new reason without its values does not compile. */
+/** The switch has no `default`, so a new reason without its values does not compile. */
 function valuesFor(texts: Texts, reason: Explained, known: DecisionFacts): Values {
   const words = texts.explain;
   const { requiredScope, certificate, ceiling, detail } = known;
@@ -200,7 +203,7 @@ function endsOf(words: Texts["explain"], certificate: DecisionFacts["certificate
   ];
 }
 
-/** The constraints of a certificate, in its signed form. */
+/** Returns the constraints of a certificate, in its signed form. */
 export function constraintsOf({ cert_json }: Pick<CertificateAnswer, "cert_json">): Constraint[] {
   return (cert_json.constraints ?? []) as Constraint[];
 }

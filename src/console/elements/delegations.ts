@@ -9,7 +9,7 @@ import { table } from "./listing.ts";
 import { type ScopeWords, scopeList, scopesInWords } from "./scopes.ts";
 import { badge, type Tone, time } from "./values.ts";
 
-/** How a delegation stands: `ending` is active and ends within {@link SOON_SECONDS}. */
+/** The state of a delegation. `ending` means active with an end within {@link SOON_SECONDS}. */
 type DelegationState = "active" | "ending" | "expired" | "revoked";
 
 const SOON_SECONDS = 7 * 24 * 60 * 60;
@@ -23,7 +23,7 @@ const TONES: Record<DelegationState, Tone> = {
 
 type Ending = Pick<CertificateAnswer, "status" | "expires_at">;
 
-/** How a delegation stands now; it holds in the whole of its last second. */
+/** Returns the current state of a delegation. It is still active in its last second. */
 export function delegationState({ now }: Visit, { status, expires_at }: Ending): DelegationState {
   if (status === "revoked") return "revoked";
   if (expires_at === null) return "active";
@@ -32,25 +32,25 @@ export function delegationState({ now }: Visit, { status, expires_at }: Ending):
   return left < SOON_SECONDS ? "ending" : "active";
 }
 
-/** The moment before which an active delegation that ends is said to end soon. */
+/** Returns the moment before which the end of an active delegation counts as soon. */
 export function soon({ now }: Visit): Date {
   return addSeconds(now, SOON_SECONDS);
 }
 
-/** How a delegation stands, in a word. */
+/** Returns the state of a delegation as a badge. */
 export function stateBadge(visit: Visit, certificate: Ending): Html {
   const state = delegationState(visit, certificate);
   return badge(visit.texts.delegations.states[state], TONES[state]);
 }
 
-/** When a delegation ends or ended. */
+/** Returns the end of a delegation. */
 function endOf({ texts }: Visit, { expires_at }: Ending): Html {
   return expires_at === null
     ? html`<span class="quiet">${texts.delegations.forever}</span>`
     : time(expires_at);
 }
 
-/** Delegations with whom they are to, what they lend and how they stand. */
+/** Returns a table of delegations with their agents, scopes, states and ends. */
 export function delegationTable(visit: Visit, items: readonly CertificateAnswer[], empty: Piece): Html {
   const words = visit.texts.delegations;
   return table({
@@ -70,16 +70,16 @@ function agentOf({ at, texts }: Visit, { cert_id, agent, platform }: Certificate
   return html`<a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
 }
 
-/** What a certificate lends, and to whom. */
+/** The agent, scopes, constraints and end of a certificate. */
 type Lent = {
   agent: string;
   scopes: readonly string[];
   constraints: readonly unknown[];
-  /** `null`: until somebody revokes it. */
+  /** `null` means that it lasts until somebody revokes it. */
   expiresAt: string | null;
 };
 
-/** What a certificate says, in sentences. */
+/** Returns the content of a certificate in sentences. */
 export function grant(
   texts: Texts,
   words: ScopeWords,

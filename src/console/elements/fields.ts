@@ -15,7 +15,9 @@ export type Field = {
   attributes?: Record<string, string | number | boolean | undefined>;
 };
 
-/** A field for a line of text: what was typed is in it again, and what is wrong with it stands beside it. */
+/**
+ * Returns a field for a line of text. After a refusal, it contains the typed text, with the error beside it.
+ */
 export function textField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   const { type = "text", ...rest } = attributes;
@@ -27,7 +29,7 @@ export function textField(visit: Visit, { attributes = {}, ...field }: Field): H
   </div>`;
 }
 
-/** A field for several lines of text. */
+/** Returns a field for several lines of text. */
 export function areaField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">
@@ -38,7 +40,7 @@ export function areaField(visit: Visit, { attributes = {}, ...field }: Field): H
   </div>`;
 }
 
-/** A field to tick. What is sent when it is ticked is `on`. */
+/** Returns a checkbox that sends `on` when ticked. */
 export function checkField(visit: Visit, field: Omit<Field, "attributes">): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">${faultOf(visit, field)}<div class="choice">
@@ -49,18 +51,18 @@ export function checkField(visit: Visit, field: Omit<Field, "attributes">): Html
   </div></div>`;
 }
 
-/** One of several choices, as radio buttons. */
+/** One of several choices. */
 export type Choice = { value: string; label: string; hint?: Piece };
 
 export type ChoiceField = Field & { choices: readonly Choice[] };
 
-/** Choices of which one is taken. */
+/** Returns a field with radio buttons, of which one is chosen. */
 export function choiceField(visit: Visit, field: ChoiceField): Html {
   const { value } = stateOf(visit, field);
   return choices(visit, field, { type: "radio", required: true, isChosen: (choice) => choice === value });
 }
 
-/** Choices of which one is taken, in a list that opens. */
+/** Returns a drop-down list, of which one choice is chosen. */
 export function selectField(visit: Visit, field: ChoiceField): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);
   return html`<div class="field">
@@ -74,7 +76,7 @@ export function selectField(visit: Visit, field: ChoiceField): Html {
   </div>`;
 }
 
-/** Choices of which any are taken; at first all of them, or none. */
+/** Returns a field with checkboxes, of which any number may be ticked. Initially all are ticked, or none. */
 export function boxField(
   visit: Visit,
   { isTicked = true, ...field }: ChoiceField & { isTicked?: boolean },
@@ -131,7 +133,7 @@ function stateOf(visit: Visit, field: Field) {
   };
 }
 
-/** Choices of words by value. */
+/** Returns choices from labels by value. */
 export function choicesOf(words: Record<string, string>): Choice[] {
   return Object.entries(words).map(([value, label]) => ({ value, label }));
 }
@@ -139,8 +141,8 @@ export function choicesOf(words: Record<string, string>): Choice[] {
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
 
 /**
- * A field for a day and a time. It has no zone of its own: what is typed is UTC, which its label says; where
- * scripts run they show and take it in the reader's zone, say so instead, and send it with a zone.
+ * Returns a field for a date and a time. Without scripts, the typed time is in UTC, as its label says. With
+ * scripts, the field uses the reader's time zone, its label says so, and the sent value includes the zone.
  */
 export function momentField(visit: Visit, { label, value, ...field }: Field): Html {
   const { listing } = visit.texts;
@@ -160,15 +162,18 @@ export function momentField(visit: Visit, { label, value, ...field }: Field): Ht
   });
 }
 
-/** The moment that such a field sent; `undefined` when it is none. What has no zone is UTC. */
+/**
+ * Returns the moment that such a field sent, or `undefined` for an invalid one. A moment without a zone is in
+ * UTC.
+ */
 export function readMoment(text: string): Date | undefined {
   const date = new Date(LOCAL.test(text) ? `${text}Z` : text);
   return text === "" || Number.isNaN(date.getTime()) ? undefined : date;
 }
 
 /**
- * The moments of fields that came in a page's address, as the API takes them. What is no moment is said at
- * its field, and stands for nothing.
+ * Returns the moments of fields in a page's address, in the API's format. For an invalid moment, shows an
+ * error at its field and returns `undefined`.
  */
 export function queryMoments(
   visit: Visit,
@@ -183,7 +188,7 @@ export function queryMoments(
   return Object.fromEntries(moments);
 }
 
-/** Says at a field that came in a page's address what is wrong with it. */
+/** Shows an error at a field whose value came from the page's address. */
 export function sayWrong(visit: Visit, { form, name }: { form: string; name: string }, fault: string): void {
   const { failure, query, texts } = visit;
   const before = failure?.form === form ? failure.fields : [];
@@ -197,7 +202,7 @@ export function sayWrong(visit: Visit, { form, name }: { form: string; name: str
   };
 }
 
-/** The visit as it is, with the field's text as the input shows it. */
+/** Returns the visit with this text as the field's submitted value. */
 function shown(visit: Visit, { form, name }: { form: string; name: string }, text: string): Visit {
   const { failure } = visit;
   if (failure === undefined || failure.form !== form) return visit;

@@ -10,23 +10,23 @@ import type { Texts } from "../texts/texts.ts";
 export type FormParts = {
   /** Its name among the page's `forms`. */
   name: string;
-  /** What it asks for; fields are made by {@link textField} and its like. */
+  /** The content of the form; functions such as {@link textField} create the fields. */
   content?: Piece;
-  /** What its button says. */
+  /** The label of its button. */
   submit: string;
-  /** Beside the button. */
+  /** Content beside the button. */
   beside?: Piece;
-  /** How its button looks: `danger` for what cannot be taken back. */
+  /** The look of its button: `danger` for actions that cannot be undone. */
   tone?: "primary" | "quiet" | "danger";
-  /** Makes something: a second sending of the same page does it once. */
+  /** Creates something. Submitting the same form twice creates it once. */
   once?: boolean;
-  /** Goes with it unseen. */
+  /** Hidden fields. */
   hidden?: Record<string, string | undefined>;
-  /** Sent by itself where scripts run. */
+  /** Submitted automatically where scripts run. */
   atOnce?: boolean;
 };
 
-/** A form that is sent to its own page, with the token of this visit. */
+/** Returns a form that is sent to its own page, with the token of this visit. */
 export function form(visit: Visit, parts: FormParts): Html {
   const {
     name,
@@ -56,29 +56,29 @@ export function form(visit: Visit, parts: FormParts): Html {
   </form>`;
 }
 
-/** The idempotency key that a form was sent with, where it is still good for what is in it. */
+/** Returns the idempotency key that the form was submitted with, if it is still valid for these fields. */
 function keyOf({ failure }: Visit, of: string): string {
   return failure?.form === of && failure.isSpent !== true ? failure.typed.get("key") : "";
 }
 
-/** Reads fields, and remembers what is wrong with them. */
+/** Reads fields, and collects their errors. */
 export type FieldReader = {
-  /** A text that must be there. */
+  /** Returns a required text. */
   text(name: string): string;
   optional(name: string): string;
   /**
-   * A number, with a point or a comma before its fraction. What can be read in two ways, neither above
-   * `most`, is at fault.
+   * Returns a number with a point or a comma before its fraction. It is an error if the text has two
+   * readings, neither of them above `most`.
    */
   number(name: string, most?: number): number;
   whole(name: string): number;
-  /** Notes what is wrong with a field. */
+  /** Adds an error to a field. */
   fault(name: string, message: string): void;
-  /** Throws `invalid_request` when something is wrong, as the API names its fields. */
+  /** Throws `invalid_request` if there is an error, with the fields named as in the API's own errors. */
   check(): void;
 };
 
-/** A reader of what a form carried. */
+/** Creates a reader of a form's fields. */
 export function readerOf({ request }: Texts, fields: Fields): FieldReader {
   const faults = new Map<string, string>();
   const fault = (name: string, message: string) => {
@@ -114,16 +114,19 @@ export function readerOf({ request }: Texts, fields: Fields): FieldReader {
   };
 }
 
-/** No coordinate is above. */
+/** The highest value of a coordinate. */
 export const MOST_DEGREES = 180;
 
-/** One mark between digits, three of them behind it: "1,000" is a thousand to some, and one to others. */
+/**
+ * One mark between digits with three digits after it: "1,000" is a thousand to some people, and one to
+ * others.
+ */
 const IN_TWO_WAYS = /^(-?[1-9]\d{0,2})[.,](\d{3})$/;
 
 /**
- * The numbers that somebody may have meant: one, two for a text like "1,000" or "1.000", none for what is no
- * number, or has several marks, like "1,000.50". A reading above `most` was not meant: "13.405" is one
- * longitude.
+ * Returns the numbers that a person may have meant: one number, or two for a text like "1,000" or "1.000".
+ * Returns none for text that is not a number or has several marks, like "1,000.50". A reading above `most`
+ * cannot be meant: "13.405" is only one longitude.
  */
 export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): number[] {
   const typed = text.trim().replace("−", "-");
@@ -134,7 +137,7 @@ export function readingsOf(text: string, most = Number.POSITIVE_INFINITY): numbe
   return before === undefined || Math.abs(whole) > most ? [fraction] : [whole, fraction];
 }
 
-/** A number as a text that has one reading: a fraction of three digits gets one more. */
+/** Writes a number so that it has one reading: a fraction of three digits gets one more. */
 export function writtenNumber(value: number): string {
   const text = String(value).includes("e") ? value.toFixed(20).replace(/0+$/, "") : String(value);
   return IN_TWO_WAYS.test(text) ? `${text}0` : text;

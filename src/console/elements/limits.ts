@@ -9,17 +9,20 @@ import type { TimeWindow } from "../../protocol/constraints/time_window.ts";
 import type { Texts } from "../texts/texts.ts";
 import { facts } from "./values.ts";
 
-/** Clocks drawn per list: strangers choose how long a list is. */
+/** The most clocks that a list draws. Strangers choose how long a list is. */
 const MOST_CLOCKS = 4;
 
-/** Constraints in words, each as the end of "only if". */
+/** Returns constraints in words. Each continues the words "only if". */
 export function limitList(texts: Texts, constraints: readonly Constraint[]): Html {
   return html`<ul class="limits">${constraints.map(
     (constraint) => html`<li>${texts.limits.say(constraint)}</li>`,
   )}</ul>`;
 }
 
-/** Constraints in words. A clock is drawn beside hours; a place has its numbers and a link to a map. */
+/**
+ * Returns constraints in words. A time window has a clock beside it. A place has its numbers and a link to a
+ * map.
+ */
 export function detailedLimitList(texts: Texts, constraints: readonly Constraint[]): Html {
   const drawn = new Set(constraints.filter(({ type }) => type === "time_window").slice(0, MOST_CLOCKS));
   return html`<ul class="limits">${constraints.map(
@@ -49,7 +52,10 @@ const METERS_PER_DEGREE = 111_195;
 /** A circle of this radius, in meters on the equator, fills a map of zoom 0. */
 const WHOLE_MAP_METERS = 20_000_000;
 
-/** The exact numbers of a circle, and a link to a public map. A site learns the place only from a click. */
+/**
+ * Returns the exact numbers of a circle, and a link to a public map. The map site learns the place only when
+ * somebody follows the link.
+ */
 function place({ limits }: Texts, limit: Place): Html {
   const { lat, lon, radius_m } = circleAround(limit);
   const shrunk = Math.log2((WHOLE_MAP_METERS * Math.cos((lat * Math.PI) / 180)) / radius_m);
@@ -64,7 +70,9 @@ function place({ limits }: Texts, limit: Place): Html {
   }<p><a href=${map} target="_blank" rel="noreferrer">${limits.map}</a></p>`;
 }
 
-/** A circle itself; the middle of a polygon or box, with half of its longer side as radius. */
+/**
+ * Returns a circle itself. For a polygon or box, returns its center, with half of its longer side as radius.
+ */
 function circleAround(limit: Place): Circle {
   if (limit.type === "geo_circle") return limit;
   const { south, west, north, east } = boundsOf(limit);
@@ -74,7 +82,7 @@ function circleAround(limit: Place): Circle {
   return { lat, lon: lon > 180 ? lon - 360 : lon, radius_m: radius };
 }
 
-/** The sides of a polygon or box in degrees. `east` exceeds 180 for a box across the date line. */
+/** Returns the sides of a polygon or box in degrees. `east` exceeds 180 for a box across the date line. */
 function boundsOf(limit: GeoPolygon | GeoBox) {
   if (limit.type === "geo_bbox") {
     const { min_lat: south, min_lon: west, max_lat: north, max_lon } = limit;
@@ -95,10 +103,13 @@ const RADIUS = 54;
 const MINUTES = 24 * 60;
 const HOURS = [0, 3, 6, 9, 12, 15, 18, 21];
 
-/** A day as a circle, midnight on top, with the window as an arc. The words beside it say the same. */
+/**
+ * Draws a day as a circle with midnight at the top, and the window as an arc. The words beside it have the
+ * same content.
+ */
 function dayClock({ limits }: Texts, window: TimeWindow): Html {
   const start = minuteOf(window.start);
-  // The last minute is a part of it.
+  // The window includes its last minute.
   const length = ((minuteOf(window.end) - start + MINUTES) % MINUTES) + 1;
   return html`<svg class="day-clock" viewBox=${`0 0 ${MIDDLE * 2} ${MIDDLE * 2}`} role="img" aria-label=${limits.clock}>
     <circle class="day" cx=${MIDDLE} cy=${MIDDLE} r=${RADIUS} />

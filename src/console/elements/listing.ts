@@ -2,7 +2,7 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
-/** A column of a table: its heading, and its cell for an item. The first column names its row. */
+/** A column of a table: its heading, and its cell for an item. The first column is the heading of its row. */
 type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
@@ -13,8 +13,8 @@ type Table<Item> = {
 };
 
 /**
- * Items as a table. On a narrow screen each is a block, its cells below each other with their headings; the
- * roles keep it a table there for screen readers.
+ * Returns items as a table. On a narrow screen, each item becomes a block with labeled cells. The ARIA roles
+ * keep it a table for screen readers.
  */
 export function table<Item>({ caption, columns, items, empty }: Table<Item>): Html {
   if (items.length === 0) return html`<p class="quiet">${empty}</p>`;
@@ -33,7 +33,7 @@ function row<Item>(columns: readonly Column<Item>[], item: Item): Html {
   )}</tr>`;
 }
 
-/** The way to what comes after this page of a list, and back to its beginning. */
+/** Returns links to the next page of a list, and to its beginning. */
 export function pager(visit: Visit, nextCursor: string | null): Html | undefined {
   const { query, texts, own, path } = visit;
   const { cursor, notice, ...filters } = query;
@@ -44,7 +44,10 @@ export function pager(visit: Visit, nextCursor: string | null): Html | undefined
   </nav>`;
 }
 
-/** A form that narrows a list down: its fields are named like the page's query. Empty ones narrow nothing. */
+/**
+ * Returns a form that filters a list. Its fields have the names of the page's query. Empty fields do not
+ * filter.
+ */
 export function filterForm(visit: Visit, { label, content }: { label: string; content: Piece }): Html {
   const { texts, own, path } = visit;
   return html`<form method="get" action=${own(path)} class="filters" role="search" aria-label=${label}>
@@ -54,12 +57,12 @@ export function filterForm(visit: Visit, { label, content }: { label: string; co
   </form>`;
 }
 
-/** The query of a filter form, without the fields that are empty. */
+/** Returns the query of a filter form, without empty fields. */
 export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
-/** The note of a part that brings itself up to date: a script shows it when that failed. */
+/** Returns the note that a script shows when a self-updating part could not be updated. */
 export function staleNote({ listing }: Texts): Html {
   return html`<p class="refusal" role="status" data-stale hidden>${listing.stale}</p>`;
 }

@@ -7,21 +7,23 @@ import type { Texts } from "../texts/texts.ts";
 import type { Choice } from "./fields.ts";
 import { badge } from "./values.ts";
 
-/** Scopes side by side. */
+/** Returns scopes side by side. */
 export function scopeList(scopes: readonly string[]): Html {
   return html`<ul class="scopes">${scopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>`;
 }
 
-/** What scopes are told by: the vocabulary, and whose custom ones they are. */
+/** How to describe scopes: the vocabulary, and the name of the platform that owns the custom ones. */
 export type ScopeWords = { vocabulary: ScopesAnswer; platform: string };
 
-/** What an agent may do by a scope. A custom one is shown as it is, with whose it is. */
+/**
+ * Returns what an agent may do with a scope, in words. For a custom scope, returns its text and its platform.
+ */
 function scopeWords({ scopes }: Texts, { vocabulary, platform }: ScopeWords, scope: string): string {
   const words = Object.hasOwn(vocabulary.words, scope) ? vocabulary.words[scope] : undefined;
   return words ?? scopes.custom(scope, platform);
 }
 
-/** The scope itself, what a wildcard grants, and whether it is sensitive. */
+/** Returns the scope itself, the scopes that a wildcard grants, and whether it is sensitive. */
 function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: string): Html {
   const granted = Object.hasOwn(vocabulary.wildcards, scope) ? vocabulary.wildcards[scope] : undefined;
   return html`<code>${scope}</code>${granted !== undefined && ` ${scopes.grants(granted)}`}${
@@ -29,7 +31,7 @@ function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: strin
   }`;
 }
 
-/** Scopes to choose from, in plain words. */
+/** Returns scopes as choices, in plain words. */
 export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly string[]): Choice[] {
   return scopes.map((scope) => ({
     value: scope,
@@ -38,7 +40,7 @@ export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly s
   }));
 }
 
-/** Scopes below each other, in plain words. */
+/** Returns scopes below each other, in plain words. */
 export function scopesInWords(texts: Texts, words: ScopeWords, scopes: readonly string[]): Html {
   return html`<ul class="said-scopes">${scopes.map(
     (scope) => html`<li>${scopeWords(texts, words, scope)}${" "}
@@ -54,13 +56,13 @@ type Picker = {
   label: string;
   hint: Piece;
   vocabulary: Vocabulary;
-  /** Those that are chosen at first. */
+  /** The scopes that are chosen initially. */
   value?: readonly string[];
 };
 
 /**
- * Scopes to choose: those of the vocabulary as boxes, group by group, others as text, one in a line. All of
- * them have one name; {@link pickedScopes} reads them.
+ * Returns a field to choose scopes. Those of the vocabulary are checkboxes in groups. Others are text, one on
+ * each line. All inputs have the same name. {@link pickedScopes} reads them.
  */
 export function scopePicker(visit: Visit, picker: Picker): Html {
   const { form, name, label, hint, vocabulary, value = [] } = picker;
@@ -96,13 +98,13 @@ export function scopePicker(visit: Visit, picker: Picker): Html {
   }
 }
 
-/** The scopes that were picked, each once. */
+/** Returns the chosen scopes, each once. */
 export function pickedScopes(fields: Fields, name: string): string[] {
   const picked = fields.all(name).flatMap((text) => text.split(/[\s,]+/));
   return [...new Set(picked.filter((scope) => scope !== ""))];
 }
 
-/** The vocabulary by what is before the last colon, each group's wildcard first. */
+/** Groups the vocabulary by the text before the last colon, with each group's wildcard first. */
 function groupsOf({ scopes, wildcards }: Vocabulary): { group: string; scopes: string[] }[] {
   const all = [...Object.keys(wildcards), ...scopes];
   const groups = Map.groupBy(all, (scope) => scope.slice(0, scope.lastIndexOf(":")));

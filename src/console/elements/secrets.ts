@@ -5,8 +5,8 @@ import type { Outcome, Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
 /**
- * A secret that is shown here and never again, to copy and, where scripts run, to keep as a file. It belongs
- * on an answer to a form, which no address leads back to.
+ * Shows a secret for the only time, to be copied or, where scripts run, saved as a file. Use it only in the
+ * answer to a form, because no address leads back to that.
  */
 export function shownOnce(
   { listing }: Texts,
@@ -21,8 +21,8 @@ export function shownOnce(
 }
 
 /**
- * What a form answers that makes a secret: the secret the first time, and when the same form comes again that
- * it was shown.
+ * Returns the outcome of a form that creates a secret: the secret the first time, and a note that it was
+ * already shown if the same form is submitted again.
  */
 export async function onceOnly(
   make: () => Promise<Outcome>,
@@ -35,7 +35,10 @@ export async function onceOnly(
   });
 }
 
-/** How long it is until a moment, counted down where scripts run; what is said once it has passed. */
+/**
+ * Returns the time until a moment, which a script counts down. Returns another text once the moment has
+ * passed.
+ */
 export function countdown({ texts, now }: Visit, to: Date): Html {
   const { left, over } = texts.countdown;
   const seconds = Math.ceil((to.getTime() - now.getTime()) / 1000);
@@ -44,13 +47,13 @@ export function countdown({ texts, now }: Visit, to: Date): Html {
   }</span>`;
 }
 
-/** Seconds as a clock shows them: hours, minutes, seconds. */
+/** Formats seconds as hours, minutes and seconds. */
 function clock(seconds: number): string {
   const pair = (number: number) => String(number).padStart(2, "0");
   return `${Math.floor(seconds / 3600)}:${pair(Math.floor(seconds / 60) % 60)}:${pair(seconds % 60)}`;
 }
 
-/** A line for a shell that calls the API with the key in `$API_KEY`, and changes nothing. */
+/** Returns a shell command that calls the API with the key in `$API_KEY`, and changes nothing. */
 export function tryKeyLine({ outside }: Visit, connectionId: string): string {
   const url = outside.url(`/v1/service/connections/${connectionId}/agents`);
   return curlLine({ url, header: outside.header("X-Service-API-Key"), apiKey: "$API_KEY" });
