@@ -8,8 +8,8 @@ import { hashInvitation } from "./invite.ts";
 import { lockMembers } from "./members.ts";
 
 /**
- * The invitation that a person could accept by its token, with the names it goes by. Throws
- * `invalid_invitation` as accepting it would.
+ * Returns the invitation that a person could accept by its token, with the names of the organization and the
+ * inviter. Throws `invalid_invitation` in the same cases as {@link acceptInvitation}.
  */
 export async function findInvitation(
   { db, clock }: { db: Database; clock: Clock },
@@ -28,7 +28,7 @@ export async function findInvitation(
 
 /**
  * Makes a person a member by the token of their invitation, once. Throws `invalid_invitation` for every token
- * that is not good for this person: unknown, used, withdrawn, expired, or another address's.
+ * that is not valid for this person: unknown, used, withdrawn, expired, or for another address.
  */
 export async function acceptInvitation(
   { db, clock }: { db: Database; clock: Clock },
@@ -60,7 +60,10 @@ export async function acceptInvitation(
   });
 }
 
-/** Who opened the organization's account, and left, joins by that account. */
+/**
+ * Adds the person to the organization. If they opened the organization's account and left, they join by that
+ * account again.
+ */
 async function join(
   tx: Transaction,
   accountId: string,

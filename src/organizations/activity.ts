@@ -12,12 +12,12 @@ import { type ActingPerson, memberRoles, type Route, route } from "../route.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 import { requireOrganization } from "./members.ts";
 
-/** A changing call for an organization: who makes it, and of what. */
+/** A changing call for an organization: the member who makes it, the operation and its target. */
 type Act = {
   organizationId: string;
   person: ActingPerson;
   operation: string;
-  /** Whom or what it is about; never a secret. */
+  /** The person or thing that the call changes. Never contains a secret. */
   target: Record<string, string | boolean>;
 };
 
@@ -25,17 +25,17 @@ type Target = Act["target"];
 type Told = { told?: Target };
 type End = { status: "done" | "refused"; error_code: string | null; target: Target };
 
-/** Runs calls for organizations so that it can be seen who made them. */
+/** Runs calls for organizations and records who made them. */
 export type Activity = {
   /**
-   * Runs an act. It is written down before it runs, so no change is without its row; what came of it is
-   * written after, with what its answer has told. An act whose end is not known, because the process died or
-   * something broke, stays `begun`.
+   * Runs an act. Records it before it runs, so there is no change without a row. Afterwards, records its
+   * result and the `told` values of its answer. An act whose result is not known, because the process died or
+   * an error occurred, keeps the status `begun`.
    */
   run<T extends Told>(act: Act, work: () => Promise<T>): Promise<T>;
 };
 
-/** Activity that is kept in the database. */
+/** Creates activity records in the database. */
 export function createActivity({ db, clock, log }: { db: Database; clock: Clock; log: Logger }): Activity {
   return {
     async run(act, work) {
@@ -46,7 +46,10 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
             .where({ organization_id: act.organizationId, activity_id: activityId })
             .update({ ...end, target: stored(target) });
         } catch (error) {
-          log.warn({ fault: describeFault(error) }, "what came of an organization's act was not written");
+          log.warn(
+            { fault: describeFault(error) },
+            "the result of an organization's act could not be recorded",
+          );
         }
       };
       try {
@@ -62,14 +65,14 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
   };
 }
 
-/** Writes an act down, alone or with the change that it is. Gives its id. */
+/** Records an act, alone or in the transaction of the change itself. Returns its id. */
 export async function writeAct(
   db: Database | Transaction,
   { organizationId, person, operation, target }: Act,
   { status, now }: { status: "begun" | "done"; now: Date },
 ): Promise<string> {
   const { accountId, email, role } = person;
-  if (role === null) throw new Error("Nobody acts for an organization without a role");
+  if (role === null) throw new Error("A person without a role cannot act for an organization");
   const activityId = newId();
   await db("organization_activity").insert({
     organization_id: organizationId,
@@ -90,7 +93,7 @@ function stored(target: Target): Record<string, string> {
   return JSON.stringify(target) as unknown as Record<string, string>;
 }
 
-/** The code of what changed nothing; none of a fault. */
+/** Returns the error code of a refusal, which changed nothing. Returns `undefined` for an internal error. */
 function refusalOf(error: unknown): string | undefined {
   if (error instanceof ApiError) return error.code;
   return error instanceof VaultRefused || error instanceof VaultUnavailable ? "vault_unavailable" : undefined;
@@ -101,29 +104,31 @@ const entry = z.object({
   occurred_at: isoTime,
   actor: z
     .object({ account_id: z.string(), email: z.string(), role: z.enum(memberRoles) })
-    .describe("Who called, as they were then"),
+    .describe("The caller, with the address and role at that time"),
   operation: z.string().describe("The operation's id in this document"),
   target: z
     .record(z.string(), z.union([z.string(), z.boolean()]))
-    .describe("What it was called about: the path's parameters, and a member's address and role"),
-  status: z.enum(["begun", "done", "refused"]).describe("begun: what came of it is not known"),
-  error_code: z.string().nullable().describe("Why it was refused"),
+    .describe("The target of the call: the path's parameters, and a member's address and role"),
+  status: z.enum(["begun", "done", "refused"]).describe("begun: the result is not known"),
+  error_code: z.string().nullable().describe("The reason for a refusal"),
 });
 
-/** What one member did, as answers show it. */
+/** One act of a member, as in an answer. */
 type ActivityEntry = z.infer<typeof entry>;
 
 const activity = pageOf(entry).extend({
   actors: z
     .array(z.object({ account_id: z.string(), email: z.string() }))
-    .describe("All who ever did something for the organization, by e-mail, whatever the filters"),
+    .describe(
+      "Everybody who ever changed something for the organization, by e-mail address, regardless of the filters",
+    ),
 });
 
-/** A page of what members did, as it is answered. */
+/** A page of acts, as in an answer. */
 export type ActivityAnswer = z.infer<typeof activity>;
 
 const query = pageQuery.extend({
-  account_id: z.guid().optional().describe("One member's"),
+  account_id: z.guid().optional().describe("Only acts of this member"),
   operation: z.string().max(100).optional(),
   since: isoTimeInput.optional().describe("The first moment to show"),
   until: isoTimeInput.optional().describe("The moment before which to show"),
@@ -131,7 +136,7 @@ const query = pageQuery.extend({
 
 const newestFirst: PageOrder = { time: "v.occurred_at", id: "v.activity_id", isId: isUuid };
 
-/** `GET /v1/service/organization/activity`: who called what for the organization, newest first. */
+/** `GET /v1/service/organization/activity`: the members' acts for the organization, newest first. */
 export function activityRoute({ db }: { db: Database }): Route {
   return route({
     id: "list_organization_activity",
@@ -161,7 +166,10 @@ export function activityRoute({ db }: { db: Database }): Route {
   });
 }
 
-/** Who did something for an organization, each with their latest e-mail; a look at the index for each. */
+/**
+ * Returns everybody who changed something for an organization, with their latest e-mail address. Reads one
+ * index entry for each of them.
+ */
 async function listActors(db: Database, organizationId: string): Promise<ActivityAnswer["actors"]> {
   const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(
     `with recursive actors as (

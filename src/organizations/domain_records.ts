@@ -8,13 +8,13 @@ import type { OrganizationDomainRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { lockMembers } from "./members.ts";
 
-/** A domain as a call carries it. Whether it can be verified is checked by {@link readDomain}. */
+/** A domain in a call. {@link readDomain} checks whether it can be verified. */
 export const domainText = z.string().min(1).max(253).describe("Such as example.com; any script");
 
 /**
- * A domain in its one form, lower-case ASCII (IDNA). Throws `invalid_domain` for addresses, for names under
- * no public suffix or under `arpa`, and for public suffixes themselves, private ones such as `github.io`
- * included: what is under these is other people's.
+ * Returns a domain in its canonical form, lower-case ASCII (IDNA). Throws `invalid_domain` for addresses, for
+ * names under `arpa` or under no public suffix, and for public suffixes themselves, including private ones
+ * such as `github.io`. The names under a suffix belong to other people.
  */
 export function readDomain(text: string): string {
   const domain = canonicalDomain(text);
@@ -27,15 +27,15 @@ export function readDomain(text: string): string {
 
 const MAX_DOMAINS = 20;
 
-/** The TXT record that shows that a domain is an organization's. */
+/** The TXT record that proves that a domain belongs to an organization. */
 type Challenge = { name: string; value: string };
 
-/** The record of a domain; its names carry the service's word. */
+/** Returns the record of a domain. Its name and value contain the service's word. */
 export function challengeOf(word: string, { domain, token }: OrganizationDomainRow): Challenge {
   return { name: `_${word}-challenge.${domain}`, value: `${word}-verification=${token}` };
 }
 
-/** The organization's domain. Throws `not_found`. */
+/** Returns the organization's domain. Throws `not_found`. */
 export async function findDomain(
   db: Database | Transaction,
   organizationId: string,
@@ -46,7 +46,7 @@ export async function findDomain(
   return row;
 }
 
-/** Names a domain; one that is named already stays as it is. Throws `domain_limit`. */
+/** Adds a domain. A domain that was already added stays unchanged. Throws `domain_limit`. */
 export async function addDomain(
   { db, clock }: { db: Database; clock: Clock },
   organizationId: string,
@@ -71,7 +71,7 @@ export async function addDomain(
   });
 }
 
-/** Takes a domain away, and with it what was published under it. Throws `not_found`. */
+/** Removes a domain and suspends the platforms published under it. Throws `not_found`. */
 export async function removeDomain(db: Database, organizationId: string, domain: string): Promise<void> {
   await db.transaction(async (tx) => {
     await findDomain(tx, organizationId, domain);
@@ -80,7 +80,7 @@ export async function removeDomain(db: Database, organizationId: string, domain:
   });
 }
 
-/** A domain is verified no more: what was published under it is so no longer. */
+/** Ends the verification of a domain and suspends the platforms published under it. */
 export async function lapse(
   tx: Transaction,
   { organization_id, domain }: Pick<OrganizationDomainRow, "organization_id" | "domain">,

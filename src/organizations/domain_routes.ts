@@ -12,23 +12,23 @@ const path = "/v1/service/organization/domains";
 const params = z.object({ domain: idText });
 
 const shown = z.object({
-  domain: z.string().describe("In lower-case ASCII, as DNS has it"),
+  domain: z.string().describe("In lower-case ASCII, as in DNS"),
   verified_at: isoTime.nullable(),
-  checked_at: isoTime.nullable().describe("When its record was looked up last"),
-  failing_since: isoTime.nullable().describe("Since when the record of a verified domain is not found"),
+  checked_at: isoTime.nullable().describe("When its record was last looked up"),
+  failing_since: isoTime.nullable().describe("When the record of a verified domain was first not found"),
   created_at: isoTime,
   record: z
     .object({ type: z.literal("TXT"), name: z.string(), value: z.string() })
-    .describe("What the domain's DNS has to have, and to keep"),
+    .describe("The record that the domain's DNS must contain, and keep"),
 });
 
-/** A domain as answers show it. */
+/** A domain in an answer. */
 export type OrganizationDomainAnswer = z.infer<typeof shown>;
 
-/** What the calls about domains work with. */
+/** Dependencies of the calls about domains. */
 export type DomainDeps = VerifyDomainDeps & { organizationRates: Pick<OrganizationRates, "takeLookup"> };
 
-/** The domains that an organization publishes under. */
+/** Returns the calls about the domains under which an organization publishes. */
 export function domainRoutes(deps: DomainDeps): Route[] {
   return [addRoute(deps), listRoute(deps), verifyRoute(deps), removeRoute(deps)];
 }
@@ -38,7 +38,7 @@ function addRoute(deps: VerifyDomainDeps): Route {
     id: "add_organization_domain",
     method: "POST",
     path,
-    summary: "Name a domain of the organization, to be verified by a TXT record",
+    summary: "Add a domain of the organization, to be verified by a TXT record",
     access: "session",
     idempotent: true,
     body: z.object({ domain: domainText }),
@@ -77,11 +77,15 @@ function verifyRoute(deps: DomainDeps): Route {
     id: "verify_organization_domain",
     method: "POST",
     path: `${path}/{domain}/verify`,
-    summary: "Look a domain's TXT record up now",
+    summary: "Look up a domain's TXT record now",
     access: "session",
     idempotent: true,
     params,
-    answer: { status: 200, schema: shown, description: "The domain is verified, and looked up every day" },
+    answer: {
+      status: 200,
+      schema: shown,
+      description: "The domain is verified; its record is looked up again every day",
+    },
     errors: ["not_available", "not_found", "domain_record_missing", "domain_taken", "rate_limited"],
     async handle({ caller, params }) {
       requireOrganization(caller);
@@ -103,7 +107,7 @@ function removeRoute({ db }: { db: Database }): Route {
     answer: {
       status: 200,
       schema: z.object({ domain: z.string(), removed: z.literal(true) }),
-      description: "The domain is not the organization's any more",
+      description: "The domain no longer belongs to the organization",
     },
     errors: ["not_available", "not_found"],
     async handle({ caller, params: { domain } }) {

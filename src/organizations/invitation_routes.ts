@@ -16,21 +16,21 @@ const shown = z.object({
   invitation_id: z.string(),
   email: z.string(),
   role: z.enum(memberRoles),
-  invited_by: z.string().describe("E-mail of the owner who invited"),
+  invited_by: z.string().describe("E-mail address of the owner who sent the invitation"),
   created_at: isoTime,
   expires_at: isoTime,
 });
 
-/** An invitation as answers show one. */
+/** An invitation in an answer. */
 export type InvitationAnswer = z.infer<typeof shown>;
 
 const read = shown
   .pick({ role: true, invited_by: true, expires_at: true })
   .extend({ organization_name: z.string() });
-/** An invitation as whom it is for sees it. */
+/** An invitation as the invited person sees it. */
 export type ReadInvitationAnswer = z.infer<typeof read>;
 
-/** How people become members. */
+/** Returns the calls by which people become members. */
 export function invitationRoutes(deps: InviteDeps): Route[] {
   return [inviteRoute(deps), listRoute(deps), withdrawRoute(deps), readRoute(deps), acceptRoute(deps)];
 }
@@ -40,12 +40,12 @@ function inviteRoute(deps: InviteDeps): Route {
     id: "invite_organization_member",
     method: "POST",
     path: "/v1/service/organization/members",
-    summary: "Invite somebody by e-mail to an organization",
+    summary: "Invite a person by e-mail to an organization",
     access: "session",
     idempotent: true,
     body: z.object({ email: emailAddress, role: z.enum(memberRoles) }),
     told: ({ email, role }) => ({ email, role }),
-    answer: { status: 201, schema: shown, description: "The invitation; its code is in the mail alone" },
+    answer: { status: 201, schema: shown, description: "The invitation; its code is only in the mail" },
     errors: ["not_available", "already_member", "member_limit", "rate_limited"],
     async handle({ caller, body, ip }) {
       requireOrganization(caller);
@@ -59,13 +59,13 @@ function listRoute({ db, clock }: InviteDeps): Route {
     id: "list_invitations",
     method: "GET",
     path,
-    summary: "List the invitations that wait to be accepted",
+    summary: "List the invitations that are not yet accepted",
     access: "session",
     roles: ["auditor"],
     answer: {
       status: 200,
       schema: z.object({ invitations: z.array(shown) }),
-      description: "Those made first at the top",
+      description: "Oldest first",
     },
     errors: ["not_available"],
     async handle({ caller }) {
@@ -93,7 +93,7 @@ function withdrawRoute({ db }: InviteDeps): Route {
     answer: {
       status: 200,
       schema: z.object({ invitation_id: z.string(), withdrawn: z.literal(true) }),
-      description: "Nobody can accept it now",
+      description: "Nobody can accept it any more",
     },
     errors: ["not_available", "not_found"],
     async handle({ caller, params: { invitation_id } }) {
@@ -104,7 +104,7 @@ function withdrawRoute({ db }: InviteDeps): Route {
   });
 }
 
-/** Gives the address that was invited. */
+/** Deletes an invitation and returns the invited address. */
 async function withdraw(db: Database, organizationId: string, invitationId: string): Promise<string> {
   const own = { organization_id: organizationId, invitation_id: invitationId };
   if (!isUuid(invitationId)) throw new ApiError("not_found");
@@ -120,7 +120,7 @@ function readRoute(deps: InviteDeps): Route {
     id: "read_invitation",
     method: "POST",
     path: `${path}/read`,
-    summary: "Read an invitation by its code, with the account of its address; it stays as it is",
+    summary: "Read an invitation by its code, with the account of the invited address; changes nothing",
     access: "session",
     roles: "person",
     idempotent: true,
@@ -128,7 +128,7 @@ function readRoute(deps: InviteDeps): Route {
     answer: {
       status: 200,
       schema: read,
-      description: "For whom, by whom and as what the person is invited",
+      description: "The organization, the inviter and the role",
     },
     errors: ["invalid_invitation"],
     async handle({ caller, body }) {
@@ -144,7 +144,7 @@ function acceptRoute(deps: InviteDeps): Route {
     id: "accept_invitation",
     method: "POST",
     path: `${path}/accept`,
-    summary: "Become a member by the code of an invitation, with the account of its address",
+    summary: "Become a member by the code of an invitation, with the account of the invited address",
     access: "session",
     roles: "person",
     idempotent: true,
@@ -152,7 +152,7 @@ function acceptRoute(deps: InviteDeps): Route {
     answer: {
       status: 200,
       schema: z.object({ account_id: z.string(), role: z.enum(memberRoles) }),
-      description: "The organization, for which the person may act now",
+      description: "The organization for which the person may now act",
     },
     errors: ["invalid_invitation"],
     async handle({ caller, body }) {

@@ -20,7 +20,7 @@ import type { OrganizationRates } from "./rates.ts";
 /** Seconds for which an invitation can be accepted. */
 const INVITATION_SECONDS = 7 * 24 * 60 * 60;
 
-/** What inviting works with. */
+/** Dependencies of the calls about invitations. */
 export type InviteDeps = {
   db: Database;
   clock: Clock;
@@ -28,24 +28,26 @@ export type InviteDeps = {
   hashes: Pick<CodeHashes, "address">;
   organizationRates: Pick<OrganizationRates, "takeInvitation" | "giveBackInvitation">;
   baseUrl: string;
-  /** The page at which people accept. */
+  /** URL of the page at which people accept. */
   acceptUrl: string;
   log: Logger;
 };
 
 type Wish = { email: string; role: MemberRole };
 
-/** SHA-256 of an invitation's token, which has 256 bits and is in its mail alone. */
+/** Returns the SHA-256 of an invitation's token. The token has 256 bits and exists only in the mail. */
 export function hashInvitation(token: string): Buffer {
   return hash("sha256", token, "buffer");
 }
 
 /**
- * Invites an address to an organization by a mail. Nothing depends on whether the address has an account.
- * An earlier invitation of the address is good until the new one's mail was taken over, then no more. Throws
- * `already_member`, `member_limit`, `rate_limited`, `forbidden` for who is an owner no more, and
- * `unavailable` when the mail was not sent; that counts for no rate, unless the mail server refused this
- * mail.
+ * Invites an address to an organization by mail. The result does not depend on whether the address has an
+ * account. An earlier invitation of the address remains valid until the mail server accepts the new mail, and
+ * then becomes invalid.
+ *
+ * Throws `already_member`, `member_limit`, `rate_limited`, `forbidden` if the caller is no longer an owner,
+ * and `unavailable` if the mail was not sent. A mail that was not sent does not count for the rates, unless
+ * the mail server refused this mail.
  */
 export async function invite(
   deps: InviteDeps,
@@ -82,7 +84,7 @@ export async function invite(
   return row;
 }
 
-/** Holds the organization's members still, and checks that the address may be invited by this owner. */
+/** Locks the organization's members, and checks that this owner may invite the address. */
 async function checkWish(
   tx: Transaction,
   organizationId: string,
@@ -131,29 +133,29 @@ export async function sweepInvitations({ db, clock }: { db: Database; clock: Clo
   await db("organization_invitations").where("expires_at", "<=", clock.now()).delete();
 }
 
-/** What the mail of an invitation says. */
+/** Data of an invitation mail. */
 type InvitationText = {
   to: string;
-  /** E-mail of the owner who invites. */
+  /** E-mail address of the owner who sends the invitation. */
   by: string;
   organizationName: string;
   role: MemberRole;
   token: string;
   baseUrl: string;
-  /** The page at which it is accepted. */
+  /** URL of the page at which it can be accepted. */
   acceptUrl: string;
 };
 
 /**
- * What a name in a mail may have. Mail programs make links of dots, colons, slashes and signs like them in
- * many scripts, but not of those at the end of a word.
+ * The characters allowed in an organization's name in a mail. Mail programs make links from dots, colons,
+ * slashes and similar signs of many scripts, but not from those at the end of a word.
  */
 const PLAIN = /^(?:[\p{L}\p{M}\p{N}\p{Zs}\p{Sc}\p{So}&'‘’,()+!?"“”„«»;#*%=_·・‐–—-]|[.:/](?=\s|$))*$/u;
 const LONGEST_NAME = 80;
 
 /**
- * The mail of an invitation. Strangers choose an organization's name and whom the mail goes to, so a name
- * that could carry a link is left out.
+ * Returns the mail of an invitation. Strangers choose an organization's name and the recipient, so the mail
+ * omits a name that could contain a link.
  */
 export function invitationMail(text: InvitationText): Mail {
   const { to, by, organizationName, role, token, baseUrl, acceptUrl } = text;
@@ -164,23 +166,23 @@ export function invitationMail(text: InvitationText): Mail {
     text: [
       `${by} invites you to act for ${whose} at ${baseUrl}, as ${role}.`,
       "",
-      "See what that is, and accept it, at this link. You sign in with this address first; the first time, that",
-      "opens an account of your own.",
+      "See the details and accept the invitation at this link. First, sign in with this address. At the first",
+      "sign-in, you also get an account of your own.",
       "",
       `${acceptUrl}#code=${token}`,
       "",
-      `Or give this code at ${acceptUrl}:`,
+      `Or enter this code at ${acceptUrl}:`,
       "",
       token,
       "",
-      "It can be used once, within 7 days, by the account of this address and no other. Until then nothing",
+      "It can be used once, within 7 days, and only by the account of this address. Until then nothing",
       "happens. If you do not know who invites you, you need not do anything.",
       "",
     ].join("\n"),
   };
 }
 
-/** Whether a name carries no link, also to a program that takes one sign for another. */
+/** Whether a name contains no link, even for a program that confuses similar characters. */
 function isPlain(name: string): boolean {
   const read = name.normalize("NFKC");
   return name.length <= LONGEST_NAME && PLAIN.test(read) && !/www/i.test(read);

@@ -15,11 +15,11 @@ const shown = z.object({
   role: z.enum(memberRoles),
   joined_at: isoTime,
 });
-/** A member as answers show one. */
+/** A member in an answer. */
 export type MemberAnswer = z.infer<typeof shown>;
 const gone = z.object({ account_id: z.string(), member: z.literal(false) });
 
-/** Who acts for an organization, and with which role. */
+/** Returns the calls about the members of an organization and their roles. */
 export function memberRoutes({ db }: { db: Database }): Route[] {
   return [listRoute(db), changeRoute(db), removeRoute(db), leaveRoute(db)];
 }
@@ -35,7 +35,7 @@ function listRoute(db: Database): Route {
     answer: {
       status: 200,
       schema: z.object({ members: z.array(shown) }),
-      description: "Those who joined first at the top",
+      description: "Those who joined first come first",
     },
     errors: ["not_available"],
     async handle({ caller }) {
@@ -56,7 +56,7 @@ function changeRoute(db: Database): Route {
     params,
     body: z.object({ role: z.enum(memberRoles) }),
     told: ({ role }) => ({ role }),
-    answer: { status: 200, schema: shown, description: "The member; the role holds from their next call on" },
+    answer: { status: 200, schema: shown, description: "The member; the role applies from their next call" },
     errors: ["not_available", "not_found", "last_owner"],
     async handle({ caller, params, body }) {
       requireOrganization(caller);
@@ -72,11 +72,11 @@ function removeRoute(db: Database): Route {
     id: "remove_organization_member",
     method: "DELETE",
     path: `${path}/{account_id}`,
-    summary: "Remove a member; what they did stays",
+    summary: "Remove a member; their past changes remain",
     access: "session",
     idempotent: true,
     params,
-    answer: { status: 200, schema: gone, description: "None of their calls acts for the organization now" },
+    answer: { status: 200, schema: gone, description: "The person can no longer act for the organization" },
     errors: ["not_available", "not_found", "last_owner"],
     async handle({ caller, params }) {
       requireOrganization(caller);
@@ -92,11 +92,11 @@ function leaveRoute(db: Database): Route {
     id: "leave_organization",
     method: "POST",
     path: "/v1/service/organization/leave",
-    summary: "Leave the organization that is acted for",
+    summary: "Leave the organization that the caller acts for",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     idempotent: true,
-    answer: { status: 200, schema: gone, description: "The caller is no member any more" },
+    answer: { status: 200, schema: gone, description: "The caller is no longer a member" },
     errors: ["not_available", "last_owner"],
     async handle({ caller }) {
       requireOrganization(caller);

@@ -8,10 +8,12 @@ export function requireOrganization({ organization }: SessionCaller): void {
   if (!organization) throw new ApiError("not_available", "Only for accounts of type organization");
 }
 
-/** Members and open invitations that an organization has at most. */
+/** The most members and open invitations of an organization, together. */
 export const MAX_MEMBERS = 200;
 
-/** A member of an organization; who opened its account is one by that account. */
+/**
+ * A member of an organization. The person who opened the organization's account is a member by that account.
+ */
 export type Member = {
   account_id: string;
   email: string;
@@ -21,7 +23,10 @@ export type Member = {
   joined_at: Date;
 };
 
-/** An organization's members, the one who opened its account first while they are one. */
+/**
+ * Returns an organization's members in the order in which they joined. If the person who opened its account
+ * is a member, they come first.
+ */
 export async function listMembers(db: Database | Transaction, organizationId: string): Promise<Member[]> {
   const { rows } = await db.raw<{ rows: Member[] }>(
     `select account_id, email, first_name, last_name, own_role as role, created_at as joined_at
@@ -36,17 +41,19 @@ export async function listMembers(db: Database | Transaction, organizationId: st
   return rows;
 }
 
-/** Changes of one organization's members happen one after another, and approvals wait for them. */
+/**
+ * Locks an organization's members. Changes of them happen one after the other, and approvals wait for them.
+ */
 export async function lockMembers(tx: Transaction, organizationId: string): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: organizationId }).forNoKeyUpdate();
 }
 
-/** Whose role becomes which, or with `null` none any more; by whom. */
+/** A member's new role, or `null` to remove the member, and the member who makes the change. */
 type MemberChange = { accountId: string; role: MemberRole | null; by: string };
 
 /**
- * Gives a member of an organization another role, or none. Who does it is an owner at that moment, or leaves.
- * Throws `not_found`, `forbidden`, and `last_owner` when nobody would be an owner.
+ * Changes the role of a member of an organization, or removes the member. The caller must be an owner now,
+ * unless they remove themselves. Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
  */
 export async function changeMember(
   db: Database,
@@ -71,7 +78,7 @@ export async function changeMember(
   });
 }
 
-/** Who is an owner no more brings nobody in by invitations that still wait. */
+/** Withdraws pending invitations of a person who is no longer an owner. */
 async function withdrawOf(tx: Transaction, organizationId: string, accountId: string): Promise<void> {
   await tx("organization_invitations")
     .where({ organization_id: organizationId, invited_by: accountId })

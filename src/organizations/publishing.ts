@@ -10,8 +10,8 @@ import { domainText } from "./domain_records.ts";
 import { requireOrganization } from "./members.ts";
 
 /**
- * Publishes an organization's platform under one of its verified domains: the named one, else the one that
- * was verified first. Throws `not_found` and `domain_not_verified`.
+ * Publishes an organization's platform under the named verified domain, or by default under the one that was
+ * verified first. Throws `not_found` and `domain_not_verified`.
  */
 async function publishPlatform(
   db: Database,
@@ -55,7 +55,7 @@ async function setState(
 
 const params = z.object({ platform_id: idText });
 
-/** What makes a platform an organization's word to others. */
+/** Returns the calls that publish platforms. */
 export function publishRoutes({ db }: { db: Database }): Route[] {
   return [publishRoute(db), unpublishRoute(db), publishedRoute(db)];
 }
@@ -70,7 +70,7 @@ function publishRoute(db: Database): Route {
     idempotent: true,
     params,
     body: z
-      .object({ domain: domainText.optional().describe("The one that was verified first when left out") })
+      .object({ domain: domainText.optional().describe("Default: the domain that was verified first") })
       .optional(),
     told: (body) => (body?.domain === undefined ? {} : { domain: body.domain }),
     answer: { status: 200, schema: platformAnswer, description: "The published platform" },
@@ -92,7 +92,7 @@ function unpublishRoute(db: Database): Route {
     access: "session",
     idempotent: true,
     params,
-    answer: { status: 200, schema: platformAnswer, description: "The platform, a draft" },
+    answer: { status: 200, schema: platformAnswer, description: "The platform, which is a draft again" },
     errors: ["not_found", "not_available"],
     async handle({ caller, params: { platform_id } }) {
       await findPlatform(db, caller.accountId, platform_id);
@@ -107,7 +107,7 @@ const published = platformAnswer
   .extend({
     publisher: z
       .object({ name: z.string(), domain: z.string(), human_id: z.string() })
-      .describe("The organization, the domain that it verified, and its root identity"),
+      .describe("The organization, its verified domain, and its root identity"),
   });
 
 function publishedRoute(db: Database): Route {

@@ -11,26 +11,26 @@ const INVITATIONS_TO_ADDRESS = 3;
 const INVITATIONS_TO_ADDRESS_OF_ALL = 10;
 const LOOKUPS = 20;
 
-/** Who invites whom, as the rates count it; `address` is a keyed hash. */
+/** The data of an invitation that the rates count. `address` is a keyed hash. */
 export type CountedInvitation = { organizationId: string; ip: string; address: Buffer };
 
 /**
- * What an organization may cause outside: mails to anybody, and questions to anybody's DNS. Kept in the
- * database, so that it holds across replicas and restarts. Throws `rate_limited` with `Retry-After`.
+ * Limits of what an organization may cause outside: mails to anybody, and look-ups in anybody's DNS. Stored
+ * in the database, so they hold across replicas and restarts. Throws `rate_limited` with `Retry-After`.
  */
 export type OrganizationRates = {
   /**
-   * Counts one mail: a day 30 of an organization, 60 of a network, 3 of an organization to one address, and
-   * 10 to an address by all organizations together. One that is refused counts nowhere.
+   * Counts one mail. Daily limits: 30 for an organization, 60 for a network, 3 from an organization to one
+   * address, and 10 from all organizations to one address. A refused mail counts nowhere.
    */
   takeInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Takes a counted invitation back that was not mailed. */
+  /** Uncounts an invitation that was not mailed. */
   giveBackInvitation(invitation: CountedInvitation): Promise<void>;
-  /** Counts one look-up of a domain's record: 20 in 15 minutes of an organization. */
+  /** Counts one look-up of a domain's record. The limit is 20 in 15 minutes for an organization. */
   takeLookup(organizationId: string): Promise<void>;
 };
 
-/** Makes these rates. */
+/** Creates these rates in the database. */
 export function createOrganizationRates(db: Database): OrganizationRates {
   const daily = (keyPrefix: string, points: number) =>
     createStoredRate(db, { keyPrefix, points, seconds: DAY });
@@ -41,8 +41,9 @@ export function createOrganizationRates(db: Database): OrganizationRates {
   const lookups = createStoredRate(db, { keyPrefix: "verify_domain", points: LOOKUPS, seconds: QUARTER });
   const countsOf = ({ organizationId, ip, address }: CountedInvitation): Count[] => {
     const to = address.toString("hex");
-    // The same words for both: whether others invited the address is nobody's business.
-    const toAddress = "This address gets no more invitations today";
+    // Both limits use the same text, so that it does not reveal whether other organizations invited the
+    // address.
+    const toAddress = "This address can receive no further invitations today";
     return [
       { rate: byOrganization, key: organizationId, what: "The organization sent too many invitations today" },
       { rate: byNetwork, key: networkOf(ip), what: "Too many invitations were sent from this network today" },
@@ -57,7 +58,8 @@ export function createOrganizationRates(db: Database): OrganizationRates {
         try {
           await takeRate(count.rate, count.key, count.what);
         } catch (error) {
-          // A count that refuses has counted, too. Where the database failed, nothing can be given back.
+          // A refused count was still counted, so give it back too. After a database failure, nothing can be
+          // given back.
           if (error instanceof ApiError) await giveBack([...taken, count]);
           throw error;
         }

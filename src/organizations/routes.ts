@@ -11,10 +11,10 @@ import { memberRoutes } from "./member_routes.ts";
 import { requireOrganization } from "./members.ts";
 import { publishRoutes } from "./publishing.ts";
 
-/** What the calls about organizations work with. */
+/** Dependencies of the calls about organizations. */
 export type OrganizationDeps = InviteDeps & DomainDeps;
 
-/** The calls about the organization that is acted for. */
+/** Returns the calls about the organization that the caller acts for. */
 export function organizationsRoutes(deps: OrganizationDeps): Route[] {
   return [
     ...organizationRoutes(deps),
@@ -29,18 +29,18 @@ export function organizationsRoutes(deps: OrganizationDeps): Route[] {
 const shown = z.object({
   account_id: z.string(),
   organization_name: z.string(),
-  role: z.enum(memberRoles).describe("The caller's own"),
-  four_eyes: z.boolean().describe("Whether who asked for a delegation may not approve it"),
-  human_id: z.string().describe("Its root identity, which other accounts' platforms may accept"),
+  role: z.enum(memberRoles).describe("The caller's role"),
+  four_eyes: z.boolean().describe("Whether a person may not approve a delegation that they requested"),
+  human_id: z.string().describe("Its root identity, which platforms of other accounts may accept"),
   created_at: isoTime,
 });
 
-/** What it answers. */
+/** An organization in an answer. */
 export type OrganizationAnswer = z.infer<typeof shown>;
 
 const path = "/v1/service/organization";
 
-/** The organization that is acted for, and what it may set. */
+/** Returns the calls that read and change the organization that the caller acts for. */
 function organizationRoutes({ db }: { db: Database }): Route[] {
   return [getRoute(db), changeRoute(db)];
 }
@@ -50,7 +50,7 @@ function getRoute(db: Database): Route {
     id: "get_organization",
     method: "GET",
     path,
-    summary: "Read the organization that is acted for",
+    summary: "Read the organization that the caller acts for",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     answer: { status: 200, schema: shown, description: "The organization" },
@@ -67,7 +67,7 @@ function changeRoute(db: Database): Route {
     id: "change_organization",
     method: "PATCH",
     path,
-    summary: "Rename an organization, or say whether who asked for a delegation may approve it",
+    summary: "Rename an organization, or set whether people may approve delegations that they requested",
     access: "session",
     idempotent: true,
     body: z
@@ -75,7 +75,7 @@ function changeRoute(db: Database): Route {
       .partial()
       .refine((change) => Object.keys(change).length > 0, "must have something to change"),
     told: changeOf,
-    answer: { status: 200, schema: shown, description: "The organization as it is now" },
+    answer: { status: 200, schema: shown, description: "The changed organization" },
     errors: ["not_available"],
     async handle({ caller, body }) {
       requireOrganization(caller);
@@ -87,7 +87,7 @@ function changeRoute(db: Database): Route {
 
 type Change = { organization_name?: string | undefined; four_eyes?: boolean | undefined };
 
-/** What is changed, without the rest. */
+/** Returns only the changed members. */
 function changeOf({ organization_name, four_eyes }: Change) {
   return {
     ...(organization_name !== undefined && { organization_name }),
@@ -98,7 +98,7 @@ function changeOf({ organization_name, four_eyes }: Change) {
 async function show(db: Database, { accountId, person }: SessionCaller): Promise<OrganizationAnswer> {
   const row = await db("accounts").where({ account_id: accountId }).first();
   if (row?.organization_name == null || row.human_id === null || person.role === null) {
-    throw new Error("Who acts for an organization has a role in one");
+    throw new Error("The caller acts for an organization but has no role in it");
   }
   return {
     account_id: row.account_id,

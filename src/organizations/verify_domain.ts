@@ -6,23 +6,24 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { challengeOf, findDomain, lapse } from "./domain_records.ts";
 
-/** Milliseconds for one question to a server, and for all of a look-up. */
+/** Milliseconds for one question to a server, and for a whole look-up. */
 const TRY_MS = 1_500;
 const TRIES = 2;
 const WHOLE_MS = 5_000;
 
-/** Whether a name has a TXT record of this value; `unknown` when no server said. */
+/** Whether a name has a TXT record of this value. `unknown` if no server answered. */
 type TxtState = "found" | "absent" | "unknown";
 
-/** Asks DNS. */
+/** Looks up a TXT record in DNS. */
 export type TxtLookup = (name: string, value: string) => Promise<TxtState>;
 
-/** Answers of DNS that say that there is no such record. */
+/** DNS errors that mean that there is no such record. */
 const NONE = new Set(["ENOTFOUND", "ENODATA"]);
 
 /**
- * Looks TXT records up at these servers, `<address>` or `<address>:<port>`, else at the machine's. Nothing
- * but TXT questions to these servers is sent, whatever the name; a look-up ends after 5 seconds.
+ * Creates a function that looks up TXT records at these servers, `<address>` or `<address>:<port>`, or by
+ * default at the machine's own. It sends only TXT questions to these servers, whatever the name. A look-up
+ * ends after 5 seconds.
  */
 export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS): TxtLookup {
   return async (name, value) => {
@@ -40,13 +41,13 @@ export function createTxtLookup(servers: readonly string[], wholeMs = WHOLE_MS):
   };
 }
 
-/** What verifying domains works with; `word` is the service's. */
+/** Dependencies of verifying domains. `word` is the service's word. */
 export type VerifyDomainDeps = { db: Database; clock: Clock; lookupTxt: TxtLookup; word: string };
 
 /**
- * Verifies a domain by its TXT record. One organization at most has a domain: another that verified it before
- * keeps it for as long as its own record is there or cannot be looked up. Throws `not_found`,
- * `domain_record_missing`, `domain_taken`, and `unavailable` when DNS gave no answer.
+ * Verifies a domain by its TXT record. At most one organization can have a domain. An organization that
+ * verified it earlier keeps it while its own record is there or cannot be looked up. Throws `not_found`,
+ * `domain_record_missing`, `domain_taken`, and `unavailable` if DNS did not answer.
  */
 export async function verifyDomain(
   deps: VerifyDomainDeps,
@@ -93,8 +94,8 @@ async function requireRecord(deps: VerifyDomainDeps, row: OrganizationDomainRow)
 }
 
 /**
- * Notes when a record was looked up in vain. Not of a verified domain: its daily look-up is due by that time,
- * and would be put off.
+ * Records when a look-up found no record. Skips verified domains: this time decides when their daily look-up
+ * is due, so it would be delayed.
  */
 async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDomainRow): Promise<void> {
   const { organization_id, domain, token } = row;
@@ -103,22 +104,22 @@ async function noteLookup({ db, clock }: VerifyDomainDeps, row: OrganizationDoma
     .update({ checked_at: clock.now() });
 }
 
-/** Whether the record of an organization's domain is there now. */
+/** Looks up whether the record of an organization's domain is there now. */
 async function stateOf({ lookupTxt, word }: VerifyDomainDeps, row: OrganizationDomainRow) {
   const { name, value } = challengeOf(word, row);
   return lookupTxt(name, value);
 }
 
 const DAY = 24 * 60 * 60;
-/** Seconds of failing after which a domain is verified no more. */
+/** Seconds of failed look-ups after which a domain loses its verification. */
 const LAPSE_SECONDS = 7 * DAY;
 const AT_ONCE = 10;
 
 type RecheckDeps = VerifyDomainDeps & { log: Logger; signal: AbortSignal };
 
 /**
- * Looks the records of verified domains up again, each once a day over all replicas. One whose record has not
- * been found for 7 days is verified no more, and its platforms are suspended.
+ * Looks up the records of verified domains again, each once a day over all replicas. A domain whose record
+ * was missing for 7 days loses its verification, and its platforms are suspended.
  */
 export async function recheckDomains(deps: RecheckDeps): Promise<void> {
   for (;;) {
@@ -128,7 +129,9 @@ export async function recheckDomains(deps: RecheckDeps): Promise<void> {
   }
 }
 
-/** A look-up that a process dies with is made a day later. */
+/**
+ * Claims the domains that are due. If the process dies during a look-up, the next one happens a day later.
+ */
 async function claimDue(db: Database, now: Date): Promise<OrganizationDomainRow[]> {
   const { rows } = await db.raw<{ rows: OrganizationDomainRow[] }>(
     `update organization_domains d set checked_at = :now
@@ -158,7 +161,7 @@ async function recheck(deps: RecheckDeps, row: OrganizationDomainRow): Promise<v
     await lapse(tx, row);
     log.warn(
       { account_id: organization_id },
-      "a domain's record was gone for 7 days: it is verified no more",
+      "a domain's record was missing for 7 days: it is no longer verified",
     );
   });
 }

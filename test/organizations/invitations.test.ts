@@ -203,7 +203,7 @@ describe("mails of invitations", () => {
     expect([own.status, ofAll.status]).toEqual([429, 429]);
     expect(await mailsTo(email)).toHaveLength(10);
     expect(own.body.error).toMatchObject({
-      message: "This address gets no more invitations today; try again in 24 h",
+      message: "This address can receive no further invitations today; try again in 24 h",
     });
     expect(ofAll.body).toEqual(own.body);
     expect(ofAll.headers.get("retry-after")).toMatch(/^[0-9]+$/);
