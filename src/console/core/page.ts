@@ -9,7 +9,7 @@ import type { Fields } from "./forms.ts";
 /** An account that a person may act for, with their role in it. */
 export type Acting = SessionAnswer["accounts"][number];
 
-/** Who may see a page: everybody, a signed-in person, or a person whose onboarding is complete. */
+/** The people who may see a page: everybody, a signed-in person, or a person whose onboarding is complete. */
 export type PageAccess = "public" | "signed_in" | "onboarded";
 
 /** A page of the console. Everything about it is declared, so that tests can visit every page. */
@@ -36,7 +36,7 @@ type PageParts<D> = {
    */
   about?: "organization" | "person" | "installation";
   /**
-   * What the forms' tokens are bound to: the session, or the browser before sign-in. Default: the session.
+   * The forms' tokens are bound to the session, or before sign-in to the browser. Default: the session.
    */
   boundTo?: "session" | "browser";
   /**

@@ -10,7 +10,10 @@ const PLACE = ["cluster", "namespace", "name"] as const;
 
 type Shown = { adoption: AdoptionAnswer["adoption"]; mayConfirm: boolean; mayWithdraw: boolean };
 
-/** Which object may take something over, and the forms `confirm` and `withdraw`, as far as one may. */
+/**
+ * Returns the object that may adopt something, with the forms `confirm` and `withdraw`, if the person may use
+ * them.
+ */
 function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Shown): Html {
   const { adoption: words } = visit.texts;
   return html`${
@@ -27,7 +30,7 @@ function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Show
   ${mayConfirm ? confirming(visit) : html`<p class="quiet">${words.ownersOnly}</p>`}`;
 }
 
-/** The object that a form of {@link adoptionForms} names. */
+/** Returns the object that a form of {@link adoptionForms} names. */
 function placeIn(fields: Fields): Record<string, string> {
   return Object.fromEntries(PLACE.map((name) => [name, fields.get(name).trim()]));
 }
@@ -53,7 +56,7 @@ function confirming(visit: Visit): Html {
 
 type AgentLoaded = Awaited<ReturnType<typeof loadAgent>>;
 
-/** Which object of a cluster may take an agent over. */
+/** The page on which an owner chooses the cluster object that may adopt an agent. */
 export const agentAdoptionPage = page<AgentLoaded>({
   id: "agent_adoption",
   path: "/console/agents/{agent_id}/adoption",
@@ -100,7 +103,7 @@ async function loadAgent(visit: Visit) {
   return { agent, adoption };
 }
 
-/** An agent's calls name its connection too. */
+/** Returns the path parameters of an agent's calls, which include its connection. */
 export async function paramsOf({ call, params }: Visit): Promise<Record<string, string>> {
   return idsOf(await call("get_account_agent", { params }));
 }
@@ -111,7 +114,7 @@ function idsOf({ agent_id, connection_id }: { agent_id: string; connection_id: s
 
 type PlatformLoaded = Awaited<ReturnType<typeof loadPlatform>>;
 
-/** Which object of a cluster may take a platform over. */
+/** The page on which an owner chooses the cluster object that may adopt a platform. */
 export const platformAdoptionPage = page<PlatformLoaded>({
   id: "platform_adoption",
   path: "/console/platforms/{platform_id}/adoption",

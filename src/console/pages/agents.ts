@@ -10,7 +10,7 @@ type Listed = Awaited<ReturnType<typeof load>>;
 
 const FILTERS = ["q", "state", "connection_id"] as const;
 
-/** The agents of all of the account's platforms, and how one is made. */
+/** The agents of all platforms of the account, and how to create one. */
 export const agentsPage = page<Listed>({
   id: "agents",
   path: "/console/agents",
@@ -91,7 +91,7 @@ function howMade(visit: Visit, { platform }: Listed): Html {
     }</section>`;
 }
 
-/** A line for a shell that makes an agent. */
+/** Returns a shell command that creates an agent. */
 function newAgentLine({ outside }: Visit, connectionId: string): string {
   return curlLine({
     url: outside.url(`/v1/service/connections/${connectionId}/agents`),

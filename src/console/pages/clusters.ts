@@ -11,7 +11,10 @@ import { time } from "../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** Which namespaces of clusters act for the account, and whose decisions there count. */
+/**
+ * The cluster namespaces that act for the account, and the cluster users whose decisions count as its
+ * owner's.
+ */
 export const clustersPage = page<Loaded>({
   id: "clusters",
   path: "/console/clusters",
@@ -77,7 +80,7 @@ function fault(field: string, message: string): ApiError {
   return new ApiError("invalid_request", `body.${field}: ${message}`);
 }
 
-/** Where a namespace is accepted, bounded and ended. */
+/** Returns the address of the page that accepts, limits and ends a namespace. */
 function namespaceAddress(
   { at }: Visit,
   { cluster, namespace }: Pick<NamespaceBindingAnswer, "cluster" | "namespace">,

@@ -10,7 +10,7 @@ import { facts, time } from "../elements/values.ts";
 type Data = Awaited<ReturnType<typeof load>>;
 type Posting = NonNullable<Answers["get_credits"]["items"]>[number];
 
-/** What an account has for decisions, how long it lasts, whom to ask for more, and what was posted. */
+/** The account's credit, how long it will last, whom to ask for more, and the postings. */
 export const creditPage = page<Data>({
   id: "credit",
   path: "/console/credit",
@@ -67,10 +67,10 @@ function signed(microUsd: number): string {
   return `${microUsd < 0 ? "−" : "+"}${formatUsd(Math.abs(microUsd))}`;
 }
 
-/** Days whose decisions tell how fast credit is used. */
+/** Days whose decisions are used to estimate how long the credit lasts. */
 const RATE_DAYS = 7;
 
-/** The counts by day; nothing for a history too long to be counted in time. */
+/** Returns the counts by day, or `undefined` if the history is too long to be counted in time. */
 export function loadCounts(visit: Visit): Promise<DailyCounts | undefined> {
   return visit.call("count_decisions").catch((error: unknown) => {
     if (error instanceof ApiError && error.code === "unavailable") return undefined;
@@ -80,7 +80,7 @@ export function loadCounts(visit: Visit): Promise<DailyCounts | undefined> {
 
 type Left = { credits: Answers["get_credits"]; counts: DailyCounts | undefined };
 
-/** What credit is left, for how many decisions and days, and whom to ask for more when it is little. */
+/** Returns the remaining credit in decisions and days, and whom to ask for more if it is low. */
 export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
   const { home, credit: words } = visit.texts;
   const days = counts && daysLeft(credits, counts);
@@ -91,14 +91,17 @@ export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
     ${level !== "enough" && html`<p class="refusal">${words.levels[level]} ${words.levelHints[level]} ${whomToAsk(visit)}</p>`}`;
 }
 
-/** For how many days the credit lasts when they are like the last ones; `Infinity` when nothing was used. */
+/**
+ * Returns for how many days the credit lasts if use continues as on the last days. `Infinity` if nothing was
+ * used.
+ */
 function daysLeft(credits: Left["credits"], { days }: DailyCounts): number {
   const last = days.slice(-RATE_DAYS);
   const used = last.reduce((sum, { charged }) => sum + charged, 0) * credits.price_micro_usd;
   return used === 0 ? Number.POSITIVE_INFINITY : (credits.balance_micro_usd / used) * last.length;
 }
 
-/** Who gives more credit. */
+/** Returns whom to ask for more credit. */
 export function whomToAsk({ contact, texts: { credit: words } }: Visit): Html {
   if (contact === undefined) return html`${words.askNobody}`;
   const isAddress = !/^https?:/i.test(contact);

@@ -11,7 +11,7 @@ const SHOWN = 5;
 
 type Home = Awaited<ReturnType<typeof load>>;
 
-/** What waits, what is active, what was denied lately, and what credit is left. */
+/** The home page: pending requests, active delegations, recent denials and the remaining credit. */
 export const homePage = page<Home>({
   id: "home",
   path: "/console",
@@ -43,7 +43,7 @@ async function load(visit: Visit) {
   return { requests, active: delegations.items.filter(isActive), denials: denials.events, credits, counts };
 }
 
-/** The requests that wait, brought up to date where scripts run. */
+/** Returns the pending requests, which a script updates. */
 function waiting(visit: Visit, { requests }: Home): Html {
   const { home } = visit.texts;
   const { items, next_cursor } = requests;

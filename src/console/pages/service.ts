@@ -8,12 +8,15 @@ import { badge, type Tone, time } from "../elements/values.ts";
 type State = PartAnswer["state"];
 type Figure = PartAnswer["figures"][number];
 
-/** States that the summary names, the most urgent first. */
+/** The states that the summary names, the most urgent first. */
 const URGENT = ["act", "away", "look"] as const;
 const TONES: Record<State, Tone> = { well: "good", look: "warn", act: "bad", away: "bad" };
 const SUSPENDED = "/service/suspended";
 
-/** The state of every part of the installation, for service administrators; never for an organization. */
+/**
+ * The state of every part of the installation. Only service administrators see it, and never while they act
+ * for an organization.
+ */
 export const servicePage = page<PartAnswer[]>({
   id: "service",
   path: "/console/service",
@@ -33,7 +36,7 @@ export const servicePage = page<PartAnswer[]>({
   </div>`,
 });
 
-/** The parts that need somebody. */
+/** Returns the parts that need attention. */
 function summary(visit: Visit, parts: readonly PartAnswer[]): Html {
   const { service } = visit.texts;
   const named = (state: State) =>
@@ -86,7 +89,7 @@ function shown({ texts: { service } }: Visit, figure: Figure): Piece {
   return unit === "seconds" ? service.lasting(value) : value.toLocaleString("en");
 }
 
-/** Callbacks that get nothing, with what identifies their owner, for service administrators. */
+/** Suspended callbacks, with data that identifies their owners, for service administrators. */
 export const suspendedPage = page<SuspendedAnswer>({
   id: "service_suspended",
   path: "/console/service/suspended",

@@ -5,7 +5,10 @@ import { RENEW, SIGN_IN, wayBack } from "../core/places.ts";
 import { choiceField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
-/** Where people sign out: at once by the button of every page, here or everywhere by this page's own. */
+/**
+ * The page for signing out. The button of every page signs out immediately. This page's own form signs out
+ * here or everywhere.
+ */
 export const signOutPage = page({
   id: "sign_out",
   path: "/console/sign-out",
@@ -41,7 +44,7 @@ export const signOutPage = page({
   },
 });
 
-/** Where a session is renewed: the browser sends its refresh cookie there and below only. */
+/** The page that renews a session. The browser sends the refresh cookie only to this path and below. */
 export const renewPage = page({
   id: "renew",
   path: RENEW,

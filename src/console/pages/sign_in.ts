@@ -5,7 +5,10 @@ import { ENTER_CODE, SIGN_IN, wayBack } from "../core/places.ts";
 import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
-/** Where people ask for a code. The browser sends its sign-in cookie there, which keeps codes apart. */
+/**
+ * The page on which people request a code. Its path receives the sign-in cookie, which separates the codes of
+ * different browsers.
+ */
 export const signInPage = page({
   id: "sign_in",
   path: SIGN_IN,
@@ -56,10 +59,10 @@ export const signInPage = page({
   },
 });
 
-/** What the page knows of who signs in: their address, and the form that waits until they have. */
+/** Data of a person who is signing in: their address, and a form that is kept until they have signed in. */
 type Known = { email: string; kept: string };
 
-/** Where people enter the code that they were sent. A link in a mail leads here, its code after `#`. */
+/** The page on which people enter their code. The link in a mail opens it, with the code after `#`. */
 export const enterCodePage = page<Known>({
   id: "enter_code",
   path: ENTER_CODE,
@@ -93,7 +96,7 @@ export const enterCodePage = page<Known>({
   },
 });
 
-/** The form for a code. */
+/** Returns the form for a code. */
 function codeContent(visit: Visit, { email, kept }: Known): Html {
   const { texts, query } = visit;
   return html`<p class="lead">${email === "" ? texts.code.leadUnknown : texts.code.lead(email)}</p>

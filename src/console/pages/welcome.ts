@@ -46,7 +46,7 @@ export const welcomeNamePage = page({
   },
 });
 
-/** The last step of onboarding: for whom the account is. */
+/** The last step of onboarding: the type of the account. */
 export const welcomeAccountPage = page({
   id: "welcome_account",
   path: `/console${ACCOUNT}`,
@@ -92,8 +92,8 @@ export const welcomeAccountPage = page({
 });
 
 /**
- * For whom the account is. Throws `invalid_request` where nothing was chosen, and where an organization's
- * name goes with another choice: it cannot be changed later, so nothing of it is guessed.
+ * Reads the type of the account. Throws `invalid_request` if nothing was chosen, or if an organization's name
+ * comes with another type. The type cannot be changed later, so the page does not guess.
  */
 function readAccount({ texts }: Visit, fields: Fields): { account_type: string; organization_name?: string } {
   const reader = readerOf(texts, fields);
@@ -108,7 +108,7 @@ function readAccount({ texts }: Visit, fields: Fields): { account_type: string; 
   return { account_type, ...named };
 }
 
-/** Does a step of onboarding. One that another tab did meanwhile leads on as if it were done here. */
+/** Runs a step of onboarding. Ignores that another tab has already completed it. */
 async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   try {
     await step();
@@ -117,7 +117,7 @@ async function inAnyTab(step: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Leads to the step that the account is at, when it is not this one. */
+/** Redirects to the account's current step, if it is another one. */
 function stayAt(step: "profile" | "account_type", visit: Visit): undefined {
   const { onboarding_step } = signedIn(visit);
   if (onboarding_step === step) return undefined;

@@ -1,10 +1,10 @@
-// Runs something once the page is drawn: nobody waits for a script to read. A page in the background is not drawn.
+// Runs a function once the page is drawn, so that reading never waits for scripts. A background page is not drawn.
 const whenShown = (run) => {
   if (document.hidden) setTimeout(run);
   else requestAnimationFrame(() => setTimeout(run));
 };
 
-// Shows times in the reader's zone; the machine-readable time, and UTC on hovering, stay.
+// Shows times in the reader's zone. The machine-readable time, and UTC on hovering, stay unchanged.
 whenShown(() => {
   const { lang } = document.documentElement;
   const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));
@@ -25,7 +25,7 @@ whenShown(() => {
   show(document);
 });
 
-// Fields for a day and a time: shown and taken in the reader's zone, and sent with a zone.
+// Date and time fields use the reader's zone, and send the zone.
 whenShown(() => {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
   const two = (number) => String(number).padStart(2, "0");

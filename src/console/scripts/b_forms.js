@@ -1,8 +1,8 @@
-// Forms: the code of a mail's link goes into its field, some forms are sent by themselves, none twice at once.
+// Forms: puts the code of a mail's link into its field, submits some forms automatically, and none twice concurrently.
 whenShown(() => {
   const field = document.querySelector("[data-code]");
   const given = /^#code=([0-9a-f]{32}|[0-9a-f]{64})$/.exec(location.hash)?.[1];
-  // A code that waits until its person has signed in.
+  // Keeps a code until its person has signed in.
   const code = given ?? sessionStorage.getItem("code");
   if (code !== null && field !== null && Number(field.dataset.code || 32) === code.length) {
     field.value = code;
@@ -26,7 +26,7 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-// Buttons that copy a text, or keep it as a file. They are hidden where scripts do not run.
+// Buttons that copy a text, or save it as a file. They are hidden without scripts.
 whenShown(() => {
   const show = () => {
     for (const button of document.querySelectorAll("[data-copy][hidden], [data-download][hidden]")) {

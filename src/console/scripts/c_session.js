@@ -50,7 +50,7 @@ whenShown(() => {
   plan(Number(bar.dataset.sessionSeconds));
 });
 
-// Counts down the seconds that were left when the page was made; the reader's own clock may be wrong.
+// Counts down the seconds that were left when the page was created, because the reader's own clock may be wrong.
 (() => {
   const pair = (number) => String(number).padStart(2, "0");
   const begun = performance.now();

@@ -1,4 +1,4 @@
-// Says when a part of the page could not be brought up to date; the next answer that comes does not say it.
+// Shows a note when a part of the page could not be updated. The next successful answer removes it.
 const sayStale = (target, isStale) => {
   const note = target.closest?.("[hx-get]")?.querySelector("[data-stale]");
   if (note) note.hidden = !isStale;
@@ -8,7 +8,7 @@ addEventListener("htmx:after:request", ({ target, detail }) =>
   sayStale(target, detail.ctx.response.status >= 400),
 );
 
-// Keeps a list up to date while its page is looked at, says how much is new, and stops by a button.
+// Keeps a list up to date while its page is visible, shows how much is new, and stops by a button.
 whenShown(() => {
   const button = document.querySelector("[data-tail]");
   if (button === null) return;
@@ -37,7 +37,7 @@ whenShown(() => {
   setInterval(ask, 4_000);
 });
 
-// Fetches htmx once a page is shown, and only where something on it is brought up to date.
+// Loads htmx after the page is shown, and only if a part of the page updates itself.
 (() => {
   const { htmx } = document.currentScript.dataset;
   addEventListener("load", () => {

@@ -1,7 +1,7 @@
-/** Who did what for an organization. */
+/** Words of the page about the members' changes. */
 export const ACTIVITY = {
   title: "Who did what",
-  lead: "Every call by which a member changed something, or was refused. Newest first, and kept for good.",
+  lead: "Every call by which a member changed something, or was refused. Newest first, and kept permanently.",
   caption: "What members did",
   when: "When",
   who: "Who",
@@ -39,13 +39,13 @@ export const ACTIVITY = {
   } as Record<string, string | undefined>,
   yes: "on",
   no: "off",
-  /** Why an act was refused, where the message of a form would not do. */
+  /** Why an act was refused, where the message of a form does not fit. */
   refusals: {
-    not_found: "What it was about did not exist, or not any more",
-    forbidden: "The role did not allow it any more",
+    not_found: "The target did not exist, or no longer existed",
+    forbidden: "The role no longer allowed it",
     rate_limited: "Too much in a short time",
-    unavailable: "A part of the service was away",
-    vault_unavailable: "The key vault was away",
+    unavailable: "A part of the service was unavailable",
+    vault_unavailable: "The key vault was unavailable",
   } as Record<string, string | undefined>,
   operations: {
     accept_invitation: "Became a member",
@@ -63,7 +63,7 @@ export const ACTIVITY = {
     deny_delegation_request: "Denied a request",
     end_accepted_principal: "Ended the acceptance of somebody's authority",
     end_former_api_keys: "Ended former API keys",
-    end_namespace_binding: "Ended what a namespace may",
+    end_namespace_binding: "Ended that a namespace acts for the organization",
     invite_organization_member: "Invited somebody",
     leave_organization: "Left the organization",
     link_cluster_approver: "Linked a user of a cluster",
@@ -87,10 +87,10 @@ export const ACTIVITY = {
     test_callback: "Tested a callback",
     try_proof: "Tried a proof",
     unlink_cluster_approver: "Unlinked a user of a cluster",
-    unpublish_platform: "Took a platform back",
+    unpublish_platform: "Unpublished a platform",
     verify_organization_domain: "Verified a domain",
-    withdraw_agent_adoption: "Took back that a cluster takes over an agent",
+    withdraw_agent_adoption: "Withdrew that a cluster may take over an agent",
     withdraw_invitation: "Withdrew an invitation",
-    withdraw_platform_adoption: "Took back that a cluster takes over a platform",
+    withdraw_platform_adoption: "Withdrew that a cluster may take over a platform",
   } as Record<string, string | undefined>,
 };

@@ -1,7 +1,7 @@
 /** Words of the pages about agents. */
 export const AGENTS = {
   title: "Agents",
-  lead: "Programs that act for you. An agent may do nothing by itself: what it may do is in its delegations.",
+  lead: "Programs that act for you. An agent may do only what its delegations allow.",
   filter: "Filter the list",
   search: "Search",
   searchHint: "Agent or platform, or a whole id",
@@ -54,7 +54,7 @@ export const AGENT = {
   removeTitle: (name: string) => `Delete the agent ${name}`,
   removeLead: "This cannot be taken back.",
   removes: (active: number) => [
-    "Its key in the vault is disabled for good: it can prove nothing any more.",
+    "Its key in the vault is disabled for good: it can no longer prove anything.",
     active === 0
       ? "It has no active delegation."
       : active === 1
@@ -71,7 +71,7 @@ export const AGENT = {
   already: "It is deleted already.",
 };
 
-/** Words about what an object of a cluster takes over. */
+/** Words of the pages on which a cluster object adopts something. */
 export const ADOPTION = {
   about: "Hand it over to Kubernetes",
   link: "Choose the object",

@@ -1,4 +1,4 @@
-/** What pages say of a connection's callback and its webhook secret. */
+/** Words of the page about a connection's callback. */
 export const CALLBACKS = {
   parts: {
     label: "Parts of this connection",
@@ -9,7 +9,7 @@ export const CALLBACKS = {
     secret: "Webhook secret",
   },
   title: (name: string) => `Callback of ${name}`,
-  lead: "When a delegation is approved, denied or revoked, your application is told: by a signed HTTP POST to its callback URL.",
+  lead: "When a delegation is approved, denied or revoked, the service notifies your application by a signed HTTP POST to its callback URL.",
   state: "How it is doing",
   states: {
     none: "Not set",
@@ -19,14 +19,14 @@ export const CALLBACKS = {
     suspended: "Suspended",
   },
   explain: {
-    none: "Nothing is sent, and what happens meanwhile is not kept for later. Set a URL below.",
+    none: "Nothing is sent, and events are not kept for later. Set a URL below.",
     active: "Events are sent as they happen.",
     failing:
       "The receiver does not accept what is sent. Each delivery is tried 10 times over 75 hours. After 120 hours without one that was accepted, the callback is suspended.",
     paused:
-      "Nothing is sent. What waits and what comes is held, for 30 days after it was made or last tried. Resume it below.",
-    gone: "The receiver answered 410, which says that it wants nothing any more. Nothing is sent, and events are held for 30 days. Put the receiver right, then resume below, or set another URL.",
-    long: "The receiver accepted nothing for 120 hours. Nothing is sent, and events are held for 30 days. Put the receiver right, then resume below, or set another URL.",
+      "Nothing is sent. Waiting and new events are held for 30 days after they were made or last tried. Resume it below.",
+    gone: "The receiver answered 410, which means that it wants no further events. Nothing is sent, and events are held for 30 days. Fix the receiver, then resume below, or set another URL.",
+    long: "The receiver accepted nothing for 120 hours. Nothing is sent, and events are held for 30 days. Fix the receiver, then resume below, or set another URL.",
   },
   since: "Since",
   url: "Callback URL",
@@ -37,7 +37,7 @@ export const CALLBACKS = {
   number: (count: number) => (count >= 1_000 ? "1,000 or more" : String(count)),
   setTitle: "Where events go",
   urlHint:
-    "It begins with https:// and names a host, no IP address. Private addresses are refused, unless who runs this service has opened them.",
+    "It begins with https:// and contains a host name, not an IP address. Private addresses are refused, unless the people who run this service allow them.",
   declared:
     "A manifest in a cluster declares this platform. Change the URL there too: the operator puts back what the manifest says.",
   set: "Save",
@@ -69,7 +69,7 @@ export const CALLBACKS = {
   resume: "Resume the callback",
 } as const;
 
-/** What the page says on which a webhook secret is replaced. */
+/** Words of the page that replaces a webhook secret. */
 export const WEBHOOK_SECRET = {
   title: (name: string) => `Webhook secret of ${name}`,
   lead: "Every request to your callback URL is signed with this secret, so that your receiver knows it is genuine. It is replaced in two phases, and no delivery is lost.",
@@ -82,9 +82,9 @@ export const WEBHOOK_SECRET = {
   explain: {
     one: "Nothing is under way. Replace the secret when somebody may have seen it, or as often as your rules say.",
     waits:
-      "Requests carry the signatures of both. Nothing happens by itself: it stays like this until you go on with step 3.",
+      "Requests carry the signatures of both. Nothing happens automatically: this does not change until you continue with step 3.",
     grace:
-      "The former secret signs besides until then, and ends by itself. A receiver that still has it goes on working until then.",
+      "The former secret also signs until then, and ends automatically. A receiver that still has it works until then.",
   },
   since: "Since",
   formerUntil: "The former one signs until",

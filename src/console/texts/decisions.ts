@@ -14,10 +14,10 @@ const REFUSING = {
   revocation_state_unavailable: "Whether the delegation is revoked could not be known",
   ceiling_exceeded: "The scope is wider than the account or the platform allows",
 } satisfies Record<RefusingReason, string>;
-/** Why a decision was no allow, in plain words. A text that is no reason is shown as it is. */
+/** Why a decision was not `allow`, in plain words. Pages show an unknown reason unchanged. */
 export const REASONS: Record<string, string | undefined> = REFUSING;
 
-/** A time span in the largest unit that says it well. */
+/** Returns a time span in its largest whole unit. */
 export function span(seconds: number): string {
   const units: [number, string][] = [
     [86_400, "day"],
@@ -32,7 +32,7 @@ export function span(seconds: number): string {
   return `${number} ${unit}${number === 1 ? "" : "s"}`;
 }
 
-/** The rules of a decision, each as what holds when it passes. */
+/** The rules of a decision. Each text is true if the rule passes. */
 const RULES = {
   structure: "The proof is complete: certificates, and a challenge of 32 bytes.",
   session_context: "It is bound to the operation that the application names, and to none when it names none.",
@@ -57,7 +57,7 @@ const RULES = {
   within_ceiling: "The scope is within what the platform may be lent today.",
 } satisfies Record<PermissionRule, string> & Record<string, string>;
 
-/** A reason of a decision, or the code of why there is none, that pages explain. */
+/** The reasons of decisions that pages explain, and the error codes of calls without a decision. */
 export type Explained = RefusingReason | "no_active_delegation" | "credits_exhausted";
 
 /** For each reason, the authority that was missing. */
@@ -84,7 +84,7 @@ const NEEDED = {
   credits_exhausted: "Credit for a decision. Ask who runs this service for more.",
 } satisfies Record<Explained, string>;
 
-/** How decisions are explained. */
+/** Words that explain decisions. */
 export const EXPLAIN = {
   needed: "What would have been needed",
   rules: RULES as Record<string, string | undefined>,
@@ -111,7 +111,7 @@ export const EXPLAIN = {
   detail: "In the service's words",
 };
 
-/** Fields for what constraints are compared with: how they are called, and what is to be filled in. */
+/** Labels and hints of the fields for the values that constraints are compared with. */
 const CONTEXT = {
   amount: { label: "Amount", hint: "A number, such as 12.50" },
   currency: { label: "Currency", hint: "As the delegation writes it, such as EUR" },
@@ -123,7 +123,7 @@ const CONTEXT = {
   path: { label: "Path", hint: "Below the resource, such as /orders/7" },
 };
 
-/** The words of the page on which somebody tries what an application would be answered. */
+/** Words of the page on which a person tries what the service would answer an application. */
 export const TRY_IT = {
   navigation: "Try it",
   title: "Try it",
@@ -138,7 +138,7 @@ export const TRY_IT = {
   option: (agent: string, platform: string, scopes: number, state: string) =>
     `${agent} on ${platform}: ${scopes === 1 ? "1 scope" : `${scopes} scopes`}, ${state}`,
   states: { active: "active", ended: "ended", revoked: "revoked" },
-  removed: "The platform was removed, and its agents with it: there is nothing to try any more.",
+  removed: "The platform was removed with its agents, so there is nothing left to try.",
   question: "What does the agent want to do?",
   agent: "Agent",
   platform: "Platform",
@@ -153,7 +153,7 @@ export const TRY_IT = {
   constraints: "The delegation holds only if",
   constraintsHint:
     "An application sends what it knows of the action. What you leave empty is not sent, and what a limit then cannot check is denied.",
-  byItself: "The service looks at the clock and counts by itself.",
+  byItself: "The service checks the time and counts the uses itself.",
   context: CONTEXT,
   cost: (usd: string) =>
     `This is a real decision: it costs ${usd} US dollars, is in the history, has a receipt, and counts where the delegation limits how often.`,

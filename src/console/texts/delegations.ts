@@ -39,8 +39,8 @@ export const DELEGATION = {
   lead: {
     active: "It is active: the agent may use it now.",
     ending: "It is active and ends soon. The application can ask for a new one.",
-    expired: "It has ended by itself: every use of it is denied.",
-    revoked: "It is revoked: every use of it is denied, for good.",
+    expired: "It has expired: every use of it is denied.",
+    revoked: "It is revoked permanently: every use of it is denied.",
   },
   grant: "What it says",
   about: "About it",
@@ -82,7 +82,7 @@ export const DELEGATION = {
   list: "Revocation list",
   listed: "The signed list of this root identity names it, so that others see the revocation too.",
   unlisted: "The signed list of this root identity does not name it.",
-  listEnded: "It is revoked and ended more than a day ago, so the signed list need not name it any more.",
+  listEnded: "It is revoked and ended more than a day ago, so the signed list need no longer name it.",
   toList: "See the list",
   signs: "signed",
   lends: "lends to",
@@ -127,13 +127,13 @@ export const REVOKE = {
       : `${agent} has ${number === 1 ? "another active delegation, which stays" : `${number} other active delegations, which stay`}.`,
   toOthers: "See them",
   declared: (name: string, cluster: string) =>
-    `The Delegation ${name} in the cluster ${cluster} declares it. The object stays there and reports Revoked; the operator does not ask again by itself. Only who deletes the object and creates it anew asks again, and that waits for a decision as before.`,
+    `The Delegation ${name} in the cluster ${cluster} declares it. The object stays there and reports Revoked; the operator does not ask again automatically. To ask again, somebody must delete the object and create it again, and that request waits for a decision as before.`,
   reason: "Reason",
   reasonHint: "The application can read it, and it stays with the delegation. You may leave it empty.",
   submit: "Revoke it",
   cancel: "Leave it as it is",
   already: "It is revoked already.",
-  ended: "It has ended by itself already. Revoking it puts it on the revocation list as well.",
+  ended: "It has already expired. Revoking it also puts it on the revocation list.",
 };
 
 /** The notices of these pages. */

@@ -1,4 +1,4 @@
-/** What each kind of event tells. A kind that is not here is shown as it is. */
+/** The meaning of each kind of event. Pages show an unknown kind unchanged. */
 const EVENTS: Record<string, string | undefined> = {
   "connection.created": "The platform was registered",
   "connection.key_rotated": "The API key was replaced",
@@ -9,7 +9,7 @@ const EVENTS: Record<string, string | undefined> = {
   "callback.test": "A test of the callback",
 };
 
-/** Why there was no answer, and what to look at. A code that is not here is shown as it is. */
+/** Why there was no answer, and what to check. Pages show an unknown code unchanged. */
 const DETAILS: Record<string, string | undefined> = {
   ECONNREFUSED:
     "Nothing listens at that host and port. Check the port, and that the receiver runs and listens outwards.",
@@ -38,18 +38,18 @@ const DETAILS: Record<string, string | undefined> = {
   internal: "The request could not be made here. Ask who runs this service.",
 };
 
-/** What to look at after an answer that was no success. */
+/** Returns what to check after an answer with this status. */
 function adviceOf(status: number): string {
   if (status < 300) return "The receiver took it.";
   if (status < 400) return "Redirects are not followed. Set the URL to which it leads.";
   if (status === 401) {
     return "The receiver says that the signature is wrong. Check which secret it has, and that it checks the bytes of the body as they came.";
   }
-  if (status === 403) return "The receiver, or something in front of it, lets this request not through.";
+  if (status === 403) return "The receiver, or something in front of it, does not let this request through.";
   if (status === 404) return "The receiver has nothing at this path. Check the URL.";
   if (status === 405) return "The path takes no POST. Check the URL.";
   if (status === 410) {
-    return "The receiver says that it wants nothing any more: the callback is suspended. Resume it when that was a mistake.";
+    return "The receiver says that it wants no further events: the callback is suspended. Resume it if that was a mistake.";
   }
   if ([408, 425, 429].includes(status)) {
     return "The receiver asks for it to be sent later. It is sent once more.";
@@ -58,7 +58,7 @@ function adviceOf(status: number): string {
   return "The receiver failed. Look at what it answered, and into its log.";
 }
 
-/** What pages say of deliveries and of sending them again. */
+/** Words of the pages about deliveries. */
 export const DELIVERIES = {
   title: (name: string) => `Deliveries of ${name}`,
   lead: "What was sent to the callback URL, and what is to be: an event each, newest first. They are shown for 30 days after they were finished.",
@@ -81,12 +81,12 @@ export const DELIVERIES = {
   explain: {
     pending: "It waits for its next attempt.",
     sending: "A request is under way.",
-    delivered: "The receiver answered 2xx: the event is its own now.",
-    rejected: "The receiver does not want it. It is not tried again by itself.",
-    blocked: "The address must not be connected to, so no request was made.",
-    failed: "Its attempts are used up. It is not tried again by itself.",
+    delivered: "The receiver answered 2xx and now has the event.",
+    rejected: "The receiver does not want it. It is not tried again automatically.",
+    blocked: "Connections to this address are not allowed, so no request was made.",
+    failed: "Its attempts are used up. It is not tried again automatically.",
     held: "The callback is paused or suspended. Resume it, and this is sent.",
-    cancelled: "It is not sent any more, and its body was erased.",
+    cancelled: "It is no longer sent, and its body was erased.",
   },
   any: "Any",
   made: "Made",
@@ -125,18 +125,18 @@ export const DELIVERIES = {
   raw: "The same bytes as they are sent, to copy",
   bodySecret:
     "It carries secrets, such as an API key. Neither it nor what was answered is shown. They are erased once it is delivered.",
-  bodyErased: "It is not kept any more.",
+  bodyErased: "It is no longer kept.",
   headers: "Headers",
   header: "Header",
   value: "Value",
-  anew: "made anew for each attempt, of the secret and the time",
+  anew: "created for each attempt from the secret and the time",
   seconds: "Unix seconds of each attempt",
   resendTitle: "Send it again",
   resendHint:
     "The same body goes out under the same delivery id, so that a receiver that has it ignores it. It gets 10 more attempts. At most 60 a minute can be sent again.",
   resend: "Send it again",
   resendNot: {
-    pending: "It is tried again by itself.",
+    pending: "It is tried again automatically.",
     sending: "A request is under way.",
     held: "Resume the callback, and it is sent.",
     cancelled: "Its body was erased, so that it cannot be sent again.",
@@ -144,7 +144,7 @@ export const DELIVERIES = {
   },
 } as const;
 
-/** What the page says on which a range is sent again. */
+/** Words of the page that sends the deliveries of a range again. */
 export const RECOVERIES = {
   title: (name: string) => `Send deliveries of ${name} again`,
   lead: "After an outage of your receiver: everything that was made in a time, and was not accepted, is sent once more. The oldest first, at most 50 at a time. You can begin this ten times a day.",
@@ -154,7 +154,7 @@ export const RECOVERIES = {
   untilHint: "Empty: until now.",
   states: "That are",
   look: "See what would be sent",
-  noFrom: "Say from when on",
+  noFrom: "Enter the first moment",
   empty: "The first moment must lie before the second one, and in the past.",
   noState: "Tick at least one.",
   stateHints: {
@@ -165,7 +165,7 @@ export const RECOVERIES = {
   },
   wouldTitle: "What would be sent",
   would: (count: number, more: boolean) => {
-    if (count === 0) return "There is nothing of that in this time.";
+    if (count === 0) return "There are no such deliveries in this time.";
     const number = more ? `${count} or more deliveries` : count === 1 ? "1 delivery" : `${count} deliveries`;
     return `${number} would be sent again.`;
   },
@@ -185,5 +185,5 @@ export const RECOVERIES = {
   examined: "Looked at",
   resent: "Sent again",
   leftOut: "Left out",
-  leftOutHint: "Left out is what has no body any more, or had 50 attempts.",
+  leftOutHint: "Deliveries without a body, or with 50 attempts, are left out.",
 } as const;

@@ -1,11 +1,11 @@
-/** What a validator says to programs, and what pages say instead; the first that fits is taken. */
+/** Replacements for validation messages that are written for programs. The first matching pattern counts. */
 const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^Too small: expected string to have >=1 character/, () => "Is missing"],
   [/^Invalid input: expected \w+, received (?:undefined|null|NaN)/, () => "Is missing"],
-  [/^Too small: expected string to have >=(\d+)/, (least) => `Write ${least} characters at least`],
-  [/^Too big: expected string to have <=(\d+)/, (most) => `Write ${most} characters at most`],
-  [/^Too small: expected array to have >=(\d+)/, (least) => `Choose ${least} at least`],
-  [/^Too big: expected array to have <=(\d+)/, (most) => `Choose ${most} at most`],
+  [/^Too small: expected string to have >=(\d+)/, (least) => `Write at least ${least} characters`],
+  [/^Too big: expected string to have <=(\d+)/, (most) => `Write at most ${most} characters`],
+  [/^Too small: expected array to have >=(\d+)/, (least) => `Choose at least ${least}`],
+  [/^Too big: expected array to have <=(\d+)/, (most) => `Choose at most ${most}`],
   [/^Too small: expected \w+ to be >=?(-?[\d.]+)/, (least) => `Write a number that is not below ${least}`],
   [/^Too big: expected \w+ to be <=?(-?[\d.]+)/, (most) => `Write a number that is not above ${most}`],
   [/^Invalid option/, () => "Choose one of those offered"],
@@ -16,13 +16,13 @@ const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^count and window_s must/i, () => "Write a whole number above 0"],
   [
     /^(?:Too (?:small|big): |Invalid (?:input|string|number|key|element)|invalid_|Unrecognized )/,
-    () => "This cannot be taken as it is: check it",
+    () => "This is not valid: check it",
   ],
 ];
 
 type Said = { title: string; explain?: string };
 
-/** What pages say where an operation refuses. What is not here is said by the API's own message. */
+/** Messages for refusals. For all others, pages show the API's own message. */
 export const ERRORS = {
   home: "Go to the home page",
   lookBelow: "Something is not right yet: see below.",
@@ -40,20 +40,21 @@ export const ERRORS = {
     },
     not_available: {
       title: "This is for organizations",
-      explain: "You act for an account that is no organization's.",
+      explain: "You act for an account that is not an organization.",
     },
     csrf_failed: {
-      title: "This was not sent from here",
-      explain: "Forms are taken from pages of this site only. Open the page again, and send it from there.",
+      title: "This form was not sent from this site",
+      explain:
+        "Forms are accepted only from pages of this site. Open the page again, and send it from there.",
     },
     method_not_allowed: { title: "That cannot be done here" },
     rate_limited: { title: "Too much in a short time" },
     unavailable: {
-      title: "A part of the service is away",
+      title: "A part of the service is unavailable",
       explain: "Nothing was changed by what you just opened. Try again in a moment.",
     },
     vault_unavailable: {
-      title: "The key vault is away",
+      title: "The key vault is unavailable",
       explain: "Nothing was changed. Try again in a moment, or ask who runs this service.",
     },
     internal: {
@@ -64,14 +65,14 @@ export const ERRORS = {
   other: { title: "That did not work" } as Said,
   faults: FAULTS,
   messages: {
-    vault_unavailable: "The key vault is away, and nothing was signed. Send it again in a moment",
+    vault_unavailable: "The key vault is unavailable, and nothing was signed. Send it again in a moment",
     invalid_code: "The code is wrong, was used, has expired, or was tried too often. Ask for another one",
     scope_not_requested: "Tick at least one thing that was asked for, and nothing else",
     invalid_invitation:
       "The code is wrong, was used or withdrawn, is older than 7 days, or is for another e-mail address than the one you signed in with. Ask who invited you for another one",
     last_owner:
       "An organization always has an owner, and this is the only one. Make another member an owner first",
-    already_member: "This address is a member's already",
+    already_member: "This address already belongs to a member",
     invalid_domain:
       "Give a domain that people can register, such as example.com; no address, and no ending such as co.uk",
     domain_limit: "An organization has 20 domains at most. Remove one first",
@@ -79,7 +80,7 @@ export const ERRORS = {
       "DNS does not have this record yet. Compare name and value, wait some minutes, and check again",
     domain_taken:
       "Another organization has verified this domain, and its record is still there. Remove that record first",
-    onboarding_step: "This step was done before",
+    onboarding_step: "This step is already done",
     idempotency_conflict:
       "This form was sent before with something else in it, and that was done. Send it again to do this, too",
   } as Record<string, string | undefined>,

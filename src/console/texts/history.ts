@@ -85,7 +85,7 @@ export const HISTORY = {
     field: "Receipt",
     hint: "As it was downloaded, or as verify answered it: JSON that begins with {",
     submit: "Check it",
-    fault: "This is no receipt: it must be JSON that begins with { and has everything up to the last }",
+    fault: "This is not a receipt: it must be complete JSON, from the first { to the last }",
     genuine: "Genuine and unchanged",
     genuineLead: "This service made this receipt, and it is word for word as it was made.",
     not: "Not genuine",

@@ -1,6 +1,6 @@
 import type { MemberRole } from "../../route.ts";
 
-/** What a role is called. */
+/** Names of the roles. */
 const ROLES: Record<MemberRole, string> = {
   owner: "owner",
   approver: "approver",
@@ -8,7 +8,7 @@ const ROLES: Record<MemberRole, string> = {
   auditor: "auditor",
 };
 
-/** What a role may do, in words. */
+/** Permissions of the roles, in words. */
 const ROLE_HINTS: Record<MemberRole, string> = {
   owner:
     "Does everything. Only owners change members and domains, publish platforms, and decide whose authority platforms accept.",
@@ -17,7 +17,7 @@ const ROLE_HINTS: Record<MemberRole, string> = {
   auditor: "Reads everything but secrets, and who did what; changes nothing.",
 };
 
-/** For whom people act. */
+/** Words about the account that a person acts for. */
 export const ACTING = {
   label: "Acting for",
   nobody: "nobody",
@@ -32,7 +32,7 @@ export const ACTING = {
   yourAccounts: "See for whom you may act",
 };
 
-/** Who is signed in. */
+/** Words of the page about the signed-in person. */
 export const OWN_ACCOUNT = {
   title: "Your account",
   name: "Name",

@@ -1,6 +1,6 @@
 import { span } from "./decisions.ts";
 
-/** What pages say once something of a platform, a connection or a cluster was changed. */
+/** The notices after changes of a platform, a connection or a cluster. */
 export const PLATFORM_NOTICES = {
   changed: "Changed.",
   published: "The platform is published.",
@@ -115,7 +115,7 @@ export const PLATFORMS = {
 
   changeTitle: (name: string) => `Change ${name}`,
   narrow:
-    "Untick what no agent may do any more. It holds immediately, also for what is approved already, and cannot be undone.",
+    "Untick what agents may no longer do. This applies immediately, also to approved delegations, and cannot be undone.",
   save: "Save",
 
   acceptedTitle: "Accepted identities",
@@ -190,7 +190,7 @@ export const CONNECTIONS = {
   rotateLead:
     "You get a new key, shown once. The present one stays good for as long as you say, so that your application can be changed meanwhile.",
   rotateDeclared:
-    "This platform is declared in Kubernetes: the operator puts the new key into its Secret by itself.",
+    "This platform is declared in Kubernetes: the operator puts the new key into its Secret automatically.",
   grace: "How long the present key stays good",
   graces: [0, 300, 3_600, 28_800, 86_400].map((seconds) => ({
     seconds,
@@ -228,9 +228,9 @@ export const CONNECTIONS = {
   removeExplain: "This cannot be undone. Immediately and for good:",
   removes: [
     "its API keys are refused,",
-    "its agents can prove nothing any more,",
+    "its agents can no longer prove anything,",
     "every delegation to them is revoked, and requests that wait are withdrawn,",
-    "no event is sent to its callback any more after those that tell of this.",
+    "no further events are sent to its callback after those about the removal.",
   ],
   keeps: "The history and its receipts stay.",
   removeDeclared:

@@ -36,7 +36,7 @@ export const ASK = {
   link: "Ask for a delegation",
   title: (agent: string) => `Ask for a delegation to ${agent}`,
   lead: "What you ask for waits under Requests until somebody approves it, all or less. Nothing is lent before.",
-  scopesHint: "Tick what it needs. Its platform may be lent no more than this.",
+  scopesHint: "Tick what it needs. This is the most that its platform allows.",
   nothing: "Tick at least one thing that it may do",
   end: "When it ends",
   endHint: "Leave it empty to let it last until somebody revokes it.",
@@ -57,7 +57,7 @@ export const REQUEST = {
     approved: "This is what the certificate says, and what was held back.",
     denied: "The agent got nothing by this request.",
     expired: "A request waits for 7 days. The application can ask again.",
-    withdrawn: "The object that asked is gone, or what it asked for was taken back.",
+    withdrawn: "The object that asked is gone, or its request was taken back.",
   },
   who: "Who asks",
   agent: "Agent",
@@ -174,7 +174,7 @@ type Sayings = {
   [T in KnownConstraint["type"]]: (constraint: Extract<KnownConstraint, { type: T }>) => string;
 };
 
-/** What each constraint means, as the end of "only if". */
+/** The meaning of each constraint, to continue the words "only if". */
 const SAYINGS: Sayings = {
   max_amount: ({ max_amount, currency }) => `the amount is at most ${number(max_amount)} ${currency}`,
   max_rate: ({ count, window_s }) =>

@@ -2,7 +2,7 @@ import type { PartAnswer } from "../../installation/routes.ts";
 
 type Figure = Pick<PartAnswer["figures"][number], "name" | "about" | "value">;
 
-/** Names of figures. `what` is the one of several things that a figure is about. */
+/** Names of figures. `what` is the subject of a figure that exists for several subjects. */
 const FIGURES: Record<string, ((what: string) => string) | undefined> = {
   api_version: () => "Version",
   database_schema: () => "Schema of its database",
@@ -61,7 +61,7 @@ export const SERVICE = {
   },
   judged: "How large or how old a figure may be is for the alert rules to judge:",
   asOf: "As of",
-  refreshed: "It is looked at anew every 15 seconds where scripts run.",
+  refreshed: "It is updated every 15 seconds where scripts run.",
   again: "Look now",
   states: { well: "Answers", look: "Look at it", act: "Act now", away: "No answer" },
   parts: {
@@ -81,7 +81,7 @@ export const SERVICE = {
   never: "never",
   nameOf: ({ name, about }: Figure) => FIGURES[name]?.(about ?? "") ?? name,
   wordOf: ({ name, value }: Figure) => WORDS[`${name} ${value}`],
-  /** A time span as people say it, in its two largest units. */
+  /** Returns a time span in its two largest units. */
   lasting(seconds: number) {
     if (seconds < 60) return `${seconds} s`;
     if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
@@ -92,13 +92,16 @@ export const SERVICE = {
   suspended: {
     link: "See which callbacks",
     title: "Suspended callbacks",
-    lead: "The worker sends nothing to them any more. Their account has to set the callback URL again, or to resume it: what waits is sent then. It is dropped 30 days after its event.",
+    lead: "The worker no longer sends anything to them. Their account must set the callback URL again, or resume it. Then waiting events are sent. Events are dropped after 30 days.",
     caption: "Suspended callbacks, newest first",
     host: "Host",
     noHost: "no callback URL",
     since: "Since",
     reason: "Why",
-    reasons: { gone: "It answered 410: it wants nothing any more", failing: "It took nothing for 120 hours" },
+    reasons: {
+      gone: "It answered 410: it wants no further events",
+      failing: "It accepted nothing for 120 hours",
+    },
     held: "Deliveries that wait",
     atMost: (number: number) => (number === 1_000 ? "1,000 or more" : number.toLocaleString("en")),
     account: "Account",

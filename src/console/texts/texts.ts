@@ -12,7 +12,7 @@ import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
 import { SERVICE } from "./service.ts";
 
-/** What an account has for decisions. */
+/** Words about an account's credit. */
 export const CREDIT = {
   navigation: "Credit",
   title: "Credit",
@@ -60,7 +60,7 @@ export const texts = {
     next: "Show more",
     filter: "Filter",
     all: "Show all",
-    stale: "This could not be brought up to date: what you see is old. It is tried again by itself.",
+    stale: "This could not be brought up to date: what you see is old. It is tried again automatically.",
     copy: "Copy",
     copied: "Copied",
     download: "Download",
@@ -72,7 +72,7 @@ export const texts = {
     code_sent: "We sent you a code.",
     signed_out: "You are signed out.",
     renewed: "Your session goes on.",
-    done_already: "That was done already, or is not there any more.",
+    done_already: "That was already done, or no longer exists.",
     welcome: "Your account is ready.",
     asked: "Asked. It waits for a decision.",
     approved: "Approved. The agent can use it from now on.",

@@ -10,7 +10,7 @@ import { badge, copyBlock, facts, objectName, time } from "../../elements/values
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** One delegation: how it stands, what it says, whose keys it joins, what was decided by it. */
+/** One delegation: its state, content, keys and decisions. */
 export const delegationPage = page<Loaded>({
   id: "delegation",
   path: "/console/delegations/{cert_id}",
@@ -86,7 +86,7 @@ function quiet(text: string): Piece {
   return html`<span class="quiet">${text}</span>`;
 }
 
-/** The certificate as a person reads it, and as it is signed. */
+/** Returns the certificate in words, and as signed JSON. */
 function certificateDetails(visit: Visit, certificate: CertificateAnswer): Html {
   const words = visit.texts.delegation;
   const { cert_id, issued_at, expires_at, cert_json } = certificate;
@@ -122,7 +122,10 @@ export const certificateFilePage = page<CertificateAnswer>({
 
 type Step = { title: string; id: string; checks: Piece[]; fingerprint?: string };
 
-/** From the root identity over the certificate to the agent's key, each with what was found of it. */
+/**
+ * Returns the steps from the root identity through the certificate to the agent's key, each with the result
+ * of its check.
+ */
 function chain(visit: Visit, found: ChainAnswer, isRevoked: boolean): Html {
   const words = visit.texts.delegation;
   const { issuer, signature, agent } = found;
@@ -178,7 +181,7 @@ function revocationList(visit: Visit, { revocation_list }: ChainAnswer, isRevoke
 }
 
 type Event = HistoryAnswer["events"][number];
-/** What was decided by a delegation lately, and the way to all of it. */
+/** Returns the latest decisions about a delegation, with a link to all of them. */
 function lastDecisions(visit: Visit, certId: string, events: readonly Event[]): Html {
   const words = visit.texts.delegation;
   return html`<section class="card"><h2>${words.decisions}</h2>

@@ -6,7 +6,7 @@ import { filterForm, filtersOf, pager } from "../../elements/listing.ts";
 
 type Listed = Awaited<ReturnType<typeof load>>;
 
-/** The account's delegations: searched, narrowed down, by age or by end. */
+/** The account's delegations, with search and filters, sorted by age or by end. */
 export const delegationsPage = page<Listed>({
   id: "delegations",
   path: "/console/delegations",
@@ -40,7 +40,7 @@ async function load(visit: Visit) {
   return { ...listed, platforms };
 }
 
-/** What the list is asked for by a state of the filter. */
+/** Returns the query of the list for a state of the filter. */
 function asked(visit: Visit, state: string | undefined): Record<string, string> {
   if (state === undefined) return {};
   if (state !== "ending") return { state };

@@ -9,7 +9,7 @@ import { objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** Before a delegation is revoked: what that will stop. */
+/** The page before a delegation is revoked. It shows what the revocation will stop. */
 export const revokePage = page<Loaded>({
   id: "revoke_delegation",
   path: "/console/delegations/{cert_id}/revoke",

@@ -3,12 +3,12 @@ import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { askedFor } from "./filters.ts";
 
-/** Events that are read at a time, and held in memory. */
+/** Events that are read in one call and kept in memory. */
 const READ = "1000";
 
 /**
- * The history that a filter leaves as one file of any length, newest first. It is read page by page while it
- * is sent, each page in a statement of its own; `before` continues a file after its last whole line.
+ * The filtered history as one file of any length, newest first. It is read page by page while it is sent,
+ * each page in its own statement. `before` continues a file after its last complete line.
  */
 export const exportPage = page<ExportAnswer>({
   id: "history_export",
@@ -45,7 +45,10 @@ async function* csvPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<str
   for await (const events of pagesFrom(visit, first)) yield events.map(csvLine).join("");
 }
 
-/** A line for each event; the last line says that the file is complete, and how many events it has. */
+/**
+ * Returns one line for each event. The last line says that the file is complete, and how many events it
+ * contains.
+ */
 async function* jsonPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
   let count = 0;
   for await (const events of pagesFrom(visit, first)) {
@@ -76,15 +79,15 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
   ["receipt_hash", (event) => event.receipt_hash],
 ];
 
-/** What a spreadsheet takes for a formula, or drops until it finds one. */
+/** Text that a spreadsheet would read as a formula, including leading characters that it drops. */
 const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;
 
-/** The first line of a CSV file, after the mark by which spreadsheets know UTF-8. */
+/** Returns the first line of a CSV file, after the byte order mark by which spreadsheets recognize UTF-8. */
 export function csvHead(): string {
   return `\ufeff${lineOf(COLUMNS.map(([name]) => name))}`;
 }
 
-/** An event as a line of RFC 4180. */
+/** Returns an event as a CSV line (RFC 4180). */
 export function csvLine(event: NamedEntry): string {
   return lineOf(COLUMNS.map(([, of]) => of(event)));
 }
@@ -93,7 +96,9 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(quoted).join(",")}\r\n`;
 }
 
-/** A cell that is text wherever it is opened: an apostrophe stands before what would be a formula. */
+/**
+ * Returns a quoted cell that every spreadsheet reads as text, with an apostrophe before a would-be formula.
+ */
 function quoted(cell: Cell): string {
   const text = cell ?? "";
   return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;

@@ -5,7 +5,7 @@ import type { Visit } from "../../core/page.ts";
 import { type Choice, selectField, textField } from "../../elements/fields.ts";
 import { filterForm, filtersOf } from "../../elements/listing.ts";
 
-/** The fields of the filter form, which other pages may set by a link. */
+/** Fields of the filter form. Links from other pages may set them. */
 export const FILTER_FIELDS = [
   "from",
   "to",
@@ -22,7 +22,7 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 type Query = NonNullable<CallInput["query"]>;
 
-/** What an operation of the history is asked, by the fields of the filter form: whole days, in UTC. */
+/** Returns the query of a history operation for the fields of the filter form. Days are whole days in UTC. */
 export function askedFor(visit: Visit): Query {
   const { from, to, result, ...rest } = filtersOf(visit, FILTER_FIELDS);
   const presented = result === "presented";
@@ -34,23 +34,26 @@ export function askedFor(visit: Visit): Query {
   };
 }
 
-/** When a day begins, or the one after it. What is no day stays as it is, for the operation to refuse. */
+/**
+ * Returns when a day, or with `after` 1 the next day, begins. Returns invalid text unchanged, so that the
+ * operation refuses it.
+ */
 function startOf(day: string, after: number): string {
   const start = DAY.test(day) ? Date.parse(`${day}T00:00:00Z`) : Number.NaN;
   return Number.isNaN(start) ? day : new Date(start + after * DAY_MS).toISOString();
 }
 
-/** Whether anything narrows the history down. */
+/** Whether any filter is set. */
 export function isNarrowed(visit: Visit): boolean {
   return Object.values(filtersOf(visit, FILTER_FIELDS)).some((value) => value !== undefined);
 }
 
 type Name = (typeof FILTER_FIELDS)[number];
 
-/** Fields that are folded away until one of them is used. */
+/** Fields that are collapsed until one of them is used. */
 const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "connection_id", "agent_id", "cert_id"];
 
-/** The form that narrows the history down. */
+/** Returns the form that filters the history. */
 export function historyFilter(visit: Visit, platforms: readonly PlatformAnswer[]): Html {
   const { history: words, decisions } = visit.texts;
   const field = (name: Name, label: string, more: { hint?: string; type?: string } = {}) =>

@@ -11,18 +11,20 @@ import { time } from "../../elements/values.ts";
 import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts";
 
 const SHOWN = "25";
-/** Seconds after which a moment has all its events: one that is being written has the moment it began. */
+/**
+ * Seconds after which all events of a moment are written. An event has the moment at which its writing began.
+ */
 const SETTLED = 10;
 
 type History = {
   events: NamedEntry[];
   nextCursor: string | null;
   platforms: PlatformAnswer[];
-  /** Why the filters cannot be used. */
+  /** Why the filters are invalid. */
   fault?: string;
 };
 
-/** The history: newest first, narrowed down, kept up to date while somebody looks. */
+/** The history, newest first, with filters and live updates. */
 export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
@@ -50,8 +52,8 @@ async function load(visit: Visit): Promise<History> {
 }
 
 /**
- * Ends the visit of a page that is open and asks whether there is news, when there is none: `fresh` is a
- * moment, and `seen` how many events it has from that moment on.
+ * Ends a live update without new events. `fresh` is a moment, and `seen` is the number of events since then
+ * that the open page already shows.
  */
 async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof askedFor>): Promise<void> {
   const { fresh, seen } = query;
@@ -106,7 +108,7 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
   return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
 }
 
-/** The buttons and words of a list that is kept up to date; without scripts, a link. */
+/** Returns the controls of the live updates. Without scripts, returns a link. */
 function liveTail({ texts, own, path, query }: Visit): Html {
   const { live, newer } = texts.history;
   return html`<p class="actions">
@@ -116,7 +118,7 @@ function liveTail({ texts, own, path, query }: Visit): Html {
   </p>`;
 }
 
-/** By what a list that is open asks whether there is news. */
+/** Returns the query with which an open list asks for new events. */
 function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
   const fresh = addSeconds(now, -SETTLED).toISOString();
   const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;

@@ -11,7 +11,7 @@ import { badge, copyable, facts, type Tone, time } from "../../elements/values.t
 
 type Read = { receipt: Record<string, unknown>; hashBeside: unknown };
 
-/** Where anybody who is signed in pastes a receipt and sees whether it is genuine. */
+/** The page on which any signed-in person can paste a receipt and check whether it is genuine. */
 export const checkReceiptPage = page({
   id: "check_receipt",
   path: "/console/receipts/check",
@@ -54,12 +54,13 @@ function receiptForm(visit: Visit): Html {
   })}</section>`;
 }
 
-/** What was pasted: a receipt, or an answer that has one, read as strictly as the API does. */
+/** Reads the pasted text: a receipt, or an answer that contains one, as strictly as the API does. */
 function readReceipt(text: string): Read {
   const value = parsed(text);
   const outer = isObject(value) ? value : {};
   const receipt = isObject(outer.receipt) ? outer.receipt : outer;
-  if (Object.keys(receipt).length === 0) throw new ApiError("invalid_request", "body.receipt: is no receipt");
+  if (Object.keys(receipt).length === 0)
+    throw new ApiError("invalid_request", "body.receipt: is not a receipt");
   return { receipt, hashBeside: receipt === outer ? undefined : outer.receipt_hash };
 }
 
@@ -68,7 +69,7 @@ function parsed(text: string): unknown {
     return parseBody(Buffer.from(text.trim()));
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    throw new ApiError("invalid_request", "body.receipt: is no JSON");
+    throw new ApiError("invalid_request", "body.receipt: is not JSON");
   }
 }
 
@@ -108,12 +109,11 @@ const TONES: Record<NonNullable<ReceiptAnswer["outcome"]>["outcome"], Tone> = {
   not_attempted: "plain",
 };
 
-/** What the file of a receipt is called. */
 function receiptFileName(receiptId: string): string {
   return `receipt-${receiptId}.json`;
 }
 
-/** What the application reported of a decision; nothing when it did not. */
+/** Returns the outcome that the application reported for a decision, or `undefined` if it reported none. */
 export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html | undefined {
   if (outcome === null) return undefined;
   const words = texts.history.outcome;
@@ -125,7 +125,9 @@ export function outcomeCard({ texts }: Visit, { outcome }: ReceiptAnswer): Html 
     ])}</section>`;
 }
 
-/** A decision's receipt: whether it is as it was made, the file, and how others check it. */
+/**
+ * Returns the card of a decision's receipt: whether it is unchanged, its file, and how others can check it.
+ */
 export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAnswer): Html {
   const { texts, at } = visit;
   const words = texts.history.receipt;
@@ -142,7 +144,7 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
   </section>`;
 }
 
-/** A decision's receipt as a file: the very bytes that its hash is over. */
+/** A decision's receipt as a file with exactly the bytes that its hash covers. */
 export const receiptFilePage = page<ReceiptAnswer>({
   id: "history_receipt",
   path: "/console/history/{receipt_id}/receipt",

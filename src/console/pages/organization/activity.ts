@@ -20,7 +20,7 @@ const PLACES: Record<string, string> = {
   connection_id: "/connections/",
 };
 
-/** What members changed for an organization, newest first. */
+/** The members' changes for an organization, newest first. */
 export const activityPage = page<Data>({
   id: "organization_activity",
   path: "/console/organization/activity",
@@ -95,7 +95,7 @@ function about(visit: Visit, { target }: Entry, emails: Emails): Piece {
   });
 }
 
-/** Whom or what an act was about: a name where one is known, and a link where there is a page. */
+/** Returns one target of an act: a name if one is known, and a link if it has a page. */
 function said({ texts, at }: Visit, key: string, value: string | boolean, emails: Emails): Piece {
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;
@@ -111,7 +111,7 @@ function outcome(visit: Visit, { status, error_code }: Entry): Piece {
   return html`${badge(words[status], TONES[status])}${error_code !== null && html`<br /><span class="quiet">${whyRefused(visit, error_code)}</span>`}`;
 }
 
-/** Why an act was refused, in words; a code that is given no more stays as it is. */
+/** Returns why an act was refused, in words. A code that no longer exists is shown unchanged. */
 function whyRefused({ texts: { activity: words, errors } }: Visit, code: string): string {
   const meaning = Object.hasOwn(errorCodes, code) ? errorCodes[code as ErrorCode][1] : code;
   return words.refusals[code] ?? errors.messages[code] ?? meaning;

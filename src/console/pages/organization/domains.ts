@@ -7,7 +7,7 @@ import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
 import { badge, copyable, facts, time } from "../../elements/values.ts";
 
-/** The domains that an organization publishes under, and those that it is about to show. */
+/** The domains of an organization, verified or not. */
 export const domainsPage = page<Answers["list_organization_domains"]>({
   id: "organization_domains",
   path: "/console/organization/domains",
@@ -70,19 +70,19 @@ function domainAddress({ at }: Visit, domain: string): string {
 
 type Domain = Answers["add_organization_domain"];
 
-/** How a domain is, in a word. */
+/** Returns the state of a domain as a badge. */
 function stateOf({ texts: { domains: words } }: Visit, { verified_at, failing_since }: Domain) {
   if (verified_at === null) return badge(words.waiting, "plain");
   return failing_since === null ? badge(words.verified, "good") : badge(words.failing, "bad");
 }
 
-/** Days of a missing record after which a domain is verified no more. */
+/** Days of a missing record after which a domain is no longer verified. */
 const LAPSE_DAYS = 7;
 
 type Platform = Answers["get_platform"];
 type Data = { domain: Answers["add_organization_domain"]; published: Platform[] };
 
-/** A domain: the record that shows whose it is, and what is published under it. */
+/** One domain: its verification record, and the platforms published under it. */
 export const domainPage = page<Data>({
   id: "organization_domain",
   path: "/console/organization/domains/{domain}",

@@ -9,7 +9,7 @@ import { form } from "../../elements/form.ts";
 import { facts, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** Where an owner invites somebody by mail. */
+/** The page on which an owner invites a person by mail. */
 export const invitePage = page({
   id: "organization_invite",
   path: "/console/organization/invite",
@@ -59,7 +59,7 @@ export const invitePage = page({
   },
 });
 
-/** The roles to choose one of, each with what it may do. */
+/** Returns the roles as choices, each with its permissions. */
 export function roleChoices({ acting }: Texts): Choice[] {
   return memberRoles.map((role) => ({
     value: role,
@@ -68,7 +68,7 @@ export function roleChoices({ acting }: Texts): Choice[] {
   }));
 }
 
-/** An invitation that waits, to be withdrawn. */
+/** A pending invitation, with the form to withdraw it. */
 export const invitationPage = page<Answers["invite_organization_member"]>({
   id: "organization_invitation",
   path: "/console/organization/invitations/{invitation_id}",
@@ -109,7 +109,10 @@ export const invitationPage = page<Answers["invite_organization_member"]>({
 
 const LENGTH = 64;
 
-/** Where people take an invitation's code: they see what it is, then accept. The mail's link leads here. */
+/**
+ * The page on which people enter an invitation's code, see the invitation and accept it. The mail's link
+ * opens it.
+ */
 export const acceptInvitationPage = page({
   id: "accept_invitation",
   path: ACCEPT_INVITATION,

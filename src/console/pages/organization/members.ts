@@ -11,7 +11,7 @@ import { roleChoices } from "./invitations.ts";
 type Member = Answers["change_organization_member"];
 type Data = { member: Member; isLastOwner: boolean };
 
-/** A member, to be given another role or removed. */
+/** A member of an organization, with forms to change their role or remove them. */
 export const memberPage = page<Data>({
   id: "organization_member",
   path: "/console/organization/members/{account_id}",
@@ -44,7 +44,7 @@ export const memberPage = page<Data>({
   },
 });
 
-/** Whether nobody would be an owner without this member. */
+/** Whether no owner would remain without this member. */
 function isLastOwner(members: readonly Member[], { account_id, role }: Member): boolean {
   return role === "owner" && !members.some((each) => each.role === "owner" && each.account_id !== account_id);
 }
@@ -92,7 +92,7 @@ function changes(visit: Visit, { member }: Data): Html {
 
 type Leaving = { name: string; isLastOwner: boolean };
 
-/** Where a member leaves an organization. */
+/** The page on which a member leaves an organization. */
 export const leavePage = page<Leaving>({
   id: "organization_leave",
   path: "/console/organization/leave",

@@ -9,7 +9,7 @@ import { copyable, facts, time } from "../../elements/values.ts";
 
 type Data = Awaited<ReturnType<typeof load>>;
 
-/** The organization that is acted for: its members, who is invited, and what each role may do. */
+/** The organization that the person acts for: its members, invitations and roles. */
 export const organizationPage = page<Data>({
   id: "organization",
   path: "/console/organization",
@@ -126,7 +126,7 @@ function roles({ texts: { organization: words, acting } }: Visit): Html {
     })}</section>`;
 }
 
-/** An organization's name, and whether who asks may approve. */
+/** An organization's name, and whether people may approve their own requests. */
 export const organizationSettingsPage = page<Answers["get_organization"]>({
   id: "organization_settings",
   path: "/console/organization/settings",

@@ -13,7 +13,7 @@ const DAY_SECONDS = 86_400;
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** Whose authority a platform takes besides its own account's. */
+/** The root identities of other accounts whose authority a platform accepts. */
 export const acceptedIdentitiesPage = page<Loaded>({
   id: "accepted_identities",
   path: "/console/platforms/{platform_id}/accepted",
@@ -69,7 +69,10 @@ function until({ texts, now }: Visit, end: string | null): Html | string {
   return html`${time(end)} ${Date.parse(end) <= now.getTime() && badge(untilEnded, "warn")}`;
 }
 
-/** What others need to accept this account; an organization's is not the person's own. */
+/**
+ * Returns the identity that others need to accept this account. Omitted for organizations, whose identity is
+ * not the person's own.
+ */
 function ownIdentity({ texts, session, account }: Visit): Html | undefined {
   const isOwn = account === undefined || account === session?.account_id;
   if (session?.human_id == null || !isOwn) return undefined;
@@ -139,7 +142,7 @@ function acceptForm(): Form {
   };
 }
 
-/** A refused identity in a person's words: it is nobody's, or the account's own. */
+/** Turns a refused identity into words: it belongs to nobody, or to this account. */
 function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   const { nobodysIdentity, alwaysCounts } = texts.platforms;
   const said = { not_found: nobodysIdentity, invalid_principal: alwaysCounts };
@@ -147,7 +150,10 @@ function refusedIdentity({ texts }: Visit, error: unknown): unknown {
   return new ApiError("invalid_principal", said[error.code as keyof typeof said]);
 }
 
-/** The end of a day in UTC. Throws `invalid_expiry` for what is no day, is over, or ends after year 9999. */
+/**
+ * Returns the end of a day in UTC. Throws `invalid_expiry` for an invalid day, a past day, or an end after
+ * the year 9999.
+ */
 function endOf({ texts, now }: Visit, day: string): string | null {
   if (day === "") return null;
   const { noSuchDay, dayIsOver, dayTooLate } = texts.platforms;

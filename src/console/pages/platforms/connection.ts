@@ -12,7 +12,7 @@ import { callbackBadge, declaredNote } from "./platform.ts";
 type Loaded = Awaited<ReturnType<typeof load>>;
 type ApiKey = ConnectionAnswer["api_keys"][number];
 
-/** How an application reaches the service: its keys, its name, its callback. */
+/** How an application reaches the service: its API keys, its name and its callback. */
 export const connectionPage = page<Loaded>({
   id: "connection",
   path: "/console/connections/{connection_id}",
@@ -131,7 +131,7 @@ function removing(visit: Visit, connection: ConnectionAnswer): Html | undefined 
 
 const CHANGE = "change";
 
-/** Changes the name that proofs are bound to, and whether AuthZEN answers without one. */
+/** Changes the verifier name that proofs are bound to, and whether AuthZEN answers without a proof. */
 export const changeConnectionPage = page<ConnectionAnswer>({
   id: "change_connection",
   path: "/console/connections/{connection_id}/change",
@@ -183,7 +183,7 @@ export const changeConnectionPage = page<ConnectionAnswer>({
 
 const REMOVE = "remove";
 
-/** Removes a connection with its platform, once it is said what that ends. */
+/** Removes a connection with its platform, after showing what that ends. */
 export const removeConnectionPage = page<ConnectionAnswer>({
   id: "remove_connection",
   path: "/console/connections/{connection_id}/remove",

@@ -9,7 +9,7 @@ import { badge, copyable, facts, type Tone, time } from "../../elements/values.t
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
-/** A platform: what it is, how its application reaches the service, whether it is published. */
+/** A platform: its settings, how its application reaches the service, and whether it is published. */
 export const platformPage = page<Loaded>({
   id: "platform",
   path: "/console/platforms/{platform_id}",
@@ -103,13 +103,13 @@ const CALLBACK: Record<PlatformAnswer["callback_state"], Tone> = {
 
 type Shown = Pick<PlatformAnswer, "callback_url" | "callback_state" | "declared_by">;
 
-/** Whether the account that is acted for is an organization's. */
+/** Whether the person acts for an organization. */
 export function isOrganization({ account, session }: Visit): boolean {
   const isOwn = account === undefined || account === session?.account_id;
   return isOwn ? session?.account_type === "organization" : true;
 }
 
-/** Whether a platform is published. */
+/** Returns a badge with the publish state of a platform. */
 export function publishBadge(
   { texts }: Visit,
   { publish_state }: Pick<PlatformAnswer, "publish_state">,
@@ -117,7 +117,7 @@ export function publishBadge(
   return badge(texts.platforms.states[publish_state], PUBLISHED[publish_state]);
 }
 
-/** Whether a callback URL is set and gets requests. */
+/** Returns a badge that shows whether a callback URL is set and receives requests. */
 export function callbackBadge({ texts }: Visit, { callback_url, callback_state }: Shown): Html {
   const { callbackStates, noCallback } = texts.platforms;
   return callback_url === null
@@ -125,13 +125,13 @@ export function callbackBadge({ texts }: Visit, { callback_url, callback_state }
     : badge(callbackStates[callback_state], CALLBACK[callback_state]);
 }
 
-/** The object that declares a platform, in words; nothing for others. */
+/** Returns the cluster object that declares a platform, in words. `undefined` for other platforms. */
 export function declaredWords({ texts }: Visit, { declared_by }: Shown): string | undefined {
   if (declared_by === null) return undefined;
   return texts.platforms.declaredBy(declared_by.cluster_id, declared_by.namespace, declared_by.name);
 }
 
-/** Where a platform is changed that an object declares; nothing for others. */
+/** Returns a note that a platform is changed through its cluster object. `undefined` for other platforms. */
 export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
   const words = declaredWords(visit, shown);
   const { declared, declaredExplain } = visit.texts.platforms;
@@ -140,7 +140,9 @@ export function declaredNote(visit: Visit, shown: Shown): Html | undefined {
     : html`<p class="notice"><strong>${declared}: ${words}.</strong> ${declaredExplain}</p>`;
 }
 
-/** Whether a platform is published, and what may be done about it. `domains` are those of who may publish. */
+/**
+ * Returns the publish state of a platform, with its forms. `domains` are empty unless the person may publish.
+ */
 export function publishing(
   visit: Visit,
   platform: PlatformAnswer,

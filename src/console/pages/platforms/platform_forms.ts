@@ -76,7 +76,7 @@ async function load(visit: Visit) {
   return { vocabulary, only };
 }
 
-/** The one platform that a personal account may have, once it is there. */
+/** Returns the only platform that a personal account may have, if it exists. */
 async function onlyPlatform(visit: Visit) {
   if (isOrganization(visit)) return undefined;
   const { items } = await visit.call("list_platforms", { query: { limit: "1" } });
@@ -97,7 +97,7 @@ async function register(visit: Visit, fields: Fields): Promise<Outcome> {
   return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
 }
 
-/** Text of several lines as it was typed: a browser sends line breaks as CR and LF. */
+/** Returns text of several lines with LF, because browsers send CR and LF. */
 function lineFeeds(text: string): string {
   return text.replaceAll("\r\n", "\n");
 }

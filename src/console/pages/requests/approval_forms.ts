@@ -14,13 +14,15 @@ import { type ScopeWords, scopeChoices } from "../../elements/scopes.ts";
 import { time } from "../../elements/values.ts";
 import { fieldOfLimit, limitFields, readLimits } from "./limit_fields.ts";
 
-/** Characters of a text that are shown of a certificate before it is signed. */
+/** The most characters of a text that the preview of a certificate shows. */
 const LONGEST = 64;
 
-/** A request that waits: what is needed to decide about it. */
+/** A pending request, with the data needed for a decision. */
 export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Preview };
 
-/** The forms by which a request is approved or denied; for who may not, what was asked for. */
+/**
+ * Returns the forms that approve or deny a request. A person who may not decide sees only what is requested.
+ */
 export function decision(visit: Visit, waiting: Waiting): Html {
   const { texts } = visit;
   const words = texts.request;
@@ -35,7 +37,7 @@ export function decision(visit: Visit, waiting: Waiting): Html {
   }${denial(visit)}`;
 }
 
-/** Why who looks may not approve, where an organization wants two people. */
+/** Returns why the viewer may not approve, if the organization requires two people. */
 function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | undefined {
   if (!request.four_eyes) return undefined;
   if (request.requested_by === null) return texts.request.fourEyesUnknown;
@@ -89,9 +91,11 @@ function end(visit: Visit, request: RequestAnswer): Html {
 }
 
 /**
- * What the certificate would say, brought up to date by its button, and by each change where scripts run. The
- * button comes first in the form, so that the enter key shows and does not approve. The place that answers go
- * to is never replaced itself: htmx drops an answer whose place has gone while it was on its way.
+ * Returns the preview of the certificate. Its button updates it, and so does each change where scripts run.
+ * The button comes first in the form, so that the enter key updates the preview and does not approve.
+ *
+ * The element that receives the answers is never replaced itself: htmx drops an answer if its target was
+ * removed meanwhile.
  */
 function previewPart(visit: Visit, waiting: Waiting): Html {
   const words = visit.texts.request;
@@ -109,7 +113,7 @@ function previewPart(visit: Visit, waiting: Waiting): Html {
   </section>`;
 }
 
-/** Keys are longer than anybody reads. */
+/** Shortens long texts, such as keys. */
 function cutShort(_name: string, value: unknown): unknown {
   return typeof value === "string" && value.length > LONGEST ? `${value.slice(0, LONGEST)}…` : value;
 }
@@ -132,13 +136,13 @@ function denial(visit: Visit): Html {
   })}</section>`;
 }
 
-/** What a person approves, as the API takes it. */
+/** The body of an approval. */
 type Approval = { approved_scope: string[]; constraints: KnownConstraint[]; expires_in?: number };
 
-/** What a certificate would say, or why there can be none. */
+/** The content of the certificate, or why it cannot be created. */
 export type Preview = { said: PreviewAnswer } | { fault: string };
 
-/** Reads what was filled in. Throws `invalid_request`, field by field. */
+/** Reads the approval from the form. Throws `invalid_request` with the error of each field. */
 export function readApproval(visit: Visit, fields: Fields): Approval {
   const reader = readerOf(visit.texts, fields);
   const constraints = readLimits(visit, fields, reader);
@@ -151,7 +155,7 @@ export function readApproval(visit: Visit, fields: Fields): Approval {
   };
 }
 
-/** What the certificate would say if what is on the page were approved now. */
+/** Returns the preview of the certificate for the current fields of the page. */
 export async function previewOf(visit: Visit): Promise<Preview> {
   const { params, call, failure, texts } = visit;
   try {
@@ -168,7 +172,7 @@ export async function previewOf(visit: Visit): Promise<Preview> {
   }
 }
 
-/** A refusal of a limit, beside the field of that limit. */
+/** Moves a refusal of a limit to the field of that limit. */
 export function besideField(error: unknown, request: RequestAnswer, approval: Approval): unknown {
   if (!(error instanceof ApiError) || !/^(invalid_constraints|constraint_widened)$/.test(error.code)) {
     return error;
@@ -191,7 +195,7 @@ function withoutPlace(message: string): string {
 const MOST_SECONDS = 2_147_483_647;
 const DAY = 86_400;
 
-/** After how long a delegation ends, as a number and its unit. */
+/** Returns the fields for a delegation's duration: a number and its unit. */
 export function endFields(
   visit: Visit,
   { form, label, hint }: Record<"form" | "label" | "hint", string>,
@@ -215,7 +219,7 @@ export function endFields(
     })}</div></fieldset>`;
 }
 
-/** The seconds that the fields are; nothing when the number is empty. What is wrong, the reader notes. */
+/** Returns the duration in seconds, or nothing if the number is empty. Reports errors to the reader. */
 export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: number } {
   if (reader.optional("end_number") === "") return {};
   const expires_in = reader.whole("end_number") * reader.whole("end_unit");
@@ -225,7 +229,7 @@ export function readEnd({ texts }: Visit, reader: FieldReader): { expires_in?: n
   return { expires_in };
 }
 
-/** When the delegation is asked to end. */
+/** Returns the requested end of the delegation. */
 export function askedEnd({ texts }: Visit, request: RequestAnswer): Piece {
   return request.requested_expires_at !== null
     ? time(request.requested_expires_at)

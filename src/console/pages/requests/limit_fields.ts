@@ -9,11 +9,11 @@ import type { Texts } from "../../texts/texts.ts";
 
 const FORM = "approve";
 
-/** A kind of limit that a person can add: its fields, and the constraint that they are. */
+/** A kind of limit that a person can add: its fields, and the constraint that they describe. */
 type LimitKind = {
   type: KnownConstraint["type"];
   title: keyof Texts["request"] & ("amount" | "rate" | "hours" | "place" | "speed" | "resource");
-  /** The names of its fields; the first one is where a refusal is shown. */
+  /** The names of its fields. The first one shows a refusal. */
   names: readonly [string, ...string[]];
   fields(visit: Visit): Html;
   read(reader: FieldReader, texts: Texts): KnownConstraint;
@@ -154,7 +154,7 @@ const KINDS: readonly LimitKind[] = [
   },
 ];
 
-/** The fields of every kind of limit, each kind behind its name; open where something was typed. */
+/** Returns the fields of every kind of limit, each kind collapsed unless something was typed. */
 export function limitFields(visit: Visit): Html {
   const words = visit.texts.request;
   const { failure } = visit;
@@ -169,12 +169,12 @@ export function limitFields(visit: Visit): Html {
     )}</fieldset>`;
 }
 
-/** The constraints that the fields are; kinds whose fields are empty add none. */
+/** Returns the constraints that the fields describe. Kinds with empty fields add none. */
 export function readLimits({ texts }: Visit, fields: Fields, reader: FieldReader): KnownConstraint[] {
   return KINDS.filter((kind) => isGiven(kind, fields)).map((kind) => kind.read(reader, texts));
 }
 
-/** The field where a refusal of a constraint of this type is shown. */
+/** Returns the field that shows the refusal of a constraint of this type. */
 export function fieldOfLimit(type: string): string | undefined {
   return KINDS.find((kind) => kind.type === type)?.names[0];
 }

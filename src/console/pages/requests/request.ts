@@ -12,7 +12,7 @@ import { askedEnd, besideField, decision, previewOf, readApproval } from "./appr
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/** A request: who asks, what for, and the decision about it. The operator's messages lead here. */
+/** One request: who asks, for what, and the decision. The operator's messages link to it. */
 export const requestPage = page<Shown>({
   id: "request",
   path: "/console/requests/{request_id}",
@@ -47,7 +47,7 @@ export const requestPage = page<Shown>({
         const { call, params, at } = visit;
         const request = await call("get_delegation_request", { params });
         const body = readApproval(visit, fields);
-        // What is wrong with it stands in the preview then.
+        // The preview then shows the error.
         if (fields.get("show") === "preview") return "again";
         await call("approve_delegation_request", { params, body, once: true }).catch((error: unknown) => {
           throw besideField(error, request, body);
@@ -80,7 +80,7 @@ async function load(visit: Visit) {
   return { request, words, preview, certificate };
 }
 
-/** Who asks: agent, platform and key, how, and since when; and who decided. */
+/** Returns the card with the requester (agent, platform, key, way and time) and the person who decided. */
 function asker(visit: Visit, request: RequestAnswer): Html {
   const { texts, at } = visit;
   const words = texts.request;
@@ -118,7 +118,7 @@ function asker(visit: Visit, request: RequestAnswer): Html {
   ])}</section>`;
 }
 
-/** A row for each field that the object declares. */
+/** Returns a row for each field that the object declares. */
 function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFields): [string, Piece][] {
   const rows = {
     requested_by: [
@@ -144,14 +144,16 @@ function decidedBy({ texts: { request: words } }: Visit, request: RequestAnswer)
   return ` ${words.decidedIn(decided_by, decided_in_cluster)}`;
 }
 
-/** A request that is decided, or was never; with the certificate that it led to. */
+/** A request that was decided or has expired, with its certificate, if there is one. */
 type Decided = {
   request: RequestAnswer;
   words: ScopeWords;
   certificate: CertificateAnswer | undefined;
 };
 
-/** What was approved and what was held back; or what had been asked for. */
+/**
+ * Returns what was approved and what was withheld, or for a request without certificate, what was requested.
+ */
 function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
   const { texts } = visit;
   if (certificate === undefined) {

@@ -62,7 +62,7 @@ function agent({ at, texts }: Visit, { request_id, agent: { name }, platform }: 
 const FORM = "ask";
 const SCOPES = "requested_scope";
 
-/** Asks for authority for an agent, of what its platform may be lent; somebody then decides about it. */
+/** Requests authority for an agent, within its platform's ceiling. An approver then decides about it. */
 export const askPage = page<Awaited<ReturnType<typeof load>>>({
   id: "ask",
   path: "/console/agents/{agent_id}/ask",

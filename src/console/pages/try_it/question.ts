@@ -11,18 +11,20 @@ import { form, MOST_DEGREES, readerOf, writtenNumber } from "../../elements/form
 import { limitList } from "../../elements/limits.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** What constraints are compared with, by the names that verify has for it. */
+/** The names of the values that constraints are compared with, as in the verify call. */
 type ContextName = keyof Texts["tryIt"]["context"];
 
 const TEXTS: readonly ContextName[] = ["currency", "resource_id", "path"];
 
-/** What no number of these is above. */
+/** The highest values of coordinates. */
 const BOUNDS: Record<string, number | undefined> = { latitude: MOST_DEGREES, longitude: MOST_DEGREES };
 
-/** What somebody may be asked of an action, and a value that the constraint allows. */
+/** Values that a constraint needs to know about an action, each with an example that it allows. */
 type Wanted = Partial<Record<ContextName, string>>;
 
-/** The question about a delegation: which scope, and what its constraints are compared with. */
+/**
+ * Returns the question about a delegation: a scope, and the values that its constraints are compared with.
+ */
 export function questionForm(
   visit: Visit,
   {
@@ -57,14 +59,14 @@ export function questionForm(
   });
 }
 
-/** The scope that was chosen or written. */
+/** Returns the chosen or typed scope. */
 export function scopeOf(fields: Fields): string {
   return fields.get("another_scope").trim() || fields.get("required_scope");
 }
 
 /**
- * What was filled in, as verify takes it: what is empty is not known. Throws `invalid_request` for a number
- * that is none, or can be read in two ways.
+ * Returns the typed values in the form of verify. Omits empty fields, which count as unknown. Throws
+ * `invalid_request` for a number that is invalid or can be read in two ways.
  */
 export function contextOf({ texts }: Visit, fields: Fields): Record<string, string | number> | undefined {
   const filled = fields.pairs().filter(([name, text]) => name.startsWith("context.") && text.trim() !== "");
@@ -119,7 +121,10 @@ function contextFields(visit: Visit, certificate: CertificateAnswer): Html | und
   </fieldset>`;
 }
 
-/** What a constraint is compared with, with values that it allows; nothing where the service knows them. */
+/**
+ * Returns the values that a constraint is compared with, each with an example that it allows. Empty if the
+ * service knows them itself.
+ */
 function wantedBy(constraint: Constraint): Wanted {
   if (!isKnownConstraint(constraint)) return {};
   switch (constraint.type) {

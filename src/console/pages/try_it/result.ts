@@ -6,31 +6,31 @@ import { neededFor, ruleTables } from "../../elements/decisions.ts";
 import { badge, copyBlock, facts, jsonBlock, type Tone, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
-/** What was tried, and what came of it. */
+/** A trial and its result. */
 export type Result = {
   certificate: CertificateAnswer;
   requiredScope: string;
   context: Record<string, string | number> | undefined;
-  /** What the platform may be lent today. */
+  /** The current ceiling of the platform. */
   ceiling: readonly string[] | undefined;
-  /** What a decision costs, in US dollars. */
+  /** The price of a decision, in US dollars. */
   price: string;
   answer: TryAnswer;
 };
 
 const TONES: Record<string, Tone> = { allow: "good", deny: "bad" };
-/** Characters of a value that are shown of a long one, and from how many on one is long. */
+/** Texts longer than `LONG` characters are cut to `SHOWN`. */
 const SHOWN = 32;
 const LONG = 100;
-/** Entries of a list of objects that are shown: a chain has no more certificates. */
+/** The most entries of a list of objects that are shown. A chain never has more certificates. */
 const MOST_ENTRIES = 8;
 
-/** The heading above a result. */
+/** Returns the heading above a result. */
 export function resultTitle({ texts }: Visit, { answer: { decision } }: Result): string {
   return texts.tryIt.titles[decision ?? "none"];
 }
 
-/** A result: the decision in words, its rules, what would have been needed, and the calls. */
+/** Returns a result: the decision in words, its rules, what would have been needed, and the calls. */
 export function resultContent(visit: Visit, result: Result): Html {
   const { texts, at } = visit;
   const words = texts.tryIt;
@@ -89,14 +89,14 @@ function sentenceOf({ texts }: Visit, { answer, certificate, requiredScope }: Re
   return answer.decision === null ? (words.refusals[why] ?? why) : words.indeterminate;
 }
 
-/** The reason of the decision, or the code of the refusal that ended the calls. */
+/** Returns the reason of the decision, or the code of the refusal that ended the calls. */
 function reasonOf({ decision_reason, calls }: TryAnswer): string {
   if (decision_reason !== null) return decision_reason;
   const error = calls.at(-1)?.answer.error as { code?: string } | undefined;
   return error?.code ?? "";
 }
 
-/** What verify answered, if it decided. */
+/** Returns the answer of verify, if there was a decision. */
 function verified({ decision, calls }: TryAnswer): Record<string, unknown> | undefined {
   return decision === null ? undefined : calls.at(-1)?.answer;
 }
@@ -123,7 +123,7 @@ function calls({ texts }: Visit, answer: TryAnswer): Html {
     )}</section>`;
 }
 
-/** A value with every long text in it cut, and long lists of objects left out. */
+/** Returns a value with long texts cut and long lists of objects left out. */
 function shortened(value: unknown, words: Texts["tryIt"]): unknown {
   if (typeof value === "string") {
     return value.length > LONG ? words.shortened(value.slice(0, SHOWN), value.length) : value;

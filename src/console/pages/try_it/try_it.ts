@@ -8,7 +8,10 @@ import { resultContent, resultTitle } from "./result.ts";
 
 type TryIt = Awaited<ReturnType<typeof load>>;
 
-/** Somebody tries what an application would be answered: a delegation, a question, the answer explained. */
+/**
+ * Shows a person how the service would answer an application: they choose a delegation, ask a question, and
+ * see the answer explained.
+ */
 export const tryItPage = page<TryIt>({
   id: "try_it",
   path: "/console/try",
@@ -53,7 +56,10 @@ function readCertificate({ call }: Visit, certId: string): Promise<CertificateAn
   return call("get_delegation", { params: { cert_id: certId } });
 }
 
-/** What the platform of a certificate may be lent today, if it is there, and what a decision costs. */
+/**
+ * Returns the current ceiling of a certificate's platform, if the platform exists, and the price of a
+ * decision.
+ */
 async function surroundings({ call }: Visit, { platform }: CertificateAnswer) {
   const [found, { price_micro_usd }] = await Promise.all([
     call("get_platform", { params: { platform_id: platform.platform_id } }).catch(unlessRemoved),
@@ -77,7 +83,7 @@ function content(visit: Visit, data: TryIt): Html {
   return html`${!isOnly && choice(visit, items, chosen?.certificate)}${chosen && question(visit, chosen)}`;
 }
 
-/** The form that chooses a delegation, by the address of the page. */
+/** Returns the form that chooses a delegation through the page's address. */
 function choice(visit: Visit, items: CertificateAnswer[], chosen: CertificateAnswer | undefined): Html {
   const words = visit.texts.tryIt;
   const all = chosen && !items.some(({ cert_id }) => cert_id === chosen.cert_id) ? [chosen, ...items] : items;

@@ -31,22 +31,22 @@ const OUTCOME_TONES: Record<Attempt["outcome"], Tone> = {
   lost: "warn",
 };
 
-/** Seconds before an attempt from which on a page looks for it by itself. */
+/** A page updates itself if the next attempt is due within this many seconds. */
 const SOON = 60;
 
-/** Where a delivery is, in a word. */
+/** Returns the state of a delivery as a badge. */
 export function deliveryState({ deliveries }: Texts, state: Delivery["state"]): Html {
   return badge(deliveries.states[state], STATE_TONES[state]);
 }
 
-/** How the last attempt ended, in words. */
+/** Returns the result of the last attempt in words. */
 export function lastResult({ deliveries }: Texts, { last_outcome, last_status }: Delivery): string {
   if (last_outcome === null) return deliveries.noneYet;
   const result = deliveries.outcomes[last_outcome];
   return last_status === null ? result : `${result}, ${deliveries.status(last_status)}`;
 }
 
-/** Whether something happens to a delivery within a minute, so that a page keeps looking. */
+/** Whether a delivery is being sent, or will be within a minute, so that the page must update itself. */
 export function isMoving(now: Date, { state, next_attempt_at }: Delivery): boolean {
   if (state === "sending") return true;
   return (
@@ -55,7 +55,7 @@ export function isMoving(now: Date, { state, next_attempt_at }: Delivery): boole
   );
 }
 
-/** One attempt: when, how long, what came of it and what to look at. */
+/** Returns one attempt: its time, duration and result, and what to check. */
 export function attemptItem({ texts }: Visit, attempt: Attempt, isSecret: boolean): Html {
   const words = texts.deliveries;
   const { status, outcome } = attempt;
@@ -69,7 +69,7 @@ export function attemptItem({ texts }: Visit, attempt: Attempt, isSecret: boolea
   </li>`;
 }
 
-/** What a stranger answered. */
+/** Returns the receiver's answer, which is untrusted text. */
 function excerpt({ deliveries }: Texts, { response_excerpt: text }: Attempt): Html {
   if (text === null || text === "") return html`<p class="quiet">${deliveries.answeredNothing}</p>`;
   return html`<details open=${text.length < 500}><summary>${deliveries.answered}</summary><pre tabindex="0">${`\n${text}`}</pre></details>`;
@@ -81,13 +81,16 @@ function reasonOf({ deliveries }: Texts, { outcome, detail }: Attempt): string {
   return (Object.hasOwn(deliveries.details, detail) && deliveries.details[detail]) || detail;
 }
 
-/** A test that was asked for, and the delivery that became of it. */
+/** A requested test, and its delivery, if it exists already. */
 type Test = { deliveryId: string; delivery: WholeDelivery | undefined };
 
-/** What a page calls that has the card. */
+/** The operations of a page that contains the test card. */
 export const TEST_OPERATIONS = ["test_callback", "get_delivery"] as const satisfies OperationId[];
 
-/** The form `test` of a page of a connection: sends a test event and leads back, to its result. */
+/**
+ * Returns the form `test` of a connection's page. It sends a test event and leads to its result on the same
+ * page.
+ */
 export function testForm(part: string): Form {
   return {
     async submit(visit) {
@@ -98,7 +101,7 @@ export function testForm(part: string): Form {
   };
 }
 
-/** The test that the page's address names; the worker makes its delivery within a second or so. */
+/** Returns the test that the page's address names. The worker creates its delivery within about a second. */
 export async function loadTest({ call, params, query }: Visit): Promise<Test | undefined> {
   const { test: deliveryId } = query;
   if (deliveryId === undefined) return undefined;
@@ -114,7 +117,7 @@ function unlessUnknown(error: unknown): undefined {
   throw error;
 }
 
-/** The form that sends a test event. */
+/** Returns the form that sends a test event. */
 export function testButton(visit: Visit, callback: CallbackAnswer): Html | undefined {
   const { callbacks: words } = visit.texts;
   if (!visit.may("test_callback")) return undefined;
@@ -122,7 +125,7 @@ export function testButton(visit: Visit, callback: CallbackAnswer): Html | undef
   return form(visit, { name: "test", submit: words.test, tone: "quiet", once: true });
 }
 
-/** What became of a test, brought up to date where scripts run until there is an answer. */
+/** Returns the result of a test, which a script updates until there is an answer. */
 export function testResult(visit: Visit, test: Test | undefined): Html | undefined {
   if (test === undefined) return undefined;
   const { callbacks: words } = visit.texts;

@@ -21,7 +21,7 @@ const TESTS_SHOWN = "5";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/** Where a connection's events go and how that goes: set, tested, paused and resumed. */
+/** The callback of a connection: its URL and state, with forms to set, test, pause and resume it. */
 export const callbackPage = page<Shown>({
   id: "callback",
   path: "/console/connections/{connection_id}/callback",
@@ -133,7 +133,7 @@ function testing(visit: Visit, callback: CallbackAnswer, tests: readonly Deliver
     }</section>`;
 }
 
-/** Pausing, or resuming what is paused or suspended. */
+/** Returns the form that pauses an active callback, or resumes a paused or suspended one. */
 function sending(visit: Visit, { callback_url, callback_state }: CallbackAnswer): Html | undefined {
   const words = visit.texts.callbacks;
   if (callback_url === null || !visit.may("pause_callback")) return undefined;
@@ -174,7 +174,7 @@ const TONES: Record<State, Tone> = {
   suspended: "bad",
 };
 
-/** How a callback does, since when, and what to do about it. */
+/** Returns the state of a callback, since when it has it, and what to do about it. */
 function callbackState({ texts }: Visit, callback: CallbackAnswer): Html {
   const words = texts.callbacks;
   const state = stateOf(callback);

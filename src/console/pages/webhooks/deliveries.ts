@@ -11,7 +11,7 @@ const FILTER = "filter";
 
 type Shown = { callback: CallbackAnswer; list: Answers["list_deliveries"] };
 
-/** What was sent to a connection's callback URL, and what is to be. */
+/** Past and pending deliveries of a connection. */
 export const deliveriesPage = page<Shown>({
   id: "deliveries",
   path: "/console/connections/{connection_id}/deliveries",
@@ -60,7 +60,7 @@ function filters(visit: Visit): Html {
   });
 }
 
-/** The list, brought up to date where scripts run while something of it is under way. */
+/** Returns the list, which a script updates while a delivery in it is in progress. */
 function listed(visit: Visit, { items, next_cursor }: Answers["list_deliveries"]): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;

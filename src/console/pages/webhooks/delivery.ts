@@ -8,7 +8,7 @@ import { type CallbackAnswer, isOpen, loadCallback, partAddress, parts } from ".
 
 type Shown = { callback: CallbackAnswer; delivery: WholeDelivery };
 
-/** A delivery: what is sent, each attempt and what was answered, and the way to send it again. */
+/** One delivery: its content, its attempts with their answers, and the form to send it again. */
 export const deliveryPage = page<Shown>({
   id: "delivery",
   path: "/console/connections/{connection_id}/deliveries/{delivery_id}",
@@ -34,7 +34,7 @@ export const deliveryPage = page<Shown>({
   },
 });
 
-/** Where it is and what was tried, brought up to date where scripts run while it is under way. */
+/** Returns the state and attempts, which a script updates while the delivery is in progress. */
 function progress(visit: Visit, { callback, delivery }: Shown): Html {
   const { texts, now } = visit;
   const words = texts.deliveries;
@@ -66,7 +66,7 @@ function progress(visit: Visit, { callback, delivery }: Shown): Html {
   </section>`;
 }
 
-/** The form that sends it again, or why there is none. */
+/** Returns the form that sends the delivery again, or why that is not possible. */
 function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
   const words = visit.texts.deliveries;
   if (!visit.may("resend_delivery")) return undefined;
@@ -81,7 +81,7 @@ function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
     }</section>`;
 }
 
-/** Where nothing can be sent to just now, and the way to change that. */
+/** Returns a note that nothing can be sent now, with a link to change that. */
 export function inactive(visit: Visit): Html {
   const words = visit.texts.recoveries;
   return html`<p class="quiet">${words.inactive} <a href=${partAddress(visit, "/callback")}>${words.toCallback}</a></p>`;
@@ -98,7 +98,7 @@ function whyNot(reasons: Reasons, { state, body_state }: WholeDelivery): string 
     : undefined;
 }
 
-/** Body and headers as they are sent. Signatures are made anew for each attempt, and kept nowhere. */
+/** Returns the body and headers as they are sent. Signatures are created for each attempt and not stored. */
 function content(visit: Visit, { delivery }: Shown): Html {
   const { texts, outside } = visit;
   const { header } = outside;
@@ -127,7 +127,6 @@ function content(visit: Visit, { delivery }: Shown): Html {
     })}</section>`;
 }
 
-/** A body as people read it. */
 function readable(body: string): Html {
   return jsonBlock(JSON.parse(body));
 }

@@ -4,12 +4,12 @@ import type { Visit } from "../../core/page.ts";
 
 export type CallbackAnswer = Answers["get_callback"];
 
-/** The callback of the connection that the page's path names. */
+/** Returns the callback of the connection that the page's path names. */
 export function loadCallback({ call, params }: Visit): Promise<CallbackAnswer> {
   return call("get_callback", { params: { connection_id: params.connection_id ?? "" } });
 }
 
-/** The address of a page of a connection; `""` for the connection's own. */
+/** Returns the address of a connection's page. `""` is the connection's main page. */
 export function partAddress(
   { at, params }: Visit,
   part: string,
@@ -18,7 +18,7 @@ export function partAddress(
   return at(`/connections/${encodeURIComponent(params.connection_id ?? "")}${part}`, query);
 }
 
-/** The ways between the pages about what is sent to a connection. */
+/** Returns links between the pages about a connection's deliveries. */
 export function parts(visit: Visit, { platform_name }: CallbackAnswer): Html {
   const words = visit.texts.callbacks.parts;
   const links: [string, string][] = [
@@ -34,7 +34,7 @@ export function parts(visit: Visit, { platform_name }: CallbackAnswer): Html {
   })}</p></nav>`;
 }
 
-/** Whether something can be sent to it just now. */
+/** Whether the callback currently accepts deliveries. */
 export function isOpen({ callback_url, callback_state }: CallbackAnswer): boolean {
   return callback_url !== null && callback_state === "active";
 }

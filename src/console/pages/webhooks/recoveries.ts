@@ -15,7 +15,7 @@ type Shown = { callback: CallbackAnswer; recoveries: Recoveries; wish?: Wish; co
 
 const TONES: Record<Recovery["state"], Tone> = { running: "plain", done: "good", cancelled: "warn" };
 
-/** Sends the deliveries of a range of time again, after a look at what that would be. */
+/** Sends the deliveries of a range of time again, after a preview. */
 export const recoveriesPage = page<Shown>({
   id: "recoveries",
   path: "/console/connections/{connection_id}/recoveries",
@@ -54,7 +54,7 @@ async function load(visit: Visit): Promise<Shown> {
   return { callback, recoveries, wish, counted: await countWish(visit, wish) };
 }
 
-/** The range that is asked for, and what it would send. */
+/** Returns the form for a range, and the preview of what it would send. */
 function asking(visit: Visit, { callback, recoveries, wish, counted }: Shown): Html {
   const words = visit.texts.recoveries;
   if (!isOpen(callback)) {
@@ -116,7 +116,7 @@ function begin(visit: Visit, { since, until, states }: Wish): Html {
   });
 }
 
-/** Those of before and the one that is under way, brought up to date where scripts run while it is. */
+/** Returns earlier recoveries and the running one, which a script updates. */
 function former(visit: Visit, { items, next_cursor }: Recoveries): Html {
   const { recoveries: words, deliveries } = visit.texts;
   const runs = items.some(({ state }) => state === "running");
@@ -149,24 +149,27 @@ function range({ texts }: Visit, { since, until }: { since: Date | string; until
   return html`${time(since)} ${texts.recoveries.to} ${time(until)}`;
 }
 
-/** The form in which a range is asked for, by which its fields are named. */
+/** The name of the form for a range, by which its fields are named. */
 const WISH = "wish";
-/** States of which deliveries can be sent again by their range. */
+/** States whose deliveries can be sent again by a range. */
 const STATES = ["failed", "rejected", "blocked", "delivered"] as const;
-/** Deliveries of a state that are counted beforehand. */
+/** The most deliveries of one state that the preview counts. */
 const MOST_COUNTED = 100;
 
 type Recoverable = (typeof STATES)[number];
 
-/** What is to be sent again. */
+/** The range and states to send again. */
 type Wish = { since: Date; until: Date; states: Recoverable[] };
 
-/** Whether the page's address asks for a range. */
+/** Whether the page's address contains a range. */
 function hasAsked({ query }: Visit): boolean {
   return query.look !== undefined;
 }
 
-/** The range that the page's address asks for. What is wrong with it is said at its field, and it is none. */
+/**
+ * Returns the range in the page's address. For an invalid range, shows the errors at its fields and returns
+ * `undefined`.
+ */
 function readWish(visit: Visit): Wish | undefined {
   const { now, query, texts } = visit;
   const words = texts.recoveries;
@@ -185,7 +188,7 @@ function readWish(visit: Visit): Wish | undefined {
   return visit.failure?.form !== WISH ? { since, until: end, states } : undefined;
 }
 
-/** How many deliveries each state of a wish has, counted up to a page of them. */
+/** Counts the deliveries of each chosen state, up to one page. */
 async function countWish({ call, params }: Visit, { since, until, states }: Wish) {
   const { connection_id = "" } = params;
   return Promise.all(

@@ -12,7 +12,7 @@ const DAY = "86400";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
-/** The two phases in which a webhook secret is replaced. */
+/** The page that replaces a webhook secret in two phases. */
 export const webhookSecretPage = page<Shown>({
   id: "webhook_secret",
   path: "/console/connections/{connection_id}/webhook-secret",
@@ -55,7 +55,7 @@ async function load(visit: Visit) {
   return { callback, test };
 }
 
-/** The answer to the making of a secret: the one place where it is seen. */
+/** Creates a secret and returns the only page that shows it. */
 async function rotate(visit: Visit): Promise<Outcome> {
   const { webhook_signing_secret: secret } = await visit.call("rotate_webhook_secret", {
     params: idOf(visit),
@@ -129,7 +129,7 @@ function anew(visit: Visit): Html | undefined {
     ${form(visit, { name: "rotate", submit: words.again, tone: "quiet", once: true })}</section>`;
 }
 
-/** A receiver's check of a request that may be signed with either of two secrets, to be copied. */
+/** Returns sample code with which a receiver checks signatures made with either of two secrets. */
 function signatureSample(header: (name: string) => string): string {
   const name = (each: string) => header(each).toLowerCase();
   return `import { createHmac, timingSafeEqual } from "node:crypto";
