@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("agents", () => {
-  test("are listed and searched; how one is made is said, with a call that makes one", async () => {
+  test("are listed and searched, with a call that creates one", async () => {
     const seen = await delegationViewer(api);
     const { ids } = seen;
     const listed = await seen.open("/console/agents");
@@ -40,7 +40,7 @@ describe("agents", () => {
     expect(fresh.words).toContain("First register a platform.");
   });
 
-  test("show key, custody, platform and what they were lent", async () => {
+  test("show key, custody, platform and delegations", async () => {
     const seen = await delegationViewer(api);
     const { words, text } = await seen.open(`/console/agents/${seen.ids.agent}`);
     const shown = await seen.client.get(`/v1/service/agents/${seen.ids.agent}`);
@@ -51,7 +51,7 @@ describe("agents", () => {
     }
   });
 
-  test("are deleted once one is sure, with their delegations", async () => {
+  test("are deleted after confirmation, with their delegations", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}`;
     const asked = await seen.open(`${path}/delete`);
@@ -69,7 +69,7 @@ describe("agents", () => {
     expect((await seen.open("/console/agents?state=deleted")).words).toContain("Clerk");
   });
 
-  test("are taken over by the object that an owner confirms, until that is withdrawn", async () => {
+  test("can be adopted by the object that an owner confirms, until the confirmation is withdrawn", async () => {
     const seen = await delegationViewer(api);
     const path = `/console/agents/${seen.ids.agent}/adoption`;
     const asked = await seen.open(path);
@@ -86,7 +86,7 @@ describe("agents", () => {
     expect(await api.db("adoptions").where({ adopted_id: seen.ids.agent ?? "" })).toEqual([]);
   });
 
-  test("that an object declares say so, and what comes of deleting them here", async () => {
+  test("that an object declares show this, and what deleting them here means", async () => {
     const seen = await delegationViewer(api);
     const { agent = "", platform = "" } = seen.ids;
     await api.db("platforms").where({ platform_id: platform }).update({ object_namespace: "team-a" });
@@ -98,7 +98,7 @@ describe("agents", () => {
     expect((await seen.open(`/console/agents/${agent}/delete`)).words).toContain("makes no other agent");
   });
 
-  test("are nobody else's", async () => {
+  test("are hidden from other accounts", async () => {
     const { ids } = await delegationViewer(api);
     const other = await delegationViewer(api);
     for (const path of ["", "/delete", "/adoption"]) {
@@ -122,7 +122,7 @@ test.each([
   expect((await browser.open(`${path}/adoption`)).text.includes('value="confirm"')).toBe(confirms);
 });
 
-test("names that strangers gave are text on every page", async () => {
+test("names from strangers are escaped on every page", async () => {
   const shownAs = async (agent: string) => {
     const seen = await delegationViewer(api, { agent, platform: agent });
     const path = `/console/agents/${seen.ids.agent}`;

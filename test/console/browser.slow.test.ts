@@ -9,7 +9,10 @@ import { expectFaultless } from "./support/looks.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { type Look, openWindow, WIDTHS, type Window } from "./support/window.ts";
 
-/** What is left of 1,280 pixels at 400 %, 200 % and 150 %; and as little as tables need to be tables. */
+/**
+ * The remaining width of 1,280 pixels at 400 %, 200 % and 150 %, and the smallest width at which tables stay
+ * tables.
+ */
 const ZOOMED = [320, 640, 854, 897];
 const ZOOMED_FROM = 1440;
 
@@ -24,7 +27,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     openWindow(browser, api, { client: (await viewerOf(api, viewer)).client, look });
 
   test.each(consolePages.filter((each) => !("file" in each)))(
-    "$id is without a fault for axe, quiet, and as wide as its window",
+    "$id has no axe violation, no complaints, and fits its window",
     async ({ id }) => {
       const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       for (const width of WIDTHS) {
@@ -40,7 +43,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
   );
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "a person signs up with the keyboard alone: $width px, scripts $scripts",
+    "a person signs up with only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const window = await open({ width, theme: "light", scripts });
       const { page } = window;
@@ -71,7 +74,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     },
   );
 
-  test("what has the focus is outlined, on every page's way from the skip link to the end", async () => {
+  test("the focus is visible on every page, from the skip link to the end", async () => {
     for (const id of ["home", "requests"]) {
       const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const window = await openWindow(browser, api, {
@@ -101,7 +104,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     }
   });
 
-  test("a wrong field is named to a screen reader, and has the focus", async () => {
+  test("an invalid field is described to a screen reader, and has the focus", async () => {
     const window = await open({ width: 1440, theme: "light" });
     await window.page.goto(`${api.url}/v1/auth/email/console`);
     await window.page.getByLabel("E-mail address").fill("ada@nowhere");
@@ -118,7 +121,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a link in a mail puts its code into the field, and signs nobody in by itself", async () => {
+  test("a link in a mail puts its code into the field, and does not sign in automatically", async () => {
     const window = await open({ width: 1440, theme: "light" });
     const code = "0123456789abcdef".repeat(2);
     await window.page.goto(`${api.url}/v1/auth/email/console/code#code=${code}`);
@@ -127,7 +130,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a session is announced two minutes before its end, and renewed without losing a form", async () => {
+  test("a session's end is announced two minutes before, and the session is renewed without losing a form", async () => {
     const window = await open({ width: 1440, theme: "light" }, "complete");
     const { page } = window;
     await page.clock.install();
@@ -151,7 +154,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("a session's end is announced without scripts too, and not before it is near", async () => {
+  test("a session's end is announced without scripts too, but not before it is near", async () => {
     const window = await open({ width: 360, theme: "dark", scripts: false }, "complete");
     const renew = window.page.getByRole("link", { name: "Stay signed in" });
     await window.page.goto(`${api.url}/console`);
@@ -162,7 +165,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("home brings what waits up to date by itself", async () => {
+  test("the home page updates its pending requests automatically", async () => {
     const seen = await viewerOf(api, "busy");
     const window = await openWindow(browser, api, {
       client: seen.client,
@@ -180,12 +183,12 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await page.clock.fastForward(31_000);
     await page.waitForTimeout(300);
     expect(await page.getByText("Nothing waits for you").isVisible()).toBe(true);
-    // What Chromium itself says of the refusal.
+    // Chromium's own message about the refusal.
     expect(window.complaints).toEqual([expect.stringContaining("status of 401")]);
     await window.close();
   });
 
-  test("an ended session is renewed by itself where scripts run, and by a button where they do not", async () => {
+  test("an ended session is renewed automatically with scripts, and by a button without them", async () => {
     for (const scripts of [true, false]) {
       const window = await open({ width: 1440, theme: "light", scripts }, "complete");
       await window.context.clearCookies({ name: "service_session" });

@@ -84,7 +84,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("the elements of pages", () => {
-  test("keep text text, and leave out what is not known", async () => {
+  test("escape text, and omit unknown values", async () => {
     const { text, words } = await browserOf(api, (await api.person()).client).open("/console/parts?agent=x");
     expect(text).not.toContain(HOSTILE);
     expect(text.match(/<dt>/g)).toHaveLength(2);
@@ -92,7 +92,7 @@ describe("the elements of pages", () => {
     expect(words).not.toMatch(/undefined|false/);
   });
 
-  test("a list leads on with its filters, and back without its cursor", async () => {
+  test("keep the filters on the next page of a list, and drop the cursor on the way back", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const first = await browser.open("/console/parts?agent=x&state=&notice=denied");
     expect(first.text).toContain('href="/console/parts?agent=x&#38;state=&#38;cursor=c%26d"');
@@ -106,7 +106,7 @@ describe("the elements of pages", () => {
     );
   });
 
-  test("a refused form has what was typed, line breaks too, ticked and chosen", async () => {
+  test("keep everything typed, ticked and chosen in a refused form, including line breaks", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const opened = await browser.open("/console/parts");
     expect(opened.text).toContain('<option value="b" selected>');
@@ -120,7 +120,7 @@ describe("the elements of pages", () => {
     expect(formIn(shown, "fields").fields.sure).toBe("on");
   });
 
-  test("a refused form says above what none of its fields says", async () => {
+  test("show above a refused form what none of its fields shows", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const opened = await browser.open("/console/parts");
     const alertOf = (text: string) => /role="alert">([^<]*)</.exec(text)?.[1];
@@ -131,7 +131,7 @@ describe("the elements of pages", () => {
     expect(alertOf((await opened.send("fields", { form: "gone" })).text)).toBe("Must be earlier.");
   });
 
-  test("a file is stored and never shown", async () => {
+  test("send a file as a download that browsers do not display", async () => {
     const browser = browserOf(api, (await api.person()).client);
     const { headers, text } = await browser.open("/console/file");
     expect(headers.get("content-type")).toBe("text/csv; charset=utf-8");
@@ -143,7 +143,7 @@ describe("the elements of pages", () => {
   });
 });
 
-test("what a role may not do is not offered", async () => {
+test("pages do not offer what a role may not do", async () => {
   const { accountId, client } = await api.person();
   const path = `/console/for/${accountId}/parts`;
   const said = async (as: typeof client) => (await browserOf(api, as).open(path)).words;

@@ -21,8 +21,8 @@ const FACTS: DecisionFacts = {
 const REFUSING = [...decisionReasons.deny, ...decisionReasons.indeterminate];
 const wordsOf = (piece: { toString(): string }) => unescaped(String(piece).replaceAll(/<[^>]*>/g, " "));
 
-describe("an explanation", () => {
-  test("has words for every rule and every reason, and for nothing else", () => {
+describe("the explanation of a decision", () => {
+  test("has words for exactly the existing rules and reasons", () => {
     expect(Object.keys(texts.explain.rules).sort()).toEqual(decisionRules.map(({ name }) => name).sort());
     const codes = [...REFUSING, "no_active_delegation", "credits_exhausted"];
     expect(Object.keys(texts.explain.neededFor).sort()).toEqual(codes.sort());
@@ -30,7 +30,7 @@ describe("an explanation", () => {
   });
 
   test.each([...REFUSING, "authorized", undefined])(
-    "of %s says of each rule in order what became of it",
+    "lists the result of each rule in order for %s",
     (reason) => {
       const text = wordsOf(ruleTables(texts, reason));
       const said = [...text.matchAll(/(Passed|Failed|Not reached)/g)].map(([word]) => word);
@@ -49,11 +49,11 @@ describe("an explanation", () => {
     ["not_yet_valid", ["1 May 2026, 10:00"]],
     ["constraint_denied", ["the amount is at most 10 EUR", "cert 0: too much"]],
     ["no_active_delegation", ["2 May 2026, 10:00"]],
-  ])("of %s has the values at hand", (reason, values) => {
+  ])("contains the known values for %s", (reason, values) => {
     for (const value of values) expect(wordsOf(neededFor(texts, reason, FACTS))).toContain(value);
   });
 
-  test("of a revocation says when and why, and nothing of an end", () => {
+  test("gives the time and reason of a revocation, and no end", () => {
     const certificate = { ...CERTIFICATE, revoked_at: "2026-05-01T12:00:00.000Z", revoke_reason: "lost" };
     const text = wordsOf(neededFor(texts, "delegation_revoked", { certificate }));
     expect(text).toContain("1 May 2026, 12:00");
@@ -61,13 +61,13 @@ describe("an explanation", () => {
     expect(text).not.toContain("2 May");
   });
 
-  test.each(REFUSING)("of %s does without any value", (reason) => {
+  test.each(REFUSING)("works without any known value for %s", (reason) => {
     expect(wordsOf(neededFor(texts, reason, {}))).toContain(
       String(texts.explain.neededFor[reason]?.slice(0, 20)),
     );
   });
 
-  test("has no words for what it does not know, such as a name of every object", () => {
+  test('uses the general text for an unknown reason, even "constructor"', () => {
     expect(wordsOf(neededFor(texts, "constructor", FACTS))).toContain(texts.explain.other);
   });
 });

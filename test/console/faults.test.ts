@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { inWords } from "../../src/console/core/forms.ts";
 import { texts } from "../../src/console/texts/texts.ts";
 
-describe("what the API says to programs, in a person's words", () => {
+describe("inWords translates the API's message", () => {
   test.each([
     ["Too small: expected string to have >=1 characters", "Is missing"],
-    ["Too big: expected string to have <=100 characters", "Write 100 characters at most"],
-    ["query.q: Too big: expected string to have <=100 characters", "Write 100 characters at most"],
+    ["Too big: expected string to have <=100 characters", "Write at most 100 characters"],
+    ["query.q: Too big: expected string to have <=100 characters", "Write at most 100 characters"],
     ["body: invalid_integer: outside ±(2^53−1)", "A number is too large, or has too many digits"],
     ["1e+21 has no canonical form", "A number is too large, or has too many digits"],
     [
@@ -14,13 +14,13 @@ describe("what the API says to programs, in a person's words", () => {
       "Write the time zone as the IANA database spells it, such as Europe/Berlin",
     ],
     ['Invalid option: expected one of "a"|"b"', "Choose one of those offered"],
-    ['Unrecognized key: "x"', "This cannot be taken as it is: check it"],
+    ['Unrecognized key: "x"', "This is not valid: check it"],
     ["The delegation request is no longer pending", "The delegation request is no longer pending"],
   ])("%s", (message, words) => {
     expect(inWords(texts, message)).toBe(words);
   });
 
-  test("names what nobody sees, or what turns the text around it", () => {
+  test("shows the code points of invisible and direction-changing characters", () => {
     expect(inWords(texts, 'Not a scope: "a\u202eb\u200b"')).toBe('Not a scope: "aU+202EbU+200B"');
   });
 });

@@ -12,13 +12,13 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("home", () => {
-  test("has words for every reason of a decision that is no allow", () => {
+  test("has words for every reason of a decision that is not allowed", () => {
     expect(Object.keys(texts.decisions.reasons).sort()).toEqual(
       [...decisionReasons.deny, ...decisionReasons.indeterminate].sort(),
     );
   });
 
-  test("shows what waits, is active, was denied, and what credit is left", async () => {
+  test("shows pending requests, active delegations, denials and the remaining credit", async () => {
     const { words, text } = await (await viewerOf(api, "busy")).open("/console");
     expect(words).toContain("Hello, Ada");
     expect(words).toContain("1 request waits for you");
@@ -35,7 +35,7 @@ describe("home", () => {
     expect(text).toContain('<a href="/console/history?result=deny">');
   });
 
-  test("says so where there is nothing", async () => {
+  test("explains empty lists", async () => {
     const { words, text } = await (await viewerOf(api, "complete")).open("/console");
     for (const said of [
       "Nothing waits for you",
@@ -48,7 +48,7 @@ describe("home", () => {
     expect(text).not.toContain("<rect");
   });
 
-  test("says when credit runs low, and how long it lasts", async () => {
+  test("shows when credit is low, and how long it lasts", async () => {
     const poor = await startConsole({ alphaCredits: 60_000 });
     const seen = await viewerOf(poor, "busy");
     const { words } = await seen.open("/console");
@@ -61,7 +61,7 @@ describe("home", () => {
     await poor.stop();
   });
 
-  test("brings a part up to date, and refuses it when the session has ended", async () => {
+  test("updates a part of itself, and refuses this when the session has ended", async () => {
     const { client } = await viewerOf(api, "complete");
     const headers = { "hx-request": "true" };
     expect((await client.get("/console", { headers })).status).toBe(200);

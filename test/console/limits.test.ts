@@ -80,7 +80,7 @@ describe("a place", () => {
       "65/15",
       3,
     ],
-  ])("links %s to its middle on a public map, with a zoom that shows it", (_, limit, middle, zoom) => {
+  ])("links %s to its center on a public map, with a fitting zoom", (_, limit, middle, zoom) => {
     const markup = detailOf(limit);
     const [lat, lon] = middle.split("/");
     expect(linkIn(markup)).toBe(`mlat=${lat}&#38;mlon=${lon}#map=${zoom}/${middle}`);
@@ -96,7 +96,7 @@ describe("a place", () => {
   });
 
   test.each<[Constraint]>([[circle(91, 0, 1)], [{ type: "geo_polygon", points: [] }]])(
-    "has no link where there is no place: %j",
+    "has no link for an invalid place: %j",
     (limit) => {
       expect(linkIn(detailOf(limit))).toBeUndefined();
     },
@@ -107,7 +107,7 @@ describe("the clock of a window", () => {
   const clock = (start: string, end: string) => detailOf({ type: "time_window", start, end, tz: "UTC" });
 
   test.each([
-    // Midnight is on top, six in the morning on the right.
+    // Midnight is at the top, six in the morning on the right.
     ["00:00", "05:59", "M80 26A54 54 0 0 1 134 80"],
     ["06:00", "23:59", "M134 80A54 54 0 1 1 80 26"],
     ["18:00", "05:59", "M26 80A54 54 0 0 1 134 80"],
@@ -115,12 +115,12 @@ describe("the clock of a window", () => {
     expect(clock(start, end)).toContain(`class="window" d="${arc}"`);
   });
 
-  test("is a whole circle for a whole day, and none for what is no window", () => {
+  test("is a whole circle for a whole day, and absent for an invalid window", () => {
     expect(clock("00:00", "23:59")).toContain('<circle class="window"');
     expect(clock("9", "10")).not.toContain("<svg");
   });
 
-  test("is drawn for the first four of many windows, and all are in words", () => {
+  test("is drawn for the first four of many windows, while all are in words", () => {
     const windows = Array.from({ length: 32 }, (_, minute): Constraint => {
       return { type: "time_window", start: "09:00", end: `17:${minute + 10}`, tz: "UTC" };
     });

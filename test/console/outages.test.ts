@@ -30,7 +30,7 @@ afterAll(async () => {
 const invitations = () => first.db("organization_invitations").where({ organization_id: owner.accountId });
 
 describe("while the database does not answer", () => {
-  test("pages say so in time, as pages, and what was typed is sent again when it does", async () => {
+  test("pages report this in time, and what was typed can be sent again afterwards", async () => {
     const ask = await browserOf(api).open(SIGN_IN);
     proxy.stall();
     const [home, held, code] = await Promise.all([
@@ -53,8 +53,8 @@ describe("while the database does not answer", () => {
   });
 });
 
-describe("while the database is away", () => {
-  test("a form is kept, and is sent again when it is back", async () => {
+describe("while the database is unavailable", () => {
+  test("a form is kept, and can be sent again afterwards", async () => {
     const other = "other@example.test";
     const form = await browser.open("/console/organization/invite");
     proxy.cut();

@@ -19,7 +19,7 @@ const liar = page({
   render: () => html`<p>never</p>`,
 });
 
-/** Pages that are a part of another one: neither in the navigation nor about who is signed in. */
+/** Pages that belong to no page in the navigation. */
 const APART = ["account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
 function isBelowAnother(page: Page): boolean {
   return (
@@ -36,11 +36,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** What a page may weigh over the wire on its first visit; answers of the API are not packed. */
+/** The most bytes that a page may transfer on its first visit. Answers of the API are not compressed. */
 const MOST_BYTES = 60_000;
 const packed = new Map<string, Promise<number>>();
 
-/** The bytes of what a page loads, as a browser asks for them; `htmx` only where something uses it. */
+/**
+ * Returns the transferred bytes of the files that a page loads, including `htmx` only where something uses
+ * it.
+ */
 async function loadedBytes(text: string): Promise<number> {
   const files = [...text.matchAll(/(?:href|src)="(\/console\/assets\/[^"]+)"/g)].map(([, path = ""]) => path);
   const htmx = / hx-get=/.test(text) ? /data-htmx="([^"]+)"/.exec(text)?.[1] : undefined;
@@ -52,7 +55,9 @@ async function loadedBytes(text: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
-/** Bytes as they are sent: `fetch` unpacks an answer, its length says how it came. */
+/**
+ * Returns the transferred bytes of a file. `fetch` decompresses the answer, so this uses the length header.
+ */
 async function packedBytes(path: string): Promise<number> {
   const answer = await fetch(`${api.url}${path}`, { headers: { "accept-encoding": "br" } });
   await answer.arrayBuffer();
@@ -65,7 +70,7 @@ describe("every page", () => {
     expect(new Set(consolePages.map(({ path }) => path)).size).toBe(consolePages.length);
   });
 
-  test("appears in the list of pages when a file declares it", async () => {
+  test("is in the list of pages if a file declares it", async () => {
     const folder = join(import.meta.dirname, "../../src/console/pages");
     const listed = new Set<unknown>(consolePages);
     const left: string[] = [];
@@ -78,13 +83,13 @@ describe("every page", () => {
     expect(left, "add them to src/console/pages.ts").toEqual([]);
   });
 
-  test("calls operations that are documented", () => {
+  test("calls only documented operations", () => {
     const known = contract.operations.map(({ operationId }) => operationId);
     for (const { operations } of consolePages) expect(known).toEqual(expect.arrayContaining([...operations]));
   });
 
   test.each(consolePages.filter((each) => !("file" in each)))(
-    "$id runs nothing of its own, is kept nowhere and framed nowhere",
+    "$id runs no script of its own, and cannot be cached or framed",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const path = pathOf(id, browser);
@@ -117,7 +122,7 @@ describe("every page", () => {
   );
 
   test.each(consolePages.filter(isBelowAnother))(
-    "$id is marked in the navigation, and leads back",
+    "$id is marked in the navigation, and links back",
     async ({ id }) => {
       const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
       const { text } = await browser.open(pathOf(id, browser));
@@ -128,7 +133,7 @@ describe("every page", () => {
   );
 
   test.each(consolePages.filter(({ access }) => access !== "public"))(
-    "$id is for people who are signed in",
+    "$id requires a session",
     async ({ id, path }) => {
       const shown = await browserOf(api).open(path.replaceAll(/\{\w+\}/g, "1"));
       expect([id, shown.path.split("?")[0]]).toEqual([id, "/v1/auth/email/console"]);
@@ -136,7 +141,7 @@ describe("every page", () => {
   );
 
   test.each(consolePages.filter(({ access }) => access === "onboarded"))(
-    "$id waits for the end of onboarding",
+    "$id requires a complete onboarding",
     async ({ path }) => {
       const browser = await viewerOf(api, "typeless");
       const shown = await browser.open(path.replaceAll(/\{\w+\}/g, "1"));
@@ -146,7 +151,7 @@ describe("every page", () => {
 });
 
 describe("the console", () => {
-  test("refuses a page a call that it does not declare, and says nothing of why", async () => {
+  test("refuses an undeclared call by a page, and does not show the reason", async () => {
     const shown = await (await viewerOf(api, "complete")).open("/console/liar");
     expect(shown.status).toBe(500);
     expect(shown.words).toContain("Something went wrong on our side");
@@ -154,7 +159,7 @@ describe("the console", () => {
     expect(api.lines.filter((line) => line.includes('"route":"console"'))).not.toEqual([]);
   });
 
-  test("has a page for what is not there", async () => {
+  test("has a page for unknown addresses", async () => {
     for (const path of [
       "/console/nothing",
       "/console/for/8220ed9d-87bc-4639-b25f-c0609a1bc8d1/nothing",
@@ -178,7 +183,7 @@ describe("the console", () => {
     expect(text).toMatch(/route="get_credits",status="200"/);
   });
 
-  test("gives what pages load to be kept for ever, packed, and no other version of it", async () => {
+  test("sends its files compressed and cacheable forever, and no other version of them", async () => {
     const { text } = await browserOf(api).open("/v1/auth/email/console");
     const files = [...text.matchAll(/(?:href|src|data-htmx)="(\/console\/assets\/[^"]+)"/g)].map(
       ([, path = ""]) => path,
@@ -199,7 +204,7 @@ describe("the console", () => {
   });
 });
 
-test("when not even the session can be read, people get a page that says so, and no JSON", async () => {
+test("people get a readable error page when not even the session can be read", async () => {
   const browser = await viewerOf(api, visits.home?.viewer ?? "nobody");
   await api.db.raw("alter table sessions rename to sessions_away");
   try {

@@ -5,10 +5,10 @@ import { program, withChromium } from "./support/in_chromium.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
 import { openWindow } from "./support/window.ts";
 
-/** CSS pixels between the margins of A4, upright and across. */
+/** CSS pixels between the margins of A4, in portrait and landscape. */
 const PAPERS = [718, 1047];
 
-/** What of a page is on paper though nobody can click there. */
+/** Returns the elements that would be printed although they are only for clicking. */
 const clickable = (page: Page) =>
   page.evaluate<string[]>(`[...document.querySelectorAll("nav, button, .button, .filters, .back")]
     .filter((each) => each.checkVisibility() && !each.matches(".who > button"))
@@ -30,7 +30,7 @@ describe.skipIf(program === undefined)("pages on paper (needs Debian's chromium)
     { id: "delegation", says: ["Bank", "What it says", "About it", "Signatures", "Last decisions"] },
     { id: "history", says: ["Ada Lovelace", "Every decision about your agents", "Allowed", "Denied"] },
     { id: "history_event", says: ["Ada Lovelace", "What happened", "Rule by rule", "Receipt", "sha256:"] },
-  ])("$id has its content, its times and for whom it is, and nothing to click", async ({ id, says }) => {
+  ])("$id prints its content, times and account, and nothing to click", async ({ id, says }) => {
     const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
     for (const width of PAPERS) {
       const look = { width, theme: "dark" } as const;

@@ -12,7 +12,7 @@ const table = new Map(documentedRows().map(({ operation, roles }) => [operation,
 const pages = consolePages.filter(
   ({ access, path }) => access === "onboarded" && path.startsWith("/console"),
 );
-/** What a refusal for the role is said by, on a page and above a form. */
+/** The text of a refusal because of the role, as a page and above a form. */
 const REFUSED = /Your role does not allow this|role in the organization does not allow/;
 
 let api: PlatformApi;
@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** A page's viewer, whose account is an organization's by now, with this role in it. */
+/** Returns a page's viewer after their account became an organization's, in which they have this role. */
 async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   const seen = await viewerOf(api, visits[page.id]?.viewer ?? "nobody");
   const { body } = await seen.client.get("/v1/auth/session");
@@ -32,13 +32,13 @@ async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
   return seen;
 }
 
-/** Whether the table of the documents lets a role call what a page is about. */
+/** Whether the table in the docs allows a role to call a page's first operation. */
 function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
   const roles = first === undefined || about === "person" ? "person" : table.get(first);
   return roles === undefined || roles === "person" || roles.includes(role);
 }
 
-/** The forms that a page offers, without the header's. */
+/** Returns the forms that a page offers, without the header's. */
 function formsOf({ text }: Shown): string[] {
   const main = text.slice(text.indexOf("<main"));
   return [...new Set([...main.matchAll(/name="form" value="([^"]+)"/g)].map(([, name = ""]) => name))];
@@ -52,7 +52,7 @@ function linksOf({ text }: Shown): string[] {
 }
 
 describe.each(pages.map((page) => [page.id, page] as const))("%s", (_, page) => {
-  test.each(memberRoles)("offers the role %s what it allows, and nothing else", async (role) => {
+  test.each(memberRoles)("offers the role %s exactly what it allows", async (role) => {
     const seen = await viewerAs(page, role);
     const path = pathOf(page.id, seen);
     const opened = await seen.open(path);

@@ -26,7 +26,7 @@ afterAll(async () => {
   console.log(`Written to ${FOLDER}`);
 });
 
-test.each(consolePages.filter((each) => !("file" in each)))("$id, as it looks", async ({ id }) => {
+test.each(consolePages.filter((each) => !("file" in each)))("screenshot of $id", async ({ id }) => {
   const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
   const path = pathOf(id, viewer);
   for (const look of LOOKS) {

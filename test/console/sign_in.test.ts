@@ -43,7 +43,7 @@ describe("signing up", () => {
     expect(body).toMatchObject({ email, first_name: "Ada", account_type: "individual" });
   });
 
-  test("takes a code however it was pasted", async () => {
+  test("accepts a pasted code with spaces and hyphens", async () => {
     const browser = browserOf(api);
     const email = newEmail();
     const asked = await (await browser.open(SIGN_IN)).send("send_code", { email });
@@ -52,7 +52,7 @@ describe("signing up", () => {
     expect(name.path).toBe("/console/welcome/name");
   });
 
-  test("says beside the field what is wrong, and keeps what was typed", async () => {
+  test("shows errors beside their field, and keeps the typed values", async () => {
     const browser = browserOf(api);
     const email = newEmail();
     const refused = await (await browser.open(SIGN_IN)).send("send_code", { email: "no address" });
@@ -70,7 +70,7 @@ describe("signing up", () => {
     expect(nameless.text).not.toContain('id="profile-first_name-fault"');
   });
 
-  test("asks for whom the account is, and guesses nothing: it cannot be changed later", async () => {
+  test("asks for the type of account without a preset, because it cannot be changed later", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const page = await name.send("profile", { first_name: "Ada", last_name: "Lovelace" });
@@ -97,7 +97,7 @@ describe("signing up", () => {
     expect(organization).toMatchObject({ organization_name: "My Company Ltd" });
   });
 
-  test("makes one thing of a form that is sent twice", async () => {
+  test("creates one thing from a form that is sent twice", async () => {
     const browser = browserOf(api);
     const name = await signIn(browser, newEmail());
     const [one, two] = await Promise.all(
@@ -106,7 +106,7 @@ describe("signing up", () => {
     expect([one?.path, two?.path]).toEqual(["/console/welcome/account", "/console/welcome/account"]);
   });
 
-  test("leads on from a step that another tab did at the same moment", async () => {
+  test("continues after a step that another tab did at the same moment", async () => {
     const browser = browserOf(api);
     const tabs = [await signIn(browser, newEmail()), await browser.open("/console/welcome/name")];
     const profile = { first_name: "A", last_name: "B" };
@@ -117,7 +117,7 @@ describe("signing up", () => {
     expect(ended.map(({ path }) => path)).toEqual(Array(3).fill("/console?notice=welcome"));
   });
 
-  test("gives the same limits as the API", async () => {
+  test("applies the same rate limits as the API", async () => {
     const limited = await startConsole({ perIp: 1 });
     const browser = browserOf(limited);
     await (await browser.open(SIGN_IN)).send("send_code", { email: newEmail() });
@@ -127,7 +127,7 @@ describe("signing up", () => {
     await limited.stop();
   });
 
-  test.each(XSS_CORPUS)("shows what was typed as text: %j", async (text) => {
+  test.each(XSS_CORPUS)("escapes the typed text %j", async (text) => {
     const shown = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: text });
     expect(formIn(shown, "send_code").fields.email).toBe(new URLSearchParams({ text }).get("text"));
     const plain = await (await browserOf(api).open(SIGN_IN)).send("send_code", { email: "text" });
@@ -151,13 +151,13 @@ describe("a form of the console", () => {
     { origin: "http://127.0.0.1", "sec-fetch-site": "same-site" },
   ];
 
-  test.each(elsewhere)("is refused when it comes from elsewhere: %j", async (headers) => {
+  test.each(elsewhere)("is refused when it comes from another site: %j", async (headers) => {
     const { browser, client } = await onboarded();
     const home = await browser.open("/console");
     const refused = await home.send("sign_out", {}, headers);
     expect([refused.status, refused.words]).toEqual([
       403,
-      expect.stringContaining("This was not sent from here"),
+      expect.stringContaining("This form was not sent from this site"),
     ]);
     const asked = await (await browserOf(api).open(SIGN_IN)).send(
       "send_code",
@@ -168,7 +168,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("of a session is held back with another token, and sent again by the person's own doing", async () => {
+  test("with another session's token is kept, and sent again only by the person", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     const held = await page.send("sign_out", { csrf: "x".repeat(43), where: "everywhere" });
@@ -179,7 +179,7 @@ describe("a form of the console", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("of a sign-in is refused without the browser's own cookie: nobody is signed in by another's code", async () => {
+  test("for signing in is refused without the browser's own cookie, so that nobody is signed in with another person's code", async () => {
     const attacker = browserOf(api);
     const email = newEmail();
     const asked = await (await attacker.open(SIGN_IN)).send("send_code", { email });
@@ -193,7 +193,7 @@ describe("a form of the console", () => {
     expect(victim.client.cookie("service_session")).toBeUndefined();
   });
 
-  test("is refused as anything but a form", async () => {
+  test("is refused in any other content type", async () => {
     const { client } = await onboarded();
     for (const [type, body] of [
       ["application/json", "{}"],
@@ -211,7 +211,7 @@ describe("a form of the console", () => {
 });
 
 describe("a session", () => {
-  test("is another one after a sign-in, whatever the browser brought along", async () => {
+  test("is new after a sign-in, whatever cookies the browser sent", async () => {
     const browser = browserOf(api);
     const planted = "p".repeat(43);
     browser.client.setCookie("service_session", planted);
@@ -222,7 +222,7 @@ describe("a session", () => {
     expect((await browser.client.get("/v1/auth/session")).status).toBe(200);
   });
 
-  test("that has ended is renewed, and leads back to where the person was", async () => {
+  test("that has ended is renewed, and leads back to the same page", async () => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     const ended = await browser.open("/console/sign-out?a=b");
@@ -232,7 +232,7 @@ describe("a session", () => {
     expect([back.path, back.status]).toEqual(["/console/sign-out?a=b&notice=renewed", 200]);
   });
 
-  test("that ended under a form loses nothing of it", async () => {
+  test("that ended before a form was sent loses nothing of the form", async () => {
     const { browser, client } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(900);
@@ -245,7 +245,7 @@ describe("a session", () => {
     expect((await client.get("/v1/auth/session")).status).toBe(401);
   });
 
-  test("that cannot be renewed loses nothing of a form over a new sign-in", async () => {
+  test("that cannot be renewed keeps a form until after the next sign-in", async () => {
     const { browser, client, email } = await onboarded();
     const page = await browser.open("/console/sign-out");
     api.clock.advance(31 * 24 * 60 * 60);
@@ -274,7 +274,7 @@ describe("a session", () => {
     "/console\r\nset-cookie: a=b",
     "/console?a=b#c",
     `/console/${"a".repeat(2_001)}`,
-  ])("leads back to pages of the console only, not to %j", async (asked) => {
+  ])("leads back only to pages of the console, not to %j", async (asked) => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     const renew = await browser.open(`${RENEW}?${new URLSearchParams({ return_to: asked })}`);
@@ -284,7 +284,7 @@ describe("a session", () => {
     );
   });
 
-  test("sends nothing again to a page that is not the console's", async () => {
+  test("sends a kept form only to pages of the console", async () => {
     const { browser } = await onboarded();
     api.clock.advance(900);
     for (const path of ["https://attacker.example/", "/v1/auth/logout", "//attacker.example"]) {

@@ -6,7 +6,7 @@ const CONSOLE = join(import.meta.dirname, "../../src/console");
 const SHEETS = globSync(join(CONSOLE, "style/*.css"));
 const SOURCES = globSync(join(CONSOLE, "{core,elements,pages}/**/*.ts"));
 
-/** Classes that pages put together, or scripts add: each is a word of the file that is named. */
+/** Classes that pages compose or scripts add. Each is a word in the named file. */
 const MADE: Record<string, readonly string[]> = {
   "elements/values.ts": ["badge", "good", "warn", "bad", "plain"],
   "elements/form.ts": ["primary", "quiet", "danger"],
@@ -15,12 +15,12 @@ const MADE: Record<string, readonly string[]> = {
   "scripts/c_session.js": ["on", "off"],
 };
 const ENDS_IN = Array.from({ length: 14 }, (_, minutes) => `ends-in-${minutes}`);
-/** What htmx adds while it asks, and the level of `credit-banner`, which the API names. */
+/** Classes that htmx adds during a request, and the level of `credit-banner`, which the API names. */
 const NAMED_ELSEWHERE = ["htmx-request", "exhausted"];
-/** Classes that need no rule: they look like what surrounds them. */
+/** Classes without a rule, because they look like their surroundings. */
 const WITHOUT_RULE = ["grant", "plain", "primary"];
 
-test("the style sheets have rules for classes that pages have, and for no others", () => {
+test("the style sheets have rules for exactly the classes that pages use", () => {
   const styled = new Set(SHEETS.flatMap((file) => classesOf(readFileSync(file, "utf8"))));
   const written = SOURCES.flatMap((file) => {
     const text = readFileSync(file, "utf8");
@@ -45,7 +45,7 @@ test("the style sheets have rules for classes that pages have, and for no others
   expect([...used].filter((each) => !styled.has(each)).sort()).toEqual([...WITHOUT_RULE].sort());
 });
 
-/** The classes of a style sheet's selectors. */
+/** Returns the classes in a style sheet's selectors. */
 function classesOf(sheet: string): string[] {
   const selectors = sheet.replaceAll(/\/\*.*?\*\//gs, "").match(/[^{}]+(?=\{)/g) ?? [];
   return selectors.flatMap((selector) =>

@@ -19,17 +19,17 @@ test.each<[string, number[]]>([
   ["1e3", []],
   [".5", []],
   ["", []],
-])("%j has the readings %j", (text, readings) => {
+])("readingsOf(%j) returns %j", (text, readings) => {
   expect(readingsOf(text)).toEqual(readings);
 });
 
-test("a reading above the bound was not meant: coordinates have three digits behind their mark, too", () => {
+test("readingsOf ignores a reading above the bound, because coordinates also have three decimals", () => {
   expect(readingsOf("13.405", 180)).toEqual([13.405]);
   expect(readingsOf("1,000", 1000)).toEqual([1000, 1]);
 });
 
 test.each([1, 1000, 12.5, 1.125, -13.405, 0.125, 1e-7, 1234.567])(
-  "%d is written with one reading",
+  "writtenNumber writes %d with one reading",
   (value) => {
     expect(readingsOf(writtenNumber(value))).toEqual([value]);
   },

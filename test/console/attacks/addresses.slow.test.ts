@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The status for the stranger of a path as it stands: `fetch` would tidy it. */
+/** Returns the stranger's status for a raw path, which `fetch` would normalize. */
 function statusOf(path: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     const headers = { cookie: `service_session=${stranger.client.cookie("service_session")}` };
@@ -30,10 +30,10 @@ function statusOf(path: string): Promise<number | undefined> {
   });
 }
 
-/** Pages about one thing. What a name in a cluster is, each account decides for itself. */
+/** Pages about one thing. Leaves out cluster namespaces, whose names each account chooses itself. */
 const pages = consolePages.filter(({ path, id }) => path.includes("{") && id !== "cluster_namespace");
 
-/** An answer without what differs from one to the next. */
+/** Returns an answer without the parts that always differ. */
 function plain(text: string, path: string): string {
   return text
     .replaceAll(path, "/here")
@@ -42,7 +42,7 @@ function plain(text: string, path: string): string {
 }
 
 describe.each(pages.map((page) => [page.id, page] as const))("%s of another account", (id, page) => {
-  test("is to a stranger what is not there, and its forms do nothing", async () => {
+  test("looks to a stranger like an unknown page, and its forms do nothing", async () => {
     const owner = await viewerOf(api, visits[id]?.viewer ?? "nobody");
     const path = pathOf(id, owner);
     const opened = await owner.open(path);
@@ -61,14 +61,14 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
       ] as [string, string][]).toString();
       const headers = { origin: "http://127.0.0.1", "content-type": "application/x-www-form-urlencoded" };
       const sent = await stranger.client.call("POST", path, { body, headers, csrf: false });
-      // What is not there may have been there, and is said to be done already.
+      // An unknown thing may have existed before, so the page may say that it was already done.
       const isAway = sent.status === 303 && sent.headers.get("location")?.includes("notice=done_already");
       expect([name, isAway || sent.status >= 400]).toEqual([name, true]);
       expect([name, differences(before, await stored(api.db))]).toEqual([name, []]);
     }
   });
 
-  test("is not there under odd ids", async () => {
+  test("is not found under malformed ids", async () => {
     for (const odd of [
       "..",
       "%2e%2e",
@@ -81,7 +81,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("%s of another acco
     ]) {
       const path = page.path.replaceAll(/\{\w+\}/g, odd);
       const status = await statusOf(path);
-      // A list for an id beyond any bound is refused, perhaps before the thing is not found.
+      // A list for an id that is too long is refused, perhaps before the id is not found.
       expect([odd.slice(0, 20), [400, 404].includes(status ?? 0)]).toEqual([odd.slice(0, 20), true]);
     }
   });
@@ -91,14 +91,17 @@ function formsOf(page: Page): string[] {
   return "forms" in page ? Object.keys(page.forms ?? {}) : [];
 }
 
-/** Other ids of the same form in a path. */
+/** Replaces the ids in a path by other ones of the same form. */
 function otherIds(path: string): string {
   return path
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, () => randomUUID())
     .replaceAll(/[0-9a-f]{32}/g, () => randomUUID().replaceAll("-", ""));
 }
 
-/** Tables that have changed. The stranger's own organization remembers what they tried. */
+/**
+ * Returns the tables that have changed, except for the activity of the stranger's own organization, which
+ * records the attempts.
+ */
 function differences(before: Record<string, string>, after: Record<string, string>): string[] {
   return Object.keys(after).filter(
     (table) => table !== "organization_activity" && before[table] !== after[table],
@@ -119,7 +122,7 @@ test.each([
   "/console/for/",
   "/console/for/x/requests",
   "/console/assets/../../etc/passwd",
-])("%s is no page", async (path) => {
+])("%s is not found", async (path) => {
   expect(await statusOf(path)).toBe(404);
 });
 
@@ -137,7 +140,7 @@ describe("a form's body", () => {
     });
   const type = "application/x-www-form-urlencoded";
 
-  test("that is huge, compressed, in another charset or of several parts is refused", async () => {
+  test("that is huge, compressed, in another charset or multipart is refused", async () => {
     const multipart = new FormData();
     multipart.set("form", "sign_out");
     const csrf = stranger.client.cookie("service_csrf") ?? "";
@@ -176,7 +179,7 @@ describe("a form's body", () => {
 });
 
 describe("a session", () => {
-  test("that an attacker planted before a sign-in is not the one after it", async () => {
+  test("that an attacker planted before a sign-in is replaced by it", async () => {
     const attacker = await viewerOf(api, "complete");
     const victim = await viewerOf(api, "nobody");
     const email = `planted-${randomUUID().slice(0, 8)}@example.test`;

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** What every answer of the console says to a browser, whatever it is. */
+/** Checks the security headers that every answer of the console must have. */
 function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   const said = (name: string) => headers.get(name) ?? "";
   expect([of, status, said("content-security-policy")]).toEqual([
@@ -31,7 +31,7 @@ function expectGuarded({ headers, status }: HttpAnswer, of: string): void {
   ]);
 }
 
-/** Parameters that pages read; each gets the hostile value, all in one address. */
+/** Query parameters that pages read. Each gets the hostile value, all in one address. */
 const PARAMETERS = [
   ...["notice", "return_to", "email", "format", "status", "state", "decision", "cursor", "before", "since"],
   ...["until", "agent_id", "connection_id", "delegation", "test", "look"],
@@ -53,11 +53,11 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, p
     plain = await seen.client.get(path);
   });
 
-  /** The cookies that an answer sets, but for the one that a browser is known by before it signs in. */
+  /** Returns the cookies that an answer sets, without the sign-in cookie. */
   const cookiesOf = ({ headers }: HttpAnswer) =>
     headers.getSetCookie().filter((each) => page.boundTo !== "browser" || !each.includes("_sign_in="));
 
-  test("is framed nowhere and kept nowhere, sets no cookie, and changes nothing by being looked at", async () => {
+  test("cannot be framed or cached, sets no cookie, and changes nothing when it is viewed", async () => {
     const before = await stored(api.db);
     expectGuarded(plain, "GET");
     expectGuarded(await seen.client.call("HEAD", path), "HEAD");
@@ -73,7 +73,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, p
     expect(await stored(api.db)).toEqual(before);
   });
 
-  test("takes no address, name or text from its own address for more than text", async () => {
+  test("treats every address, name or text in its own address as plain text", async () => {
     const before = await stored(api.db);
     for (const value of HOSTILE) {
       const query = new URLSearchParams(PARAMETERS.map((name) => [name, value]));
@@ -96,7 +96,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("%s", (id, p
   });
 });
 
-test.each(HOSTILE_ADDRESSES)("no page leads who is signed in to %j", async (value) => {
+test.each(HOSTILE_ADDRESSES)("no page redirects a signed-in person to %j", async (value) => {
   const { client } = await viewerOf(api, "complete");
   for (const { id, path } of consolePages.filter((each) => !each.path.includes("{"))) {
     const { headers } = await client.get(`${path}?${new URLSearchParams({ return_to: value })}`);

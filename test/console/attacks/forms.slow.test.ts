@@ -20,9 +20,9 @@ const ELSEWHERE: Record<string, string>[] = [
   { ...HERE, "sec-fetch-site": "none" },
   { ...HERE, "sec-fetch-site": "same-origin, cross-site" },
 ];
-/** Pages with forms. Each form that is declared is sent, whether it is shown or not. */
+/** Pages with forms. Each declared form is sent, whether or not it is shown. */
 const pages = consolePages.filter((page) => formsOf(page).length > 0);
-/** Forms that only lead on or look something up; without the right token they do no more. */
+/** Forms that only navigate or look something up. Without the right token, they do no more. */
 const HARMLESS = ["check", "open", "renew"];
 
 let api: PlatformApi;
@@ -41,7 +41,7 @@ function carries(page: Page, name: string): boolean {
   return "forms" in page && page.forms?.[name]?.carries === true;
 }
 
-/** What a form sends as it is on its page; its name alone where the page does not show it now. */
+/** Returns the fields of a form on its page, or only its name if the page does not show it now. */
 function fieldsIn(text: string, name: string): [string, string][] {
   const isShown = text.includes(`name="form" value="${name}"`);
   return isShown ? formIn({ text }, name).pairs : [["form", name]];
@@ -52,7 +52,7 @@ function withToken(pairs: [string, string][], token: string | undefined): string
   return new URLSearchParams(token === undefined ? kept : [...kept, ["csrf", token]]).toString();
 }
 
-/** Cookies that an answer sets, but for the one that a browser is known by before it signs in. */
+/** Returns the cookies that an answer sets, without the sign-in cookie. */
 function cookiesOf({ headers }: HttpAnswer): string[] {
   return headers.getSetCookie().filter((cookie) => !cookie.includes("_sign_in="));
 }
@@ -84,7 +84,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
     }
   });
 
-  test.each(formsOf(page))("do nothing without their token, or with another's: %s", async (name) => {
+  test.each(formsOf(page))("do nothing without their token, or with another one: %s", async (name) => {
     const isHarmless = carries(page, name) || HARMLESS.includes(name);
     for (const wrong of [undefined, "", "x".repeat(43), stranger.client.cookie("service_csrf")]) {
       const answer = await send(withToken(fieldsIn(text, name), wrong), HERE);
@@ -94,7 +94,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
     }
   });
 
-  test.each(formsOf(page))("do nothing by a link, or by another method: %s", async (name) => {
+  test.each(formsOf(page))("do nothing through a link, or with another method: %s", async (name) => {
     const asked = `${path}${path.includes("?") ? "&" : "?"}${withToken(fieldsIn(text, name), token)}`;
     for (const method of ["GET", "HEAD", "PUT", "DELETE", "PATCH"]) {
       const answer = await seen.client.call(method, asked, { csrf: false, headers: HERE });
@@ -103,7 +103,7 @@ describe.each(pages.map((page) => [page.id, page] as const))("the forms of %s", 
   });
 });
 
-test("a form that is taken changes what is stored", async () => {
+test("an accepted form changes stored data", async () => {
   const seen = await viewerOf(api, "complete");
   const before = await stored(api.db);
   await (await seen.open("/console")).send("sign_out");

@@ -8,7 +8,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 
 const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
-/** What strangers fill, by table; how each is stored, where it is not text. */
+/** Fields that strangers fill, by table. `AS` gives the stored form of fields that are not text. */
 const FILLED: Record<string, readonly string[]> = {
   accounts: ["first_name", "last_name", "organization_name", "email"],
   adoptions: ["cluster_id", "namespace", "name"],
@@ -37,7 +37,7 @@ const AS: Record<string, string> = {
   email: 'lower(? collate "C")',
 };
 
-/** Rows that are left as they are: who looks after the service is known by their address. */
+/** Rows that stay unchanged, because service administrators are recognized by their address. */
 const ONLY: Record<string, string> = {
   "accounts.email": "account_id in (select account_id from organization_members)",
 };
@@ -48,9 +48,9 @@ export const FIELDS = Object.entries(FILLED).flatMap(([table, columns]) =>
 );
 
 /**
- * Writes a text into every such field of every row that has something there, past the API, which would refuse
- * much of it. A number behind it keeps rows apart where they must differ; a row has the same in every world,
- * or a certificate would have its request's scopes in one and others in the next.
+ * Writes a text into every such field of every row that has a value. It bypasses the API, which would refuse
+ * much of it. A number after the text distinguishes rows whose values must differ. A row has the same number
+ * in every world. Otherwise, a certificate would match its request's scopes in one world only.
  */
 export async function fill(db: Database, textFor: (field: string) => string): Promise<void> {
   for (const { table, column, name } of FIELDS) {
@@ -67,7 +67,7 @@ export async function fill(db: Database, textFor: (field: string) => string): Pr
   }
 }
 
-/** Makes an account's agents and requests ones that objects in a cluster declare; gives a request's id. */
+/** Turns an account's agents and requests into ones that cluster objects declare. Returns a request's id. */
 async function declare(db: Database, account_id: string): Promise<string> {
   const object = { external_id: db.raw("'c1.' || agent_id"), object_name: "an object" };
   await db("platforms").where({ account_id }).update({ object_namespace: "shop" });
@@ -79,7 +79,7 @@ async function declare(db: Database, account_id: string): Promise<string> {
   return String(request?.request_id);
 }
 
-/** Somebody for every page; pages of one kind share who looks at them. */
+/** Creates a viewer for every page. Pages of one kind share their viewer. */
 export async function everybody(api: PlatformApi): Promise<Map<string, { seen: Seen; path: string }>> {
   const kinds = new Map<unknown, Seen>();
   const found = new Map<string, { seen: Seen; path: string }>();
@@ -98,7 +98,7 @@ export async function everybody(api: PlatformApi): Promise<Map<string, { seen: S
   return found;
 }
 
-/** Every page as it is now. */
+/** Returns every page in its current state. */
 export async function allPages(
   viewers: ReadonlyMap<string, { seen: Seen; path: string }>,
 ): Promise<Map<string, Shown>> {

@@ -7,7 +7,7 @@ import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
 import { tablesThatHold } from "./stored.ts";
 
 const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).map(({ id }) => id as string));
-/** Pages that show secrets. One that is not in FORMS fails. */
+/** Pages that show secrets. A page that is missing in FORMS fails. */
 const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
 const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
@@ -21,14 +21,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** What stands in a page's boxes for secrets. */
+/** Returns the contents of a page's boxes for secrets. */
 function secretsOn({ text }: Shown): string[] {
   return [...text.matchAll(/<div class="secret">.*?<pre [^>]*>([^<]*)<\/pre>/gs)].map(([, secret = ""]) =>
     unescaped(secret),
   );
 }
 
-/** Every page of the console's own addresses that can be reached from here by links, as text. */
+/** Returns the text of all pages of the console that links lead to from here. */
 async function reachable(seen: Seen, from: string): Promise<string> {
   const known = new Set<string>();
   const waiting = ["/console", from, "/console/history", "/console/history/export?format=ndjson"];
@@ -46,7 +46,7 @@ async function reachable(seen: Seen, from: string): Promise<string> {
   return text;
 }
 
-test("there are pages that make secrets, and this file knows them all", () => {
+test("this file lists every page that creates secrets", () => {
   expect(pages.map(({ id }) => id).sort()).toEqual(Object.keys(FORMS).sort());
 });
 
@@ -70,7 +70,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
   const expectNone = (text: string) =>
     expect(secrets.filter((secret) => unescaped(text).includes(secret))).toEqual([]);
 
-  test("is not shown again to who sends the form again, twice at once or in another tab", async () => {
+  test("is not shown again if the form is sent again, twice concurrently or in another tab", async () => {
     const again = await Promise.all([form.send(name, values), form.send(name, values)]);
     for (const shown of again) {
       expectNone(shown.text);
@@ -80,7 +80,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await browserOf(api, seen.client).open(path)).text);
   });
 
-  test("is not shown to another sign-in of its person that sends the same form", async () => {
+  test("is not shown to another session of its person that sends the same form", async () => {
     const { body } = await seen.client.get("/v1/auth/session");
     const other = browserOf(api);
     const held = await signIn(other, String(body.email));
@@ -93,7 +93,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
     expectNone((await there.send(name, { ...values, key })).text);
   });
 
-  test("is on no page that links lead to, in no table and in no line of the log", async () => {
+  test("is on no page that links lead to, in no table and in no log line", async () => {
     expectNone(await reachable(seen, path));
     for (const secret of secrets) expect(await tablesThatHold(api.db, secret)).toEqual([]);
     expectNone(api.lines.join(""));
@@ -101,7 +101,7 @@ describe.each(pages.map(({ id }) => id))("a secret of %s", (id) => {
   });
 });
 
-test("tokens of a session and codes are in no table, no address and no line of the log", async () => {
+test("session tokens and codes are in no table, no address and no log line", async () => {
   const browser = browserOf(api);
   const email = "logged@example.test";
   const shown = await signIn(browser, email);
@@ -114,7 +114,7 @@ test("tokens of a session and codes are in no table, no address and no line of t
     expect(api.lines.join("").includes(token)).toBe(false);
     expect(shown.path).not.toContain(token);
   }
-  // The development mailbox writes a mail's first line into the log: it must not be the one with the code.
+  // The development mailbox logs a mail's first line. That must be the line with the code.
   expect(code).toMatch(/^\d{6}$/);
   expect(api.lines.filter((line) => line.includes(code) && !line.includes("mail for"))).toEqual([]);
 });

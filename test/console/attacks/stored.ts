@@ -1,6 +1,6 @@
 import type { Database } from "../../../src/db/database.ts";
 
-/** What looking on changes too: how often somebody called. */
+/** Tables that viewing changes too, because they count calls. */
 const COUNTED = ["rate_limits"];
 
 async function tablesOf(db: Database): Promise<string[]> {
@@ -10,7 +10,10 @@ async function tablesOf(db: Database): Promise<string[]> {
   return rows.map(({ name }: { name: string }) => name);
 }
 
-/** All that the database holds, as one hash for each table: what was refused has left every one as it was. */
+/**
+ * Returns the content of the database as one hash for each table. A refused call must leave every hash
+ * unchanged.
+ */
 export async function stored(db: Database): Promise<Record<string, string>> {
   const names = await tablesOf(db);
   const hashes = names
@@ -23,7 +26,7 @@ export async function stored(db: Database): Promise<Record<string, string>> {
   return Object.fromEntries(rows.map(({ name, hash }: { name: string; hash: string }) => [name, hash]));
 }
 
-/** Tables in which a text is found as it is, or as its bytes. */
+/** Returns the tables that contain a text, as text or as bytes. */
 export async function tablesThatHold(db: Database, text: string): Promise<string[]> {
   const found = await Promise.all(
     (await tablesOf(db)).map(async (name) => {

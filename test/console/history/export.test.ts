@@ -22,7 +22,7 @@ const linesOf = (text: string) =>
     .split("\n")
     .map((line) => JSON.parse(line) as Line);
 
-/** A long history, of the same moments as an ordinary one. */
+/** Creates a long history with the same moments as an ordinary one. */
 async function longHistory(number: number): Promise<HistoryViewer> {
   const seen = await historyViewer(api);
   await api.db.raw(
@@ -36,7 +36,7 @@ async function longHistory(number: number): Promise<HistoryViewer> {
   return seen;
 }
 
-/** Cells of a CSV text of RFC 4180, read without the code that wrote it. */
+/** Parses the cells of a CSV text (RFC 4180), independently of the code that wrote it. */
 function cellsOf(text: string): string[][] {
   return [...text.matchAll(/((?:"(?:[^"]|"")*",?)+)\r\n/g)].map(([, line = ""]) =>
     [...line.matchAll(/"((?:[^"]|"")*)"/g)].map(([, cell = ""]) => cell.replaceAll('""', '"')),
@@ -44,7 +44,7 @@ function cellsOf(text: string): string[][] {
 }
 
 describe("the history as a file", () => {
-  test("has a line for each event, newest first, over many pages, and says that it is complete", async () => {
+  test("has a line for each event over many pages, newest first, and says that it is complete", async () => {
     const seen = await longHistory(2_500);
     const file = await seen.client.get(`${PATH}?format=ndjson`);
     expect(file.headers.get("content-type")).toBe("application/x-ndjson");
@@ -64,7 +64,7 @@ describe("the history as a file", () => {
     ]);
   });
 
-  test("goes on after the last event of one that broke off", async () => {
+  test("continues after the last event of an interrupted file", async () => {
     const seen = await historyViewer(api);
     const { denied, allowed } = seen.ids;
     const lines = linesOf((await seen.client.get(`${PATH}?format=ndjson&before=${denied}`)).text);
@@ -72,7 +72,7 @@ describe("the history as a file", () => {
     expect((await seen.client.get(`${PATH}?format=ndjson&before=nothing`)).status).toBe(400);
   });
 
-  test("has what a filter leaves, and nobody else's", async () => {
+  test("contains only events that match the filter and belong to the account", async () => {
     const seen = await historyViewer(api);
     const lines = linesOf((await seen.client.get(`${PATH}?format=ndjson&result=deny`)).text);
     expect(lines.map(({ event_id }) => event_id)).toEqual([seen.ids.denied, undefined]);
@@ -82,7 +82,7 @@ describe("the history as a file", () => {
     ]);
   });
 
-  test("that breaks off is seen to be broken", async () => {
+  test("is visibly incomplete if it breaks off", async () => {
     const seen = await longHistory(3_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const broken = await new Promise<{ error?: unknown; text: string }>((resolve) => {
@@ -105,7 +105,7 @@ describe("the history as a file", () => {
     expect(cellsOf(broken.text).length).toBeLessThan(3_004);
   });
 
-  test("is sent to one person three times at once and no more, and to others meanwhile", async () => {
+  test("is sent to one person at most three times at the same time, without affecting others", async () => {
     const seen = await longHistory(20_000);
     const cookie = `service_session=${seen.client.cookie("service_session")}`;
     const slow = () =>
@@ -120,7 +120,7 @@ describe("the history as a file", () => {
     expect(open.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200]);
     const refused = await seen.client.get(PATH);
     expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "10"]);
-    expect(refused.text).toContain("wait until one is whole");
+    expect(refused.text).toContain("wait until one is complete");
     expect((await seen.client.get("/console/history")).status).toBe(200);
     expect((await (await historyViewer(api)).client.get(PATH)).status).toBe(200);
     for (const each of open) each.destroy();
@@ -130,14 +130,14 @@ describe("the history as a file", () => {
     }
   });
 
-  test("is only looked at by HEAD", async () => {
+  test("answers HEAD without content", async () => {
     const seen = await historyViewer(api);
     const answer = await seen.client.call("HEAD", `${PATH}?format=csv`);
     expect([answer.status, answer.text]).toEqual([200, ""]);
   });
 });
 
-describe("a spreadsheet's file", () => {
+describe("a CSV file", () => {
   const event = (text: string): NamedEntry => ({
     event_id: "id",
     event_type: "proof.verified",
@@ -153,7 +153,7 @@ describe("a spreadsheet's file", () => {
     receipt_hash: null,
   });
 
-  test("is UTF-8 with a line of names, and a line for each event", async () => {
+  test("is UTF-8 with a header line, and a line for each event", async () => {
     const seen = await historyViewer(api);
     const file = await seen.client.get(`${PATH}?format=csv`);
     expect(file.headers.get("content-type")).toBe("text/csv; charset=utf-8; header=present");
@@ -181,15 +181,18 @@ describe("a spreadsheet's file", () => {
     "\uff1d1",
     "=cmd|' /C calc'!A0",
     '=HYPERLINK("https://attacker.example")',
-  ])("has %j as text, not as a formula", (formula) => {
+  ])("marks %j as text, not as a formula", (formula) => {
     const [cells] = cellsOf(csvLine(event(formula)));
     expect(cells?.filter((cell) => cell.endsWith(formula))).toHaveLength(5);
     for (const cell of cells ?? []) if (cell.endsWith(formula)) expect(cell).toBe(`'${formula}`);
   });
 
-  test.each(["a,b", 'say "no"', "one\r\ntwo", "plain", "a=b", ...XSS_CORPUS])("keeps %j as it is", (text) => {
-    const [cells] = cellsOf(csvLine(event(text)));
-    expect(cells).toHaveLength(16);
-    expect(cells?.filter((cell) => cell === text || cell === `'${text}`)).toHaveLength(5);
-  });
+  test.each(["a,b", 'say "no"', "one\r\ntwo", "plain", "a=b", ...XSS_CORPUS])(
+    "keeps %j unchanged",
+    (text) => {
+      const [cells] = cellsOf(csvLine(event(text)));
+      expect(cells).toHaveLength(16);
+      expect(cells?.filter((cell) => cell === text || cell === `'${text}`)).toHaveLength(5);
+    },
+  );
 });

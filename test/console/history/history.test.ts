@@ -10,11 +10,11 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The ids of the events that a page lists. */
+/** Returns the ids of the events that a page lists. */
 const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
 
 describe("the history", () => {
-  test("is newest first, with names and words for what happened", async () => {
+  test("lists events newest first, with names and words", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open("/console/history");
     const { allowed, denied, presented, elsewhere } = seen.ids;
@@ -25,7 +25,7 @@ describe("the history", () => {
     expect(words).toMatch(/Allowed data:read \S.* Shop/);
   });
 
-  test("is narrowed down by each field of its form, and by whole days in UTC", async () => {
+  test("is filtered by each field of its form, and by whole days in UTC", async () => {
     // Every event of the viewer is of today.
     if (api.clock.now().getTime() % 86_400_000 < 600_000) api.clock.advance(600);
     const seen = await historyViewer(api);
@@ -53,7 +53,7 @@ describe("the history", () => {
     }
   });
 
-  test("says what to do where there is nothing, and what is wrong with a filter", async () => {
+  test("explains an empty list, and an invalid filter", async () => {
     const { client } = await api.person();
     const open = (query: string) => browserOf(api, client).open(`/console/history${query}`);
     expect((await open("")).words).toContain("Nothing was decided yet.");
@@ -63,7 +63,7 @@ describe("the history", () => {
     expect(wrong.text).toContain('value="yesterday"');
   });
 
-  test("goes on with what is older, and keeps the filter", async () => {
+  test("continues with older events, and keeps the filter", async () => {
     const seen = await historyViewer(api);
     for (let age = 500; age < 530; age += 1) await seen.decide(age);
     const first = await seen.open("/console/history?result=allow");
@@ -75,21 +75,21 @@ describe("the history", () => {
     expect(second.words).toContain("Back to the beginning");
   });
 
-  test("says nothing to a list that is up to date, and all to one that is not", async () => {
+  test("sends nothing to a list that is up to date, and everything to an old one", async () => {
     const seen = await historyViewer(api);
     const recent = await seen.decide(3);
     const shown = await seen.open("/console/history");
     const poll = shown.element("part that is brought up to date", /hx-get="([^"]*)"/);
     const ask = () => seen.client.call("GET", poll, { headers: { "hx-request": "true" } });
     expect([(await ask()).status, (await ask()).text]).toEqual([204, ""]);
-    // One that was written later for an earlier moment counts too.
+    // An event that was written later for an earlier moment counts too.
     const late = await seen.decide(5);
     const answer = await ask();
     expect(answer.status).toBe(200);
     expect(listed(answer.text).slice(0, 2)).toEqual([recent, late]);
   });
 
-  test("is for roles that may read it, and for an organization by its address", async () => {
+  test("is open to roles that may read it, and to organizations at their own address", async () => {
     const owner = await api.person({ organization_name: "Example Bank" });
     const stranger = await api.person();
     const path = `/console/for/${owner.accountId}/history`;
@@ -97,7 +97,7 @@ describe("the history", () => {
     expect((await browserOf(api, stranger.client).open(path)).status).toBe(403);
   });
 
-  test("shows text of strangers as text", async () => {
+  test("escapes strangers' text", async () => {
     const plain = await historyViewer(api);
     const pages = (ids: Record<string, string>) => [
       "/console/history",
@@ -132,7 +132,7 @@ describe("the history", () => {
 });
 
 describe("an event", () => {
-  test("that was denied says why, rule by rule, and what would have been needed", async () => {
+  test("that was denied shows why, rule by rule, and what would have been needed", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open(`/console/history/${seen.ids.denied}`);
     expect(words).toContain("It was denied");
@@ -146,7 +146,7 @@ describe("an event", () => {
     expect(text).toContain(`href="/console/platforms/${seen.ids.platformId}"`);
   });
 
-  test("that was allowed needs nothing, one that was presented has no rules", async () => {
+  test("that was allowed shows no missing authority, and a presented proof shows no rules", async () => {
     const seen = await historyViewer(api);
     const allowed = await seen.open(`/console/history/${seen.ids.allowed}`);
     expect(allowed.words).toContain("It was allowed");
@@ -160,7 +160,7 @@ describe("an event", () => {
     expect(elsewhere.words).not.toContain("Receipt");
   });
 
-  test("is the account's own", async () => {
+  test("is visible only to its account", async () => {
     const seen = await historyViewer(api);
     const other = await historyViewer(api);
     for (const path of ["", "/receipt"]) {

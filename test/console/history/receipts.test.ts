@@ -20,7 +20,7 @@ async function downloaded() {
 }
 
 describe("a receipt", () => {
-  test("is downloaded as the bytes that its hash is over", async () => {
+  test("is downloaded as exactly the bytes that its hash covers", async () => {
     const { seen, file } = await downloaded();
     expect(file.headers.get("content-disposition")).toBe(
       `attachment; filename="receipt-${seen.ids.denied}.json"`,
@@ -31,7 +31,7 @@ describe("a receipt", () => {
     expect(words).toContain("The receipt has its hash");
   });
 
-  test("that was changed in the database is said to be so", async () => {
+  test("that was changed in the database is marked as changed", async () => {
     const { seen } = await downloaded();
     const row = api.db("audit_events").where({ event_id: seen.ids.denied ?? "" });
     await row.update({ receipt: api.db.raw("replace(receipt, 'deny', 'allow')") });
@@ -40,7 +40,7 @@ describe("a receipt", () => {
     expect(words).not.toContain("The receipt has its hash");
   });
 
-  test("shows what came of the decision, as the application said it", async () => {
+  test("shows the outcome that the application reported", async () => {
     const { seen } = await downloaded();
     for (const detail of XSS_CORPUS.slice(0, 3)) {
       const id = await seen.decide(50);
@@ -63,7 +63,7 @@ describe("a receipt", () => {
 });
 
 describe("a pasted receipt", () => {
-  test("is genuine as it was downloaded, or as the API answers it, whoever asks", async () => {
+  test("is genuine as downloaded, or as the API returns it, for every viewer", async () => {
     const { seen, file } = await downloaded();
     const answer = await seen.client.get(`/v1/service/receipts/${seen.ids.denied}`);
     const stranger = browserOf(api, (await api.person()).client);
@@ -75,7 +75,7 @@ describe("a pasted receipt", () => {
     }
   });
 
-  test("is not genuine when a word of it is another one, and its other hash is said", async () => {
+  test("is not genuine after one changed word, and its different hash is shown", async () => {
     const { seen, file } = await downloaded();
     const page = await seen.open(PATH);
     const changed = await page.send("check", { receipt: file.text.replace("deny", "allow") });
@@ -87,7 +87,7 @@ describe("a pasted receipt", () => {
 
   test.each([
     "",
-    "no JSON",
+    "text that is not JSON",
     "[]",
     "1",
     '"text"',
@@ -96,16 +96,16 @@ describe("a pasted receipt", () => {
     '{"a":1,"a":2}',
     '{"receipt":{}}',
     "{".repeat(900),
-  ])("%s is none, which its field says", async (receipt) => {
+  ])("%s is refused beside its field", async (receipt) => {
     const { client } = await api.person();
     const page = await browserOf(api, client).open(PATH);
     const refused = await page.send("check", { receipt });
     expect(refused.status).toBe(400);
-    expect(refused.words).toContain("This is no receipt: it must be JSON");
+    expect(refused.words).toContain("This is not a receipt: it must be complete JSON");
     expect(refused.text).toContain('aria-invalid="true"');
   });
 
-  test("shows what strangers wrote as text, and needs the form's token", async () => {
+  test("escapes strangers' text, and requires the form's token", async () => {
     const { client } = await api.person();
     const page = await browserOf(api, client).open(PATH);
     for (const strange of XSS_CORPUS) {

@@ -22,7 +22,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     return { seen, window, page: window.page, rows };
   };
 
-  test("shows what is decided while it is open, until it is told to stop", async () => {
+  test("shows new decisions while it is open, until updates are stopped", async () => {
     const { seen, window, page, rows } = await open();
     await page.clock.install();
     const asked: string[] = [];
@@ -54,7 +54,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("asks nothing while nobody sees it, and at once when somebody does", async () => {
+  test("makes no requests while it is hidden, and one immediately when it is shown", async () => {
     const { seen, window, page, rows } = await open();
     await page.clock.install();
     await page.goto(`${api.url}/console/history`);
@@ -73,7 +73,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("says that it is old while it is refused, and no more once there is an answer", async () => {
+  test("shows that it is out of date while updates are refused, and not after the next answer", async () => {
     const { window, page, rows } = await open();
     await page.clock.install();
     await page.goto(`${api.url}/console/history`);
@@ -111,7 +111,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("is made ready by scripts in the background too, where nothing is drawn", async () => {
+  test("is prepared by scripts in the background too, where nothing is drawn", async () => {
     const { window, page } = await open();
     await page.addInitScript(`{
       globalThis.requestAnimationFrame = () => 0;
@@ -122,7 +122,7 @@ describe.skipIf(program === undefined)("the history in Chromium (needs Debian's 
     await window.close();
   });
 
-  test("has a link for what is newer where no scripts run, and its files are downloaded", async () => {
+  test("has a link to newer events where no scripts run, and its files can be downloaded", async () => {
     const { seen, window, page, rows } = await open(false);
     await page.goto(`${api.url}/console/history?result=allow`);
     expect(await page.getByRole("button", { name: "Stop updating" }).isVisible()).toBe(false);

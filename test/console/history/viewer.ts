@@ -7,7 +7,7 @@ import { delegated, type PlatformApi, registerPlatform } from "../../support/pla
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** Text of strangers in a history. */
+/** Strangers' text in a history. */
 export type Strange = {
   scope: string;
   reason: string;
@@ -18,12 +18,13 @@ export type Strange = {
 
 export type HistoryViewer = Seen & {
   accountId: string;
-  /** Writes an event that is so many seconds old, as a decision would; gives its id. */
+  /** Writes an event that is `age` seconds old, as a decision would. Returns its id. */
   decide(age: number, fields?: Partial<AuditEventRow>): Promise<string>;
 };
 
 /**
- * Somebody with an agent and a history: an allow, a denial, a proof that waits, a decision made elsewhere.
+ * Creates a person with an agent and a history: an allow, a denial, an undecided proof, and a decision at
+ * another account.
  */
 export async function historyViewer(
   api: PlatformApi,

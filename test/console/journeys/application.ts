@@ -3,16 +3,16 @@ import { callsOf } from "../../proofs/application.ts";
 import { createAgent, type PlatformApi } from "../../support/platform_world.ts";
 import type { Traveller } from "./traveller.ts";
 
-/** What a page told an application: its API key, where it calls, and how it knows what is sent to it. */
+/** The values that a page shows for an application: its API key, its connection, and its webhook secret. */
 export type Told = { apiKey: string; connectionId: string; webhookSecret: string };
 
-/** An application with an agent of its own. */
+/** An application with its own agent. */
 export type Shop = ReturnType<typeof callsOf> & {
-  /** What it gets when its agent wants something now: decision and reason, or the error of who is refused. */
+  /** Returns the result when its agent wants something now: decision and reason, or the error. */
   decide(scope: string, context?: Record<string, unknown>): Promise<string>;
 };
 
-/** Registers a platform on the pages, from home, and reads its secrets there. */
+/** Registers a platform through the pages, starting at home, and returns its secrets. */
 export async function registerShop(traveller: Traveller): Promise<Told> {
   const { page } = traveller;
   await traveller.go("Platforms");
@@ -36,7 +36,7 @@ export async function registerShop(traveller: Traveller): Promise<Told> {
   return { apiKey, connectionId, webhookSecret };
 }
 
-/** The application with that key makes its agent. */
+/** Creates the agent of the application with that key. */
 export async function startShop(api: PlatformApi, told: Told): Promise<Shop> {
   const client = api.client();
   const calls = callsOf(client, told, await createAgent(client, told));
@@ -50,7 +50,7 @@ export async function startShop(api: PlatformApi, told: Told): Promise<Shop> {
   };
 }
 
-/** Asks for authority for the application's agent, on its page, and opens the request from home. */
+/** Requests authority for the application's agent on the agent's page, and opens the request from home. */
 export async function askFor(traveller: Traveller, scopes: RegExp[], days = ""): Promise<void> {
   await traveller.go("Agents");
   await traveller.at("Agents");

@@ -3,10 +3,10 @@ import { program } from "../support/in_chromium.ts";
 import { askFor, registerShop, startShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
-describe.skipIf(program === undefined)("taking authority back (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("revoking a delegation (needs Debian's chromium)", () => {
   const world = journeys();
 
-  test.each(WAYS)("what is revoked is denied and explained: $width px, scripts $scripts", (look) =>
+  test.each(WAYS)("makes checks denied, and the pages explain it: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page } = traveller;
       await traveller.signUp();

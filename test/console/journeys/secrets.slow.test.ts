@@ -5,7 +5,9 @@ import { program } from "../support/in_chromium.ts";
 import { registerShop } from "./application.ts";
 import { journeys, WAYS } from "./world.ts";
 
-/** Whether one of a request's signatures is made with a secret, as the library of Standard Webhooks signs. */
+/**
+ * Whether one of a request's signatures is made with a secret, according to the Standard Webhooks library.
+ */
 function isSignedWith({ headers, body }: Received, secret: string): boolean {
   const at = new Date(Number(headers["webhook-timestamp"]) * 1000);
   const expected = new Webhook(secret).sign(String(headers["webhook-id"]), at, body);
@@ -20,13 +22,13 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
   });
   afterAll(() => receiver?.close());
 
-  test.each(WAYS)("the webhook secret, in two phases: $width px, scripts $scripts", (look) =>
+  test.each(WAYS)("works for the webhook secret, in two phases: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page } = traveller;
       await traveller.signUp();
       const { webhookSecret } = await registerShop(traveller);
       receiver.secret = webhookSecret;
-      // What was told before there is a callback URL is sent nowhere.
+      // Events from before there is a callback URL are sent nowhere.
       await world.worker.run();
       await traveller.follow("Callback");
       await traveller.at("Callback of Shop");
@@ -37,7 +39,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       await traveller.follow("Webhook secret");
       await traveller.at("Webhook secret of Shop");
 
-      /** Makes a secret on the page, and goes on with the second step. */
+      /** Creates a secret on the page, and continues with the second step. */
       const nextSecret = async (button: string) => {
         await traveller.press(button);
         await traveller.at("The next webhook secret");
@@ -48,13 +50,13 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         expect(await page.content()).not.toContain(secret);
         return secret;
       };
-      /** Sends a test event by the page; by which of the secrets it is signed. */
+      /** Sends a test event from the page, and returns which of the secrets signed it. */
       const signedBy = async (...secrets: string[]) => {
         await traveller.press("Send a test event");
         await page.getByText("On its way").waitFor();
         await world.worker.run();
         if (!traveller.scripts) await traveller.follow("Look again");
-        // In the result alone: the latest tests below it tell of earlier answers.
+        // Search only the result. The latest tests below it show earlier answers.
         await page.locator("#test").getByText("HTTP 204").waitFor();
         const received = receiver.requests.at(-1) as Received;
         expect(received.event.event).toBe("callback.test");
@@ -81,14 +83,14 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
       expect(await signedBy(second, third)).toEqual([true, true]);
       world.api.clock.advance(3_601);
       await page.reload();
-      // Meanwhile the session has ended: without scripts a button renews it.
+      // The session has ended meanwhile. Without scripts, a button renews it.
       if (!traveller.scripts) await traveller.press("Continue");
       await traveller.at("Callback of Shop");
       expect(await signedBy(second, third)).toEqual([false, true]);
     }),
   );
 
-  test.each(WAYS)("the API key, with time to change over: $width px, scripts $scripts", (look) =>
+  test.each(WAYS)("works for the API key, with a grace period: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page } = traveller;
       await traveller.signUp();
@@ -97,7 +99,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
         const path = `/v1/service/connections/${connectionId}/agents`;
         return (await world.api.client().get(path, { headers: { "x-service-api-key": key } })).status;
       };
-      /** Replaces the key, the former one staying good for as long as the choice says. */
+      /** Replaces the key. `choice` is the grace period of the former one. */
       const replace = async (choice: RegExp) => {
         await traveller.follow("Replace the API key");
         await traveller.at("Replace the API key");

@@ -6,7 +6,7 @@ import { journeys, WAYS } from "./world.ts";
 describe.skipIf(program === undefined)("from sign-up to the first allow (needs Debian's chromium)", () => {
   const world = journeys();
 
-  test.each(WAYS)("somebody new lends an agent authority: $width px, scripts $scripts", (look) =>
+  test.each(WAYS)("a new person signs up and delegates to an agent: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       await traveller.signUp();
       expect(await traveller.read()).toContain("Nothing waits for you");

@@ -4,28 +4,28 @@ import type { ReceivedMail } from "../../support/smtp.ts";
 import { violations } from "../support/axe.ts";
 import type { Look, Window } from "../support/window.ts";
 
-/** Somebody who finds their way by what is on the pages. */
+/** A person who finds their way only by what the pages show. */
 export type Traveller = {
   page: Page;
   email: string;
   scripts: boolean;
-  /** What the browser complained of; `at` fails while something is in it. */
+  /** Complaints of the browser. `at` fails if there are any. */
   complaints: string[];
   /**
-   * Waits for the page of this heading, and judges it: quiet, as wide as its window and, where scripts run,
-   * without a fault for axe.
+   * Waits for the page with this heading, and checks it: no complaints, no wider than its window and, where
+   * scripts run, no axe violation.
    */
   at(heading: string | RegExp): Promise<void>;
-  /** Chooses something in the navigation, which a narrow screen has behind a button. */
+  /** Chooses an entry of the navigation, which narrow screens show behind a button. */
   go(entry: string): Promise<void>;
   follow(link: string | RegExp): Promise<void>;
   press(button: string): Promise<void>;
   fill(label: string, value: string): Promise<void>;
-  /** The text of the page's content. */
+  /** Returns the text of the page's content. */
   read(): Promise<string>;
-  /** A row of a table, by a text in it. */
+  /** Returns a row of a table by a text in it. */
   row(text: string | RegExp): Locator;
-  /** Opens the start page, and an account with the code that comes by mail. */
+  /** Opens the start page, and an account with the code from the mail. */
   signUp(): Promise<void>;
 };
 

@@ -11,21 +11,21 @@ import { program } from "../support/in_chromium.ts";
 import { type Look, openWindow, WIDTHS } from "../support/window.ts";
 import { createTraveller, type Traveller } from "./traveller.ts";
 
-/** How each journey is made: with and without scripts, on a phone and on a desk. */
+/** The variants of each journey: with and without scripts, on a phone and on a desktop. */
 export const WAYS: Look[] = WIDTHS.flatMap((width) =>
   [true, false].map((scripts) => ({ width, scripts, theme: "light" as const })),
 );
 
-/** What journeys are made in. */
+/** The environment of journeys. */
 export type World = {
   api: PlatformApi;
-  /** The worker's parts, which run when the test says so. */
+  /** The worker's parts, which run when the test calls them. */
   worker: Harness;
-  /** Somebody new before a window of Chromium; the window is closed after `journey`. */
+  /** Runs `journey` for a new person in a new Chromium window, and closes the window afterwards. */
   travel(look: Look, journey: (traveller: Traveller) => Promise<void>): Promise<void>;
 };
 
-/** The service with its pages, mail by SMTP, a worker and Chromium, from a file's first test to its last. */
+/** Starts the service with its pages, SMTP mail, a worker and Chromium, for all tests of a file. */
 export function journeys(): World {
   const world = {} as World;
   let smtp: SmtpReceiver;

@@ -26,7 +26,7 @@ const textOf = (shown: Shown, id: string) =>
   shown.element(`text with the id ${id}`, new RegExp(`id="${id}">([^<]*)<`));
 
 describe("a domain", () => {
-  test("is verified from its page by the record that the page shows", async () => {
+  test("is verified on its page by the record that the page shows", async () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const empty = await open("/console/organization/domains");
@@ -59,7 +59,7 @@ describe("a domain", () => {
     ]);
   });
 
-  test("says since when its record is missing, and what becomes of its platforms", async () => {
+  test("shows since when its record is missing, and what happens to its platforms", async () => {
     const { open, person } = await organization();
     const domain = `${randomUUID()}.example.com`;
     const added = await (await open("/console/organization/domains")).send("add", { domain });
@@ -83,7 +83,7 @@ describe("a domain", () => {
     expect((await open(path)).status).toBe(404);
   });
 
-  test("is only read by members that are no owners", async () => {
+  test("is only readable for members who are not owners", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const start = `/console/for/${ids.organization}/organization/domains`;
@@ -95,12 +95,12 @@ describe("a domain", () => {
   });
 });
 
-describe("text of strangers", () => {
+describe("strangers' text", () => {
   const paths = ["", "/members/{member}", "/leave", "/activity", "/settings"].map(
     (path) => `/console/organization${path}`,
   );
 
-  test.each(XSS_CORPUS)("stays text on the pages of an organization: %j", async (text) => {
+  test.each(XSS_CORPUS)("is escaped on the pages of an organization: %j", async (text) => {
     const [plain, hostile] = await Promise.all([
       organizationOf(api),
       organizationOf(api, { organization: text, first: text, last: text }),

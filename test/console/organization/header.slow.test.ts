@@ -52,7 +52,7 @@ describe.skipIf(program === undefined)("the header in Chromium (needs Debian's c
     },
   );
 
-  test("a code in an invitation's link waits until its person has signed in", async () => {
+  test("keeps the code of an invitation's link until its person has signed in", async () => {
     const { approver } = await organizationOf(api);
     const code = "0123456789abcdef".repeat(4);
     const window = await openWindow(browser, api, { look: { width: 1440, theme: "light" } });

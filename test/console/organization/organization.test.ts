@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("an organization", () => {
-  test("shows its members, who is invited, and what each role may do", async () => {
+  test("shows its members, its invitations, and what each role may do", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     const { words, text } = await open("/console/organization");
     expect(words).toContain("Analytical Engines · Deputize");
@@ -32,14 +32,14 @@ describe("an organization", () => {
     expect(seenBy.words).not.toContain("Invitations that wait");
   });
 
-  test("is none of an account of one's own: not in the navigation, and said so at its address", async () => {
+  test("is missing in the navigation of a personal account, and its address says so", async () => {
     const browser = browserOf(api, (await api.person()).client);
     expect((await browser.open("/console")).text).not.toContain("/console/organization");
     const shown = await browser.open("/console/organization");
     expect([shown.status, shown.words]).toEqual([403, expect.stringContaining("This is for organizations")]);
   });
 
-  test("gets another name, and the rule of four eyes and back", async () => {
+  test("can be renamed, and can switch four eyes on and off", async () => {
     const { open, owner } = await organizationOf(api);
     const settings = await open("/console/organization/settings");
     const renamed = await settings.send("rename", { organization_name: "Difference Engines" });
@@ -59,7 +59,7 @@ describe("an organization", () => {
     expect((await owner.client.get("/v1/service/organization")).body.four_eyes).toBe(false);
   });
 
-  test("gives a member another role, and removes one", async () => {
+  test("changes the role of a member, and removes one", async () => {
     const { open, approver, ids } = await organizationOf(api);
     const path = `/console/organization/members/${approver.accountId}`;
     const member = await open(path);
@@ -74,7 +74,7 @@ describe("an organization", () => {
     expect(theirs.words).toContain("You cannot act for this account");
   });
 
-  test("says before that its last owner cannot go", async () => {
+  test("says in advance that its last owner cannot leave", async () => {
     const owner = await api.person({ organization_name: "Engines" });
     const browser = browserOf(api, owner.client);
     for (const path of ["leave", `members/${owner.accountId}`]) {
@@ -90,7 +90,7 @@ describe("an organization", () => {
     expect(late.words.split("this is the only one")).toHaveLength(2);
   });
 
-  test("is left by a member for good", async () => {
+  test("is left permanently by a member", async () => {
     const { approver, ids } = await organizationOf(api);
     const browser = browserOf(api, approver.client);
     const left = await (await browser.open(`/console/for/${ids.organization}/organization/leave`)).send(
@@ -100,7 +100,7 @@ describe("an organization", () => {
     expect(left.words).not.toContain("Analytical Engines");
   });
 
-  test("invites another one from a page that has invited, after it is said that it was sent", async () => {
+  test("sends another invitation from a page that already sent one, after a note about the first", async () => {
     const { open, owner } = await organizationOf(api);
     const count = () => api.db("organization_invitations").where({ organization_id: owner.accountId });
     const before = (await count()).length;
@@ -115,7 +115,7 @@ describe("an organization", () => {
     expect(await count()).toHaveLength(before + 2);
   });
 
-  test("leads on from what was done twice: a member removed, an invitation withdrawn, a domain", async () => {
+  test("handles a repeated removal of a member, an invitation or a domain", async () => {
     const { open, ids } = await organizationOf(api);
     const parts = [
       ["remove", `members/${ids.member}`, ""],
@@ -127,11 +127,11 @@ describe("an organization", () => {
       await page.send(name);
       const second = await page.send(name);
       expect([second.status, second.path]).toEqual([200, `/console/organization${list}?notice=done_already`]);
-      expect(second.words).toContain("That was done already, or is not there any more.");
+      expect(second.words).toContain("That was already done, or no longer exists.");
     }
   });
 
-  test("claims in no address what was not done just now", async () => {
+  test("shows no notice from an address that somebody else made up", async () => {
     const { open, client, owner } = await organizationOf(api);
     const words = "The name was changed.";
     expect((await open("/console/organization?notice=renamed")).words).not.toContain(words);
@@ -162,8 +162,8 @@ describe("an organization", () => {
   });
 });
 
-describe("who did what", () => {
-  test("has words for every call that a member can change something by", () => {
+describe("the activity page", () => {
+  test("has words for every changing call of a member", () => {
     const changing = contract.operations
       .filter(({ method }) => method !== "GET")
       .map(({ operationId }) => operationId);
@@ -174,7 +174,7 @@ describe("who did what", () => {
     expect(known).toEqual(expect.arrayContaining(acts.map(({ operation }) => operation)));
   });
 
-  test("names former members, also in its filter, and says refusals in words", async () => {
+  test("names former members, also in its filter, and describes refusals in words", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     const acting = { headers: { "x-service-account": String(ids.organization) } };
     await approver.client.call("POST", "/v1/service/organization/leave", acting);
@@ -190,7 +190,7 @@ describe("who did what", () => {
     expect(text).toContain(`<option value="${approver.accountId}">${approver.email} (no member any more)`);
   });
 
-  test("is shown newest first, for one member too, with the names of whom it was about", async () => {
+  test("lists acts newest first, also of one member, with the names of those affected", async () => {
     const { open, owner, approver, ids } = await organizationOf(api);
     await (await open(`/console/organization/members/${approver.accountId}`)).send("role", {
       role: "auditor",

@@ -3,12 +3,15 @@ import type { Person, PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** What strangers may have written on the pages of an organization. */
+/** Strangers' text on the pages of an organization. */
 export type OrganizationTexts = { organization: string; first: string; last: string };
 
 const ORDINARY: OrganizationTexts = { organization: "Analytical Engines", first: "Ada", last: "Lovelace" };
 
-/** An organization with a second owner, an approver, an invitation and two domains, as its owner sees it. */
+/**
+ * Creates an organization with a second owner, an approver, an invitation and two domains, as its owner sees
+ * it.
+ */
 export async function organizationOf(
   api: PlatformApi,
   texts: Partial<OrganizationTexts> = {},

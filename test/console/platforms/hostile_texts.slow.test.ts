@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** Every page of the area that shows what was typed. */
+/** Returns every page of the area that shows typed text. */
 async function pagesOf({ open, ids }: Seen): Promise<Shown[]> {
   const [platform, connection] = [
     `/console/platforms/${ids.platform}`,
@@ -34,7 +34,7 @@ async function pagesOf({ open, ids }: Seen): Promise<Shown[]> {
 
 const taken = XSS_CORPUS.filter((text) => isPlainText(text));
 
-test.each(taken)("what a member typed is shown as text: %j", async (text) => {
+test.each(taken)("pages escape a member's text: %j", async (text) => {
   const seen = await platformViewer(api, { name: text, description: text, verifier: text, username: text });
   const pages = await pagesOf(seen);
   for (const [place, shown] of pages.entries()) {
@@ -46,11 +46,11 @@ test.each(taken)("what a member typed is shown as text: %j", async (text) => {
   expect((await seen.client.get(`/v1/service/connections/${connection}`)).body.verifier_id).toBe(text);
 });
 
-test("the corpus is taken but for what the API refuses", () => {
+test("the API refuses only one text of the corpus", () => {
   expect(XSS_CORPUS.length - taken.length).toBe(1);
 });
 
-test("what was typed stays text when it is refused", async () => {
+test("a refused form escapes the typed text", async () => {
   const seen = await platformViewer(api);
   const opened = await seen.open("/console/platforms/new");
   for (const text of XSS_CORPUS) {
@@ -72,13 +72,13 @@ test("what was typed stays text when it is refused", async () => {
   }
 });
 
-test("a callback URL is text, and leads nowhere", async () => {
+test("pages show a callback URL as text without a link", async () => {
   for (const url of ["https://shop.example.com/a?b=%22%3E%3Cscript%3E&c='", ...HOSTILE_ADDRESSES]) {
     const seen = await platformViewer(api);
     const connection_id = seen.ids.connection ?? "";
     const path = `/v1/service/connections/${connection_id}/callback`;
     const answer = await seen.client.call("PUT", path, { body: { callback_url: url } });
-    // What the API refuses today may be there since it did not.
+    // A value that the API refuses today may have been stored earlier.
     if (answer.status !== 200) {
       await api.db("connections").where({ connection_id }).update({ callback_url: url });
     }

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 describe("a platform", () => {
-  test("is changed and narrowed, and not widened", async () => {
+  test("can be changed and narrowed, but not widened", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.platform}`;
     const opened = await seen.open(`${path}/change`);
@@ -36,7 +36,7 @@ describe("a platform", () => {
     expect(await read()).toMatchObject({ default_allowed_scopes: ["data:read"] });
   });
 
-  test("is published under a verified domain, and a draft again", async () => {
+  test("can be published under a verified domain, and made a draft again", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.platform}`;
     const opened = await seen.open(path);
@@ -57,7 +57,7 @@ describe("a platform", () => {
     expect((await seen.open(path)).text).toContain(`href="/console/organization/domains"`);
   });
 
-  test("that an object declares is changed there, and says so", async () => {
+  test("that an object declares is changed there, and its pages say so", async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.declared}`;
     for (const suffix of ["", "/change", "/accepted"]) {
@@ -76,7 +76,7 @@ describe("a platform", () => {
   });
 });
 
-describe("whose authority counts", () => {
+describe("an accepted identity", () => {
   const scene = async () => {
     const seen = await platformViewer(api);
     const path = `/console/platforms/${seen.ids.platform}/accepted`;
@@ -86,7 +86,7 @@ describe("whose authority counts", () => {
     return { seen, path, list };
   };
 
-  test("is accepted until the end of a day, again, and ended", async () => {
+  test("is accepted until the end of a day, accepted again, and ended", async () => {
     const { seen, path, list } = await scene();
     const { humanId } = await api.person();
     const opened = await seen.open(path);
@@ -105,7 +105,7 @@ describe("whose authority counts", () => {
     expect(await row()).toBeUndefined();
   });
 
-  test("is refused at the field that is wrong", async () => {
+  test("is refused at the invalid field", async () => {
     const { seen, path, list } = await scene();
     const opened = await seen.open(path);
     const right = { human_id: (await api.person()).humanId, scopes: ["data:read"] };
@@ -137,7 +137,7 @@ describe("whose authority counts", () => {
   });
 });
 
-test("an object may take a platform over once that is confirmed, and no more once it is withdrawn", async () => {
+test("an object may adopt a platform once that is confirmed, but not after the withdrawal", async () => {
   const seen = await platformViewer(api);
   const path = `/console/platforms/${seen.ids.platform}/adoption`;
   const opened = await seen.open(path);
@@ -154,7 +154,7 @@ test("an object may take a platform over once that is confirmed, and no more onc
   expect(body.adoption).toMatchObject(place);
 });
 
-test("its own root identity is shown to a person, and not to a member as the organization's", async () => {
+test("the page shows people their own root identity, but not members an organization's", async () => {
   const seen = await platformViewer(api);
   const suffix = `/platforms/${seen.ids.platform}/accepted`;
   expect((await seen.open(`/console${suffix}`)).words).toContain(seen.person.humanId);

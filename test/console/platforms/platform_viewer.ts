@@ -10,7 +10,7 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** What strangers may have written where pages of platforms show it. */
+/** Strangers' text on pages about platforms. */
 export type PlatformTexts = { name: string; description: string; verifier: string; username: string };
 
 const ORDINARY: PlatformTexts = {
@@ -22,7 +22,10 @@ const ORDINARY: PlatformTexts = {
 
 export const ORGANIZATION_PLATFORMS = "/v1/service/platforms";
 
-/** An organization's owner with two platforms, one of them declared, and with what their pages show. */
+/**
+ * Creates an organization's owner with two platforms, one of them declared by an object, and the data that
+ * their pages show.
+ */
 export async function platformViewer(
   api: PlatformApi,
   texts: Partial<PlatformTexts> = {},
@@ -58,7 +61,7 @@ export async function platformViewer(
   };
 }
 
-/** A domain that an organization has verified. */
+/** Creates a domain that an organization has verified. */
 async function verifiedDomain(api: PlatformApi, organizationId: string): Promise<void> {
   const now = api.clock.now();
   await api.db("organization_domains").insert({

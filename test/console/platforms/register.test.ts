@@ -27,7 +27,7 @@ async function platformsOf({ client }: Browser): Promise<Record<string, string>[
 }
 
 describe("registering a platform", () => {
-  test("shows the key once, which works, and leads on", async () => {
+  test("shows the working key once, and leads to the next step", async () => {
     const browser = await individual();
     const made = await (await browser.open(NEW)).send("register", { ...filled, description: "one\r\ntwo" });
     expect(made.status).toBe(200);
@@ -59,7 +59,7 @@ describe("registering a platform", () => {
     expect(api.lines.join("\n")).not.toContain(key);
   });
 
-  test("its line for a shell calls the API with the key", async () => {
+  test("shows a shell command that calls the API with the key", async () => {
     const browser = await individual();
     const made = await (await browser.open(NEW)).send("register", filled);
     const line = copied(made, "try-key");
@@ -69,7 +69,7 @@ describe("registering a platform", () => {
     expect(agents).toEqual({ items: [], next_cursor: null });
   });
 
-  test("again with the same form registers nothing, and shows no secret", async () => {
+  test("registers nothing when the same form is sent again, and shows no secret", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     expect(SECRET.test((await opened.send("register", filled)).text)).toBe(true);
@@ -84,7 +84,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toHaveLength(1);
   });
 
-  test("twice at once registers one, and shows its secrets to one of the two", async () => {
+  test("registers one platform when the form is sent concurrently, and shows its secrets once", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     const both = await Promise.all([1, 2, 3].map(() => opened.send("register", filled)));
@@ -92,7 +92,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toHaveLength(1);
   });
 
-  test("says what is wrong at its field, and keeps what was chosen", async () => {
+  test("shows errors at their fields, and keeps what was chosen", async () => {
     const browser = await organization();
     const opened = await browser.open(NEW);
     const refused = async (values: Record<string, string | string[]>) => {
@@ -113,7 +113,7 @@ describe("registering a platform", () => {
     expect(await platformsOf(browser)).toEqual([]);
   });
 
-  test("a personal account has one platform, and is offered no other", async () => {
+  test("is not offered to a personal account that already has a platform", async () => {
     const browser = await individual();
     expect((await browser.open("/console/platforms")).text).toContain(`href="${NEW}"`);
     expect((await browser.open("/console/platforms")).words).toContain("There is no platform yet");
@@ -132,7 +132,7 @@ describe("registering a platform", () => {
     expect(second.words).toContain("A personal account can register one platform");
   });
 
-  test("an organization registers any number", async () => {
+  test("is possible any number of times for an organization", async () => {
     const browser = await organization();
     for (const name of ["Shop", "Warehouse"]) {
       await (await browser.open(NEW)).send("register", { ...filled, name });

@@ -28,7 +28,7 @@ const paths = ({ ids }: Seen): [string, string][] => [
   ["namespace", "/clusters/c1/team-a"],
 ];
 
-/** The forms on a page, without signing out. */
+/** Returns the forms on a page, except for signing out. */
 function formsOn({ text }: Shown): string[] {
   const names = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, name = ""]) => name);
   return names.filter((name) => name !== "sign_out");
@@ -57,7 +57,7 @@ const developers = {
   remove: ["remove"],
 };
 
-describe("what a role may not do is not offered", () => {
+describe("pages offer only what the role may do", () => {
   test.each<[MemberRole, Record<string, string[]>]>([
     [
       "owner",
@@ -84,7 +84,7 @@ describe("what a role may not do is not offered", () => {
   });
 });
 
-test("a form that is sent all the same is refused, and changes nothing", async () => {
+test("a form that is sent despite the role is refused, and changes nothing", async () => {
   const { client, open } = await memberOf("auditor");
   const { fields } = formIn(
     await owner.open(`/console/connections/${owner.ids.connection}/rotate-key`),

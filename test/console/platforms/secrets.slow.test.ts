@@ -43,7 +43,7 @@ describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chro
     },
   );
 
-  test("the end of a former key is counted down to its end", async () => {
+  test("the page counts down to the end of a former key", async () => {
     const person = await api.person();
     const { connectionId } = await registerPlatform(person);
     const connection = `/connections/${connectionId}`;

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("a person asks for an agent, for less than its platform may be lent, and then decides", async () => {
+test("a person requests less than the platform's ceiling for an agent, and then decides", async () => {
   const { open, ids, client } = await delegationViewer(api, { agent: "Clerk" });
   const agent = await open(`/console/agents/${ids.agent}`);
   expect(agent.text).toContain(`/console/agents/${ids.agent}/ask`);
@@ -34,7 +34,7 @@ test("a person asks for an agent, for less than its platform may be lent, and th
   });
 });
 
-test("what is wrong stands at its field, and what was ticked stays", async () => {
+test("a refused form shows errors at their fields, and keeps what was ticked", async () => {
   const { open, ids } = await delegationViewer(api);
   const page = await open(`/console/agents/${ids.agent}/ask`);
   const nothing = await page.send("ask");
@@ -48,14 +48,14 @@ test("what is wrong stands at its field, and what was ticked stays", async () =>
   expect(more.text).toMatch(/id="ask-requested_scope-fault"/);
 });
 
-test("the same form sent again makes no second request", async () => {
+test("the same form sent twice creates one request", async () => {
   const { open, ids } = await delegationViewer(api);
   const page = await open(`/console/agents/${ids.agent}/ask`);
   const values = { requested_scope: ["data:read"] };
   expect((await page.send("ask", values)).path).toBe((await page.send("ask", values)).path);
 });
 
-test("nobody asks for an agent that is deleted", async () => {
+test("a deleted agent cannot be requested for", async () => {
   const { open, ids } = await delegationViewer(api);
   await (await open(`/console/agents/${ids.agent}/delete`)).send("delete", { sure: "on" });
   expect((await open(`/console/agents/${ids.agent}`)).text).not.toContain("/ask");

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** A request of a person, and its page. */
+/** Creates a request of a person, and opens its page. */
 async function waiting(fields: Record<string, unknown> = {}) {
   const made = await requested(api, { requested_scope: ["data:read", "payments:send"], ...fields });
   const browser = browserOf(api, made.person.client);
@@ -19,13 +19,16 @@ async function waiting(fields: Record<string, unknown> = {}) {
   return { ...made, path, page: await browser.open(path), browser };
 }
 
-describe("text of strangers stays text", () => {
-  /** The page of a request in which everything that others write is this text; and when it was denied so. */
+describe("strangers' text is escaped", () => {
+  /**
+   * Returns the page of a request with this text in everything that others write, and the same page after a
+   * denial.
+   */
   async function pagesWith(text: string) {
     const { browser, path, person, requestId, agentId } = await waiting();
     const scope = `custom:${text}`;
     const row = { external_id: `c1.${randomUUID()}`, object_name: text, requested_user: text };
-    // A text that hides something is in no constraint.
+    // Constraints cannot contain text with hidden characters.
     const rule = isPlainLine(text) ? text : "text";
     const constraints = [{ type: rule, params: { [rule]: rule } }];
     await api.db("agents").where({ agent_id: agentId }).update({ name: text });

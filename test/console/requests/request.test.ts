@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** A request of a person, and its page. */
+/** Creates a request of a person, and opens its page. */
 async function waiting(fields: Record<string, unknown> = {}) {
   const made = await requested(api, { requested_scope: ["data:read", "payments:send"], ...fields });
   const browser = browserOf(api, made.person.client);
@@ -37,8 +37,8 @@ async function certificateOf({ client }: Person, requestId: string) {
   };
 }
 
-describe("a request that waits", () => {
-  test("says who asks, what for and until when, in plain words", async () => {
+describe("a pending request", () => {
+  test("shows who asks, for what and until when, in plain words", async () => {
     const { page, person, agentId } = await waiting({
       requested_scope: ["data:*", "payments:send", "custom:orders:refund"],
       expires_in: 86_400,
@@ -57,7 +57,7 @@ describe("a request that waits", () => {
     expect(words).not.toContain("sensitive");
   });
 
-  test("marks what is sensitive, and nothing else", async () => {
+  test("marks only sensitive scopes as sensitive", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { default_allowed_scopes: ["data:read", "data:delete"] });
     const { requestId } = await requested(api, {}, { person, platform });
@@ -68,7 +68,7 @@ describe("a request that waits", () => {
     expect(box("data:read")).not.toContain("sensitive");
   });
 
-  test("names the object, the cluster and its user where YAML asks", async () => {
+  test("names the object, the cluster and its user if it comes from YAML", async () => {
     const { path, page, person, browser, requestId } = await waiting();
     expect(page.words).not.toContain("Kubernetes user");
     const row = { external_id: `c1.${randomUUID()}`, object_name: "help", requested_by: null };
@@ -85,7 +85,7 @@ describe("a request that waits", () => {
     expect((await browser.open(path)).words).toContain("Kubernetes user ed@cluster");
   });
 
-  test("is approved narrower: fewer scopes, an earlier end, tighter and further limits", async () => {
+  test("can be approved with fewer scopes, an earlier end, and tighter or additional limits", async () => {
     const { page, person, requestId, platform } = await waiting({ constraints: [EURO(500)] });
     const done = await page.send("approve", {
       approved_scope: ["payments:send"],
@@ -118,7 +118,7 @@ describe("a request that waits", () => {
       { type: "max_speed_mps", max_mps: 13.9 },
       { type: "resource_path", resource_id: "till 1", path_prefix: "/orders" },
     ]);
-    // The page that it leads to says what was approved, and what was not.
+    // The next page shows what was approved, and what was not.
     expect(done.words).toContain("shop-bot was given authority");
     expect(done.words).toMatch(
       /What the certificate says.*Send payments payments:send.*Held back.*Read data data:read/,
@@ -133,14 +133,14 @@ describe("a request that waits", () => {
     expect(platform.connectionId).not.toBe("");
   });
 
-  test("is approved as it was asked when nothing is changed", async () => {
+  test("is approved as requested when nothing is changed", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");
     expect(done.words).toContain("Nothing: all that was asked for was approved.");
     expect((await certificateOf(person, requestId)).cert_json.constraints).toEqual([EURO(500)]);
   });
 
-  test("shows before what the certificate will say, and keeps what was typed", async () => {
+  test("previews the certificate, and keeps the typed values", async () => {
     const { page, requestId } = await waiting();
     const typed = { approved_scope: ["payments:send"], amount_max: "20", currency: "EUR", show: "preview" };
     const shown = await page.send("approve", typed);
@@ -157,7 +157,7 @@ describe("a request that waits", () => {
     });
     expect(shown.text).toMatch(/<details open>\s*<summary>Amount/);
     expect(await api.db("certificates").where({ request_id: requestId })).toEqual([]);
-    // What is approved then is what was shown.
+    // The approval contains exactly what the preview showed.
     expect((await shown.send("approve")).words).toMatch(/What the certificate says.*at most 20 EUR/);
   });
 
@@ -189,7 +189,7 @@ describe("a request that waits", () => {
     [{ resource_id: "a", path_prefix: "b" }, "resource_id", "not a path"],
     [{ end_number: "2", end_unit: "86400" }, "end_number", "later than requested"],
     [{ end_number: "0" }, "end_number", "Write a whole number"],
-  ])("says beside its field what is wrong: %j", async (values, field, said) => {
+  ])("shows an error beside its field: %j", async (values, field, said) => {
     const { page, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 86_400 });
     const refused = await page.send("approve", values);
     expect(refused.status).toBe(400);
@@ -213,7 +213,7 @@ describe("a request that waits", () => {
     expect((await page.send("approve")).status).toBe(409);
   });
 
-  test("says so when it has expired, or was withdrawn", async () => {
+  test("shows that it has expired, or was withdrawn", async () => {
     const { browser, path, requestId } = await waiting();
     await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "withdrawn" });
     expect((await browser.open(path)).words).toContain("The request of shop-bot was withdrawn");
@@ -236,13 +236,13 @@ describe("a request that waits", () => {
     expect((await browser.open(path)).words).toContain("by ann@cluster in the cluster c1");
   });
 
-  test("is nobody else's", async () => {
+  test("is hidden from other accounts", async () => {
     const { path } = await waiting();
     expect((await (await viewerOf(api, "complete")).open(path)).status).toBe(404);
   });
 });
 
-describe("in an organization", () => {
+describe("a request in an organization", () => {
   async function organization(four_eyes: boolean) {
     const person = await api.person({ organization_name: "Bank" });
     const platform = await registerPlatform(person, {}, "/v1/service/platforms");
@@ -254,7 +254,7 @@ describe("in an organization", () => {
     return { person, requestId, path, as };
   }
 
-  test.each(["developer", "auditor"] as const)("a %s looks, and does not decide", async (role) => {
+  test.each(["developer", "auditor"] as const)("can be read, but not decided, by a %s", async (role) => {
     const { as } = await organization(false);
     const shown = await as(role);
     expect(shown.words).toContain("Your role lets you see requests.");
@@ -262,7 +262,7 @@ describe("in an organization", () => {
     expect(shown.text).not.toMatch(/name="form" value="(approve|deny)"/);
   });
 
-  test("who asked may not approve where two people are wanted; another one may", async () => {
+  test("cannot be approved by its requester if two people are required, but by another person", async () => {
     const { person, path, as } = await organization(true);
     const own = await browserOf(api, person.client).open(path);
     expect(own.words).toContain("Your organization wants two people: who asked may not approve.");
@@ -272,13 +272,13 @@ describe("in an organization", () => {
     expect((await other.send("approve")).words).toContain("Approved.");
   });
 
-  test("who is not known to be another one may not either", async () => {
+  test("cannot be approved if the requester is unknown", async () => {
     const { requestId, as } = await organization(true);
     await api.db("delegation_requests").where({ request_id: requestId }).update({ requested_by: null });
     expect((await as("approver")).words).toContain("who asked is not known here");
   });
 
-  test("who asked approves where one is enough", async () => {
+  test("can be approved by its requester if one person is enough", async () => {
     const { person, path } = await organization(false);
     const shown = await browserOf(api, person.client).open(path);
     expect((await shown.send("approve")).words).toContain("Approved.");

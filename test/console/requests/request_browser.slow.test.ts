@@ -7,7 +7,7 @@ import { expectFaultless } from "../support/looks.ts";
 import { viewerOf } from "../support/visits.ts";
 import { openWindow, WIDTHS } from "../support/window.ts";
 
-/** What has the focus, as it is called: its own name, or that of its label; and whether that can be seen. */
+/** Returns the name or label of the focused element, and whether its focus is visible. */
 const focused = (page: Page) =>
   page.evaluate<{ name: string; seen: boolean }>(`(() => {
     const at = document.activeElement;
@@ -18,7 +18,7 @@ const focused = (page: Page) =>
     return { name: label.innerText.trim().replaceAll(/\\s+/g, " "), seen };
   })()`);
 
-/** Presses Tab until something of this name has the focus; every stop on the way shows where it is. */
+/** Presses Tab until an element with this name has the focus. Every stop on the way must show its focus. */
 async function tabTo(page: Page, name: string): Promise<string[]> {
   const stops: string[] = [];
   while (stops.length < 60) {
@@ -39,7 +39,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "is narrowed and approved with the keyboard alone: $width px, scripts $scripts",
+    "is narrowed and approved using only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const seen = await viewerOf(api, "busy");
       const window = await openWindow(browser, api, {
@@ -67,7 +67,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
       await page.keyboard.type("25");
       await tabTo(page, "Currency");
       await page.keyboard.type("EUR");
-      // Enter in a field shows what would be signed, and approves nothing.
+      // Enter in a field updates the preview, and approves nothing.
       await page.keyboard.press("Enter");
       const preview = page.locator("#preview");
       await preview.getByText("the amount is at most 25 EUR").waitFor();
@@ -84,7 +84,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     },
   );
 
-  test("its preview follows each change, and what is wrong stands there", async () => {
+  test("updates its preview after each change, and shows errors there", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -117,12 +117,12 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await page.locator("#approve-zone[aria-invalid=true]").waitFor();
     expect(await page.evaluate("document.activeElement.name")).toBe("zone");
     expect(await violations(page)).toEqual([]);
-    // The refusal of the approval is the only complaint, and the previews' before it.
+    // The only complaints are the refused approval and the refused previews before it.
     expect(window.complaints.filter((said) => !said.includes("400"))).toEqual([]);
     await window.close();
   });
 
-  test("its preview shows the last of changes that came faster than its answers", async () => {
+  test("shows in its preview the last of several changes that came faster than the answers", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -149,7 +149,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("leaves the preview as it is when the session has ended meanwhile", async () => {
+  test("keeps the preview unchanged when the session has ended meanwhile", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -164,7 +164,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("has a name, and a description, for everything that is filled in", async () => {
+  test("has a name and a description for every field", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });
@@ -198,7 +198,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("is without a fault for axe, and as wide as its window, once it is decided", async () => {
+  test("has no axe violation and fits its window after the decision", async () => {
     const seen = await viewerOf(api, "busy");
     const path = `/console/requests/${seen.ids.request}`;
     await (await seen.open(path)).send("approve", {
@@ -214,7 +214,7 @@ describe.skipIf(program === undefined)("a request in Chromium (needs Debian's ch
     }
   });
 
-  test("is small over the wire, with all that it loads", async () => {
+  test("transfers few bytes, including everything that it loads", async () => {
     const seen = await viewerOf(api, "busy");
     const look = { width: 1440, theme: "light" } as const;
     const window = await openWindow(browser, api, { client: seen.client, look });

@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("the list has every request, newest first, by its state, page by page", async () => {
+test("the list contains every request by state, newest first, page by page", async () => {
   const { person, platform, requestId } = await requested(api, { requested_scope: ["data:read"] });
   await approve(person, requestId, ["data:read"]);
   for (let count = 0; count < 26; count += 1) {
@@ -32,7 +32,7 @@ test("the list has every request, newest first, by its state, page by page", asy
   );
 });
 
-test("an organization's requests lead to its own pages", async () => {
+test("an organization's requests link to its own pages", async () => {
   const { person, requestId } = await requested(api);
   const { client } = await addMember(api, person.accountId, "auditor");
   const { text } = await browserOf(api, client).open(`/console/for/${person.accountId}/requests`);

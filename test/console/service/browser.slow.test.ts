@@ -8,14 +8,14 @@ import { openWindow } from "../support/window.ts";
 
 const WORKER = "8220ed9d-87bc-4639-b25f-c0609a1bc8d1";
 
-describe.skipIf(program === undefined)("the service's page in Chromium (needs Debian's chromium)", () => {
+describe.skipIf(program === undefined)("the service page in Chromium (needs Debian's chromium)", () => {
   let api: PlatformApi;
   let browser: Browser;
   withChromium((started) => {
     ({ api, browser } = started);
   });
 
-  test("is looked at anew by itself, and says when that was not possible, without losing what it shows", async () => {
+  test("updates itself, and shows that an update failed, without losing its content", async () => {
     const { client } = await administratorOf(api);
     const { page, close } = await openWindow(browser, api, { client, look: { width: 1440, theme: "light" } });
     await page.clock.install();

@@ -16,7 +16,7 @@ const PAGES = ["/console/service", "/console/service/suspended"];
 
 let api: PlatformApi;
 let administrator: Browser;
-/** What the vault answers a look. */
+/** The vault's answer to a health check. */
 let vaultSays: () => Promise<void> = async () => {};
 
 beforeAll(async () => {
@@ -25,7 +25,7 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-/** The text of a part's card. */
+/** Returns the text of a part's card. */
 function cardOf(shown: Shown, part: string): string {
   const card = new RegExp(`<section [^>]*aria-labelledby="part-${part}">(.*?)</section>`, "s");
   return shown
@@ -37,13 +37,13 @@ function cardOf(shown: Shown, part: string): string {
 const look = () => administrator.open("/console/service");
 
 describe("the pages of the service", () => {
-  test("are in the navigation of a service administrator, and of nobody else", async () => {
+  test("are in the navigation of service administrators only", async () => {
     const link = '<a href="/console/service"';
     expect((await administrator.open("/console")).text).toContain(link);
     expect((await browserOf(api, (await api.person()).client).open("/console")).text).not.toContain(link);
   });
 
-  test.each(PAGES)("%s is not there for anybody else", async (path) => {
+  test.each(PAGES)("do not include %s for anybody else", async (path) => {
     const owner = await api.person({ organization_name: "Engines" });
     const member = await addMember(api, owner.accountId, "owner");
     for (const { client } of [owner, member, await api.person()]) {
@@ -53,7 +53,7 @@ describe("the pages of the service", () => {
   });
 
   test.each(PAGES)(
-    "%s is not there for an organization, its service administrators included",
+    "do not include %s for an organization, even for a service administrator",
     async (path) => {
       const owner = await api.person({ organization_name: "Engines" });
       const person = await administratorOf(api);
@@ -73,8 +73,8 @@ describe("the pages of the service", () => {
   );
 });
 
-describe("how the service does", () => {
-  test("has a card for every part, which says its state in words", async () => {
+describe("the service page", () => {
+  test("has a card for every part, with its state in words", async () => {
     const shown = await look();
     for (const part of partNames) expect(cardOf(shown, part)).toMatch(/Answers|Look at it|Act now|No answer/);
     expect(shown.words).not.toMatch(/deputize_|_seconds|undefined|\[object/);
@@ -90,7 +90,7 @@ describe("how the service does", () => {
     await leases.release();
   });
 
-  test("says of a vault that is sealed or away what that means", async () => {
+  test("explains a sealed and an unreachable vault", async () => {
     vaultSays = async () => Promise.reject(new VaultUnavailable("sealed", "sealed"));
     const sealed = cardOf(await look(), "vault");
     expect(sealed).toContain("Key vault ✕ Act now");
@@ -101,7 +101,7 @@ describe("how the service does", () => {
     expect(cardOf(await look(), "vault")).toContain("open: it signs");
   });
 
-  test("shows every other part while one gives no answer", async () => {
+  test("shows every other part while one does not answer", async () => {
     const lock = await api.db.transaction();
     await lock.raw("lock table notices in access exclusive mode");
     const shown = await look();
@@ -112,7 +112,7 @@ describe("how the service does", () => {
     expect(cardOf(shown, "events")).toContain("Events that wait to be published");
   });
 
-  test("shows the time of figures that are older than the look", async () => {
+  test("shows the time of old figures", async () => {
     const differences = { balance: 2, books: 0 };
     const content = { accounts: 1_234, postings: 5, differences };
     await writeReport(api.db, "ledger", { at: addSeconds(api.clock.now(), -120), content });
@@ -121,7 +121,7 @@ describe("how the service does", () => {
     expect(shown).toContain("Accounts compared 1,234");
   });
 
-  test("tells how long something has waited as people do", async () => {
+  test("shows waiting times in readable units", async () => {
     const { client } = await administratorViewer(api);
     const shown = await browserOf(api, client).open("/console/service");
     expect(cardOf(shown, "events")).toContain("The oldest of them has waited 1 min 40 s");
@@ -129,7 +129,7 @@ describe("how the service does", () => {
     await api.db("outbox").delete();
   });
 
-  test("keeps a cluster's name, whatever it is, text", async () => {
+  test("escapes every cluster name", async () => {
     const named = async (cluster_id: string) => {
       await api.db("operator_clusters").delete();
       await api.db("operator_clusters").insert({ cluster_id, epoch: 1, seen_at: api.clock.now() });
@@ -142,16 +142,16 @@ describe("how the service does", () => {
 });
 
 describe("suspended callbacks", () => {
-  test("are listed with their host, owner and reason, and never with the path of their URL", async () => {
+  test("are listed with their host, owner and reason, but without the path of their URL", async () => {
     const { ids, ...browser } = await administratorViewer(api);
     const shown = await browser.open("/console/service/suspended");
     expect(shown.words).toContain("hooks.example.test:8443");
-    expect(shown.words).toContain("It answered 410: it wants nothing any more");
+    expect(shown.words).toContain("It answered 410: it wants no further events");
     expect(shown.words).toContain(ids.connection);
     expect(shown.text).not.toContain("8443/deputize");
   });
 
-  test("say so when there are none", async () => {
+  test("have a text for an empty list", async () => {
     await api.db("webhook_deliveries").delete();
     await api.db("webhook_endpoints").delete();
     expect((await administrator.open("/console/service/suspended")).words).toContain(

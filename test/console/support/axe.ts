@@ -8,7 +8,9 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 /** Rules of axe whose result depends on colors. Every other rule has the same result in each theme. */
 export const COLOR_RULES = ["color-contrast", "link-in-text-block"];
 
-/** What axe finds on a page by the rules of WCAG 2.2 AA and of good practice, or by these rules alone. */
+/**
+ * Returns axe's findings on a page by the rules of WCAG 2.2 AA and best practices, or by only these rules.
+ */
 export async function violations(page: Page, rules?: readonly string[]): Promise<string[]> {
   await drawn(page);
   await page.evaluate(`if (globalThis.axe === undefined) { ${AXE} }`);

@@ -15,14 +15,14 @@ const { assets, serve } = readAssets("");
 
 export type ConsoleOptions = ReplicaOptions & {
   consolePages?: readonly Page[];
-  /** Whom people ask for credit and help. */
+  /** Contact for credit and help. */
   contact?: string;
-  /** Default: every record that verifies a domain is there. */
+  /** Default: finds every record that verifies a domain. */
   lookupTxt?: TxtLookup;
   service?: ServiceOptions;
 };
 
-/** The API with the console and every operation that it calls, and perhaps pages of a test's own. */
+/** Starts the API with the console and every operation that it calls, and optionally with pages of a test. */
 export async function startConsole(options: ConsoleOptions = {}): Promise<PlatformApi> {
   const { lookupTxt = async () => "found", contact } = options;
   const clock = options.clock ?? steeredClock();
@@ -60,7 +60,7 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<Platfo
   };
 }
 
-/** A browser without scripts: a client that opens pages and sends the forms that are on them. */
+/** A browser without scripts: a client that opens pages and sends their forms. */
 export type Browser = {
   client: HttpClient;
   /** Opens a page, and follows redirects. */
@@ -69,22 +69,25 @@ export type Browser = {
 
 type Values = Record<string, string | readonly string[]>;
 
-/** A page, and the way to send its forms. */
+/** A page with its forms. */
 export type Shown = HttpAnswer & {
-  /** The path of the page, with its query; a notice in it without its proof. */
+  /** The path of the page with its query, in which a notice has no proof. */
   path: string;
   /** Its text without markup. */
   words: string;
-  /** The first group of `pattern` in the markup, unescaped. Throws an error that names page and `what`. */
+  /**
+   * Returns the first group of `pattern` in the markup, unescaped. Throws an error that names the page and
+   * `what`.
+   */
   element(what: string, pattern: RegExp): string;
   /**
-   * Fills a form in, by the fields' names, and sends it; what is not named stays as it is on the page. A list
-   * ticks these boxes and no others.
+   * Fills in a form by field names, and sends it. Fields that are not named keep their value. A list ticks
+   * exactly these boxes.
    */
   send(form: string, values?: Values, headers?: Record<string, string>): Promise<Shown>;
 };
 
-/** Such a browser on a client's cookies. */
+/** Returns such a browser with a client's cookies. */
 export function browserOf(api: PlatformApi, client = api.client()): Browser {
   const origin = { origin: "http://127.0.0.1" };
 
@@ -136,7 +139,7 @@ type SentForm = { action: string; pairs: [string, string][]; fields: Record<stri
 
 type Looked = Pick<HttpAnswer, "text"> & { status?: number; path?: string };
 
-/** An error that says what a test looked for, on which page, and what the page shows instead. */
+/** Returns an error that names what a test looked for, on which page, and what the page shows instead. */
 function missing(what: string, { path = "the page", status = 200, text }: Looked): Error {
   const title = /<h1>(.*?)<\/h1>/s.exec(text)?.[1] ?? "no heading";
   const forms = [...text.matchAll(/name="form" value="(\w+)"/g)].map(([, form]) => form);
@@ -144,7 +147,7 @@ function missing(what: string, { path = "the page", status = 200, text }: Looked
   return new Error(`There is ${what} on ${path} (${status}, "${unescaped(title)}"), which has ${has}`);
 }
 
-/** The last form of this name on a page: where it is sent, and what is in it. */
+/** Returns the last form with this name on a page: its address, and its fields. */
 export function formIn(page: Looked, name: string): SentForm {
   const { text } = page;
   const forms = [...text.matchAll(/<form [^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)];
@@ -164,21 +167,24 @@ export function formIn(page: Looked, name: string): SentForm {
   return { action: unescaped(action), pairs, fields: Object.fromEntries(pairs) };
 }
 
-/** What a form sends: inputs are closed by themselves, the others by their names. */
+/** The controls of a form. Inputs have no end tag, the others do. */
 const CONTROL = /<(input|textarea|select) ([^>]*)>(?:(.*?)<\/\1>)?/gs;
 
 function attributeOf(attributes: string, name: string): string {
   return unescaped(new RegExp(`(?:^| )${name}="([^"]*)"`).exec(attributes)?.[1] ?? "");
 }
 
-/** Signs in by the pages; the first time, the account is opened. */
+/** Signs in through the pages. The first time, this opens the account. */
 export async function signIn(browser: Browser, email: string): Promise<Shown> {
   const asked = await (await browser.open(SIGN_IN)).send("send_code", { email });
   if (!asked.path.startsWith(ENTER_CODE)) throw new Error(`No code could be asked for: ${asked.words}`);
   return asked.send("verify_code", { code: await browser.client.codeFor(email) });
 }
 
-/** A page's markup without what is in it: two pages that differ in text alone have the same. */
+/**
+ * Returns a page's markup without attribute values and text. Two pages that differ only in text have the same
+ * markup.
+ */
 export function markupOf(text: string): string[] {
   return [...text.matchAll(/<[^>]*>/g)].map(([tag]) => tag.replaceAll(/"[^"]*"/g, '""'));
 }

@@ -4,10 +4,10 @@ import { findChromium, startChromium } from "../../support/chromium.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 import { startConsole } from "./console.ts";
 
-/** Where Chromium is; nothing when it cannot be had. */
+/** The path of Chromium, or `undefined` if it is not installed. */
 export const program = await findChromium();
 
-/** The console and a Chromium, from a block's first test to its last; `use` gets them before the first. */
+/** Starts the console and Chromium for all tests of a block. `use` receives them before the first test. */
 export function withChromium(use: (started: { api: PlatformApi; browser: Browser }) => void): void {
   let api: PlatformApi | undefined;
   let browser: Browser | undefined;

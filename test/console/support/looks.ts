@@ -3,9 +3,8 @@ import { COLOR_RULES, violations } from "./axe.ts";
 import { THEMES, type Window } from "./window.ts";
 
 /**
- * Holds the page in a window to what every page promises, in each theme: axe finds no fault, it is no wider
- * than its window, also where that is as wide as one of `zoomed`, and nothing was complained of since the
- * window was opened.
+ * Checks in each theme what every page guarantees: no axe violation, no wider than its window (also at the
+ * widths in `zoomed`), and no complaints since the window was opened.
  */
 export async function expectFaultless(
   { page, complaints }: Window,

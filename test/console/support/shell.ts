@@ -4,15 +4,15 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import type { Shown } from "./console.ts";
 
 const run = promisify(execFile);
-/** Where lines of tests lead: trials are told the one address, pages the other. */
+/** The base URLs in shell lines: the first one in trials, the second one on pages. */
 const BASE_URLS = ["https://deputize.example", "http://127.0.0.1/"];
 
-/** The text of this id that a page gives to copy. */
+/** Returns the text with this id that a page offers to copy. */
 export function copied(shown: Shown, id: string): string {
   return shown.element(`text to copy with the id ${id}`, new RegExp(`<pre id="${id}"[^>]*>([^<]*)</pre>`));
 }
 
-/** What a shell prints for lines of a page, with an API key, asked of the API that is up. */
+/** Runs shell lines of a page with an API key, against the running API, and returns their output. */
 export async function pasted(
   { url }: Pick<PlatformApi, "url">,
   lines: string,

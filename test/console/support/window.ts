@@ -2,7 +2,7 @@ import type { Browser, BrowserContext, Page } from "playwright-core";
 import type { HttpClient } from "../../support/http.ts";
 import type { PlatformApi } from "../../support/platform_world.ts";
 
-/** How a page is looked at. */
+/** How to open a page. */
 export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean };
 
 export const WIDTHS = [360, 1440];
@@ -10,7 +10,7 @@ export const THEMES = ["light", "dark"] as const;
 /** Each width in each theme. */
 export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
 
-/** A window of Chromium, and all that it complained of: messages, refused policies, errors. */
+/** A Chromium window, with all its complaints: console messages, policy violations, errors. */
 export type Window = { page: Page; context: BrowserContext; complaints: string[]; close(): Promise<void> };
 
 const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in: "/v1/auth/email" };
@@ -42,7 +42,7 @@ export async function openWindow(
   page.on("pageerror", (error) => complaints.push(String(error)));
   page.on("requestfailed", (request) => {
     const complaint = `${request.url()} ${request.failure()?.errorText}`;
-    // Chromium cancels the icon itself when the next page is asked for before it has arrived.
+    // Chromium cancels the icon itself if the next page is requested before it has arrived.
     if (!/\/assets\/icon-\S+ net::ERR_ABORTED$/.test(complaint)) complaints.push(complaint);
   });
   page.on("request", (request) => {
@@ -51,7 +51,7 @@ export async function openWindow(
   return { page, context, complaints, close: () => context.close() };
 }
 
-/** Until a page is drawn, and its scripts have added to it what they add. */
+/** Waits until a page is drawn and its scripts have changed it. */
 export async function drawn(page: Page): Promise<void> {
   await page.evaluate(
     "new Promise((done) => requestAnimationFrame(() => setTimeout(() => setTimeout(done))))",

@@ -16,7 +16,7 @@ describe.skipIf(program === undefined)("trying in Chromium (needs Debian's chrom
   test.each([
     ["Allowed", {}],
     ["Denied", { "try-context.amount": "300" }],
-  ])("%s is without a fault for axe, quiet, and as wide as its window", async (heading, typed) => {
+  ])("%s has no axe violation, no complaints, and fits its window", async (heading, typed) => {
     const viewer = await triedViewer(api);
     for (const width of WIDTHS) {
       const look = { width, theme: "light" } as const;
@@ -33,7 +33,7 @@ describe.skipIf(program === undefined)("trying in Chromium (needs Debian's chrom
   });
 
   test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "a person tries with the keyboard alone: $width px, scripts $scripts",
+    "a person tries with only the keyboard: $width px, scripts $scripts",
     async ({ width, scripts }) => {
       const viewer = await triedViewer(api);
       const look = { width, theme: "light", scripts } as const;

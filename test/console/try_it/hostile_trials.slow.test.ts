@@ -13,8 +13,8 @@ afterAll(() => api.stop());
 
 const open = (viewer: Seen) => viewer.open(`/console/try?delegation=${viewer.ids.cert}`);
 
-describe("text of strangers", () => {
-  test("in names, reasons, constraints and what was typed stays text", async () => {
+describe("strangers' text", () => {
+  test("in names, reasons, constraints and typed values is escaped", async () => {
     const plain = async (text: string) => {
       const safe = text.replaceAll(/\p{Cf}/gu, "");
       const viewer = await triedViewer(api, {

@@ -15,7 +15,7 @@ afterAll(() => api.stop());
 const open = (viewer: Seen) => viewer.open(`/console/try?delegation=${viewer.ids.cert}`);
 const headingOf = ({ text }: Shown) => /<h1>([^<]*)<\/h1>/.exec(text)?.[1];
 
-/** Rules by their result, in order. */
+/** Returns the results of the rules, in order. */
 const resultsOf = ({ words }: Shown) => words.match(/\b(Passed|Failed|Not reached)\b/g) ?? [];
 
 async function decisionsOf({ ids }: Seen): Promise<number> {
@@ -26,8 +26,8 @@ async function decisionsOf({ ids }: Seen): Promise<number> {
   return rows.length;
 }
 
-describe("who tries", () => {
-  test("is told what it costs, and sees the decision, every rule, the calls and the receipt", async () => {
+describe("the trial page", () => {
+  test("states the price, and shows the decision, every rule, the calls and the receipt", async () => {
     const viewer = await triedViewer(api);
     const page = await open(viewer);
     expect(page.words).toContain("This is a real decision: it costs 0.002 US dollars");
@@ -49,7 +49,7 @@ describe("who tries", () => {
     expect(result.headers.get("cache-control")).toBe("no-store");
   });
 
-  test("sees why a scope is denied, what was asked, and what the delegation has", async () => {
+  test("shows why a scope is denied, what was asked, and what the delegation allows", async () => {
     const viewer = await triedViewer(api);
     const result = await (await open(viewer)).send("try", { another_scope: "files:read" });
     expect(headingOf(result)).toBe("Denied");
@@ -60,7 +60,7 @@ describe("who tries", () => {
     expect(resultsOf(result).slice(-3)).toEqual(["Passed", "Failed", "Not reached"]);
   });
 
-  test("sends what constraints are compared with, and leaves out what is empty", async () => {
+  test("sends the values for constraints, and omits empty ones", async () => {
     const viewer = await triedViewer(api);
     const over = await (await open(viewer)).send("try", { "context.amount": "250,01" });
     expect(headingOf(over)).toBe("Denied");
@@ -82,7 +82,7 @@ describe("who tries", () => {
     expect(await decisionsOf(viewer)).toBe(2);
   });
 
-  test.each(["payments", "data:*"])("is told at its field that %s is no scope", async (scope) => {
+  test.each(["payments", "data:*"])("shows at its field that %s is not a scope", async (scope) => {
     const viewer = await triedViewer(api);
     const result = await (await open(viewer)).send("try", { another_scope: scope });
     expect(result.status).toBe(400);
@@ -90,7 +90,7 @@ describe("who tries", () => {
     expect(await decisionsOf(viewer)).toBe(0);
   });
 
-  test("sees why a revoked delegation cannot be proved, and is not charged", async () => {
+  test("shows why a revoked delegation cannot be proved, and does not charge", async () => {
     const viewer = await triedViewer(api);
     await viewer.client.post(`/v1/service/delegations/${viewer.ids.cert}/revoke`, { reason: "laptop lost" });
     const page = await open(viewer);
@@ -104,7 +104,7 @@ describe("who tries", () => {
     expect(await decisionsOf(viewer)).toBe(0);
   });
 
-  test("without credit hears so", async () => {
+  test("says that there is no credit", async () => {
     const viewer = await triedViewer(api);
     const { account_id } = (await viewer.client.get("/v1/auth/session")).body;
     await api
@@ -116,7 +116,7 @@ describe("who tries", () => {
     expect(result.words).toContain("Credit for a decision.");
   });
 
-  test("who sends the same page twice is charged once", async () => {
+  test("charges once for a form that is sent twice", async () => {
     const viewer = await triedViewer(api);
     const page = await open(viewer);
     const [first, second] = [await page.send("try"), await page.send("try")];
@@ -126,7 +126,7 @@ describe("who tries", () => {
     expect(await decisionsOf(viewer)).toBe(1);
   });
 
-  test("copies lines for a shell that get the same decision", async () => {
+  test("shows shell commands that get the same decision", async () => {
     const viewer = await triedViewer(api);
     for (const [values, decision] of [
       [{}, "allow"],
@@ -139,8 +139,8 @@ describe("who tries", () => {
   });
 });
 
-describe("the choice", () => {
-  test("is made by itself where there is one delegation, and says what to do where there is none", async () => {
+describe("the choice of a delegation", () => {
+  test("is automatic for a single delegation, and explains what to do if there is none", async () => {
     const viewer = await triedViewer(api);
     const page = await viewer.open("/console/try");
     expect(page.words).toContain("What does the agent want to do");
@@ -149,7 +149,7 @@ describe("the choice", () => {
     expect(empty.words).toContain("There is no delegation to try yet");
   });
 
-  test("of several comes first, and a failure keeps it", async () => {
+  test("comes first if there are several, and a failure keeps it", async () => {
     const person = await api.person({ organization_name: "Engines" });
     const [one, other] = [
       await triedViewer(api, { person }),
@@ -162,7 +162,7 @@ describe("the choice", () => {
     expect(failed.text).toContain(`value="${other.ids.cert}" selected`);
   });
 
-  test("of a platform that was removed says so", async () => {
+  test("says that the platform was removed", async () => {
     const viewer = await triedViewer(api);
     const path = `/v1/service/connections/${viewer.ids.connection}`;
     expect((await viewer.client.call("DELETE", path)).status).toBe(200);
@@ -171,7 +171,7 @@ describe("the choice", () => {
     expect(() => page.send("try")).toThrow("There is no form try");
   });
 
-  test("of somebody else's delegation is not found, whether it is named or sent", async () => {
+  test("does not find another account's delegation, in the address or in the form", async () => {
     const [viewer, stranger] = [await triedViewer(api), await triedViewer(api)];
     const page = await open(viewer);
     expect((await viewer.open(`/console/try?delegation=${stranger.ids.cert}`)).status).toBe(404);

@@ -9,7 +9,7 @@ import {
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** What a delegation is made with. */
+/** The data of a delegation to create. */
 type Made = {
   person?: Person;
   agent?: string;
@@ -18,7 +18,7 @@ type Made = {
   constraints?: Record<string, unknown>[];
 };
 
-/** Who has a delegation under a constraint, by which something can be tried. */
+/** Creates a person who has a delegation with a constraint, for trials. */
 export async function triedViewer(api: PlatformApi, made: Made = {}): Promise<Seen> {
   const {
     person = await api.person(),

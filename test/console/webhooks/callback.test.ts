@@ -21,7 +21,7 @@ const open = () => own.browser.open(own.at("callback"));
 const urlOf = async () =>
   (await own.person.client.get(`/v1/service/connections/${own.connectionId}/callback`)).body.callback_url;
 
-/** Sends a test event by the page, has the worker send it, and looks at its result. */
+/** Sends a test event from the page, lets the worker send it, and opens its result. */
 async function tested() {
   const asked = await (await open()).send("test");
   expect(asked.words).toContain("On its way");
@@ -31,7 +31,7 @@ async function tested() {
 }
 
 describe("the page of a callback", () => {
-  test("sets where events go, and says what is wrong at the field", async () => {
+  test("sets the URL for events, and shows errors at the field", async () => {
     const refused = await (await open()).send("set", { callback_url: "https://user:word@shop.example.com/" });
     expect(refused.status).toBe(400);
     expect(refused.text).toMatch(
@@ -47,7 +47,7 @@ describe("the page of a callback", () => {
     expect(await urlOf()).toBeNull();
   });
 
-  test("says that a private address is refused where none is open", async () => {
+  test("says that a private address is refused where none is allowed", async () => {
     const closed = await startConsole({ development: false });
     const person = await closed.person();
     const { connectionId } = await registerPlatform(person);
@@ -63,7 +63,7 @@ describe("the page of a callback", () => {
     await closed.stop();
   });
 
-  test("tests it, and shows that the receiver took it", async () => {
+  test("sends a test event, and shows that the receiver accepted it", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(200).end("thank you");
     const result = await tested();
     expect(own.receiver.requests).toMatchObject([{ event: { event: "callback.test" }, faults: [] }]);
@@ -72,7 +72,7 @@ describe("the page of a callback", () => {
     expect((await open()).words).toMatch(/Latest tests .* Delivered Accepted, HTTP 200/);
   });
 
-  test("shows what a receiver answered that failed, and what to look at", async () => {
+  test("shows a failed receiver's answer, and what to check", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(500).end("no database");
     const failed = await tested();
     expect(failed.words).toMatch(/Failed HTTP 500.*Look at what it answered.*no database/);
@@ -94,7 +94,7 @@ describe("the page of a callback", () => {
     expect((await tested()).words).toMatch(/No answer.*Nothing listens at that host and port/);
   });
 
-  test("sends a test that is sent twice once, and says when there were too many", async () => {
+  test("sends one test event for a form that is sent twice, and reports too many tests", async () => {
     const page = await open();
     const [one, two] = [await page.send("test"), await page.send("test")];
     expect(one.path).toBe(two.path);
@@ -105,7 +105,7 @@ describe("the page of a callback", () => {
     expect(own.receiver.requests).toHaveLength(5);
   });
 
-  test("pauses and resumes it, and what was held is sent or dropped as was chosen", async () => {
+  test("pauses and resumes it, and sends or drops held events as chosen", async () => {
     const paused = await (await open()).send("pause");
     expect(paused.words).toMatch(/The callback is paused\. .* Paused .* Since \d/);
     const test = (body: object = {}) =>
@@ -126,7 +126,7 @@ describe("the page of a callback", () => {
     expect(own.receiver.requests).toHaveLength(1);
   });
 
-  test("says since when and why it is suspended, and how it is mended", async () => {
+  test("shows since when and why it is suspended, and how to fix that", async () => {
     own.receiver.reply = () => 410;
     const gone = await tested();
     expect(gone.words).toContain("Gone HTTP 410");
@@ -141,7 +141,7 @@ describe("the page of a callback", () => {
     expect((await open()).words).toContain("The receiver accepted nothing for 120 hours.");
   });
 
-  test("offers an auditor nothing, and is neither an approver's nor a stranger's", async () => {
+  test("offers an auditor nothing, and is closed to approvers and strangers", async () => {
     const organization = await api.person({ organization_name: "Analytical Engines" });
     const fields = { callback_url: "https://shop.example.com/hook" };
     const { connectionId } = await registerPlatform(organization, fields, "/v1/service/platforms");
@@ -169,7 +169,7 @@ describe("the page of a callback", () => {
     expect((await stranger.open(`/console/connections/${connectionId}/callback`)).status).toBe(404);
   });
 
-  test("shows what a receiver answered as text", async () => {
+  test("escapes the receiver's answer", async () => {
     const answered = async (text: string) => {
       own.receiver.reply = (_, response) => void response.writeHead(500).end(text);
       const { text: shown } = await tested();
@@ -183,7 +183,7 @@ describe("the page of a callback", () => {
     expect(hostile).toContain("&#60;script&#62;globalThis.stolen = 1&#60;/script&#62;");
   });
 
-  test("makes no link of an address, whether it is taken or not", async () => {
+  test("makes no link from an address, accepted or not", async () => {
     for (const address of HOSTILE_ADDRESSES) {
       const shown = await (await open()).send("set", { callback_url: address });
       expect([200, 400]).toContain(shown.status);
@@ -191,7 +191,7 @@ describe("the page of a callback", () => {
     }
   });
 
-  test("shows a hostile URL and name as text", async () => {
+  test("escapes a hostile URL and name", async () => {
     const pageOf = async (name: string, url: string) => {
       const person = await api.person();
       const { connectionId } = await registerPlatform(person, { name, callback_url: url });

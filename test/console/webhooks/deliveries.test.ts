@@ -25,7 +25,7 @@ afterAll(() => api.stop());
 const rowsOf = (text: string) => text.match(/<tr role="row"><th scope="row"/g)?.length ?? 0;
 const insert = (secondsAgo: number, change: object = {}) =>
   insertDelivery(api.db, own.connectionId, { at: addSeconds(api.clock.now(), -secondsAgo), ...change });
-/** Has something happen to the connection, and the worker tell of it. */
+/** Changes the connection, and lets the worker send the event. */
 async function rotateKey() {
   await own.person.client.post(`/v1/service/connections/${own.connectionId}/rotate-key`);
   await own.harness.run();
@@ -51,7 +51,7 @@ describe("the list of deliveries", () => {
     expect(second.text).not.toContain('rel="next"');
   });
 
-  test("is narrowed down by state, event and time, of which one without a zone is UTC", async () => {
+  test("is filtered by state, event and time, where a time without a zone is UTC", async () => {
     await insert(7_200, { state: "failed" });
     await insert(3_600, { state: "delivered", event_type: "callback.test" });
     await insert(60, { state: "rejected" });
@@ -75,7 +75,7 @@ describe("the list of deliveries", () => {
     expect(kept.words).toContain("Made from (UTC)");
   });
 
-  test("brings itself up to date only while something is under way", async () => {
+  test("updates itself only while a delivery is in progress", async () => {
     const list = () => own.browser.open(own.at("deliveries"));
     expect((await list()).words).toContain("There are no such deliveries.");
     const pending = await insert(10, { state: "pending" });
@@ -91,7 +91,7 @@ describe("the list of deliveries", () => {
 });
 
 describe("a delivery", () => {
-  test("shows what was sent, each attempt, and is sent again to the receiver", async () => {
+  test("shows what was sent and each attempt, and can be sent again", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(422).end("unknown connection");
     await rotateKey();
     const list = await own.browser.open(own.at("deliveries"));
@@ -122,10 +122,10 @@ describe("a delivery", () => {
     expect(done.words).toMatch(/Delivered The receiver answered 2xx.*Attempt 2.*Attempt 1/);
   });
 
-  test("says why it is not sent again", async () => {
+  test("shows why it cannot be sent again", async () => {
     const pageOf = async (change: object) =>
       own.browser.open(own.at(`deliveries/${await insert(60, change)}`));
-    expect((await pageOf({ state: "pending" })).words).toContain("It is tried again by itself.");
+    expect((await pageOf({ state: "pending" })).words).toContain("It is tried again automatically.");
     expect((await pageOf({ state: "held" })).words).toContain("Resume the callback, and it is sent.");
     expect((await pageOf({ state: "cancelled" })).words).toContain("Its body was erased, so");
     const boxed = { state: "delivered", event_type: "connection.created", body: null };
@@ -144,7 +144,7 @@ describe("a delivery", () => {
     expect(own.receiver.requests).toEqual([]);
   });
 
-  test("is nobody else's", async () => {
+  test("is hidden from other accounts", async () => {
     const { ids, open } = await sendingViewer(api);
     expect((await open(ofConnection(`deliveries/${ids.delivery}`)(ids))).status).toBe(200);
     expect((await own.browser.open(own.at(`deliveries/${ids.delivery}`))).status).toBe(404);
@@ -152,7 +152,7 @@ describe("a delivery", () => {
     expect((await own.browser.open(own.at("deliveries/nonsense"))).status).toBe(404);
   });
 
-  test.each(XSS_CORPUS)("shows what a receiver answered as text: %j", async (answered) => {
+  test.each(XSS_CORPUS)("escapes the receiver's answer: %j", async (answered) => {
     const pageOf = async (text: string) => {
       const { ids, open } = await sendingViewer(api, { answered: text });
       return open(ofConnection(`deliveries/${ids.delivery}`)(ids));

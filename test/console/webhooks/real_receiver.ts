@@ -5,7 +5,7 @@ import { type Receiver, startReceiver } from "../../events/support/receiver.ts";
 import { type Person, type PlatformApi, registerPlatform } from "../../support/platform_world.ts";
 import { type Browser, browserOf } from "../support/console.ts";
 
-/** A person's connection to a real receiver, and the worker's parts over the API's database. */
+/** A person's connection to a real receiver, and the worker's parts on the API's database. */
 export type RealReceiver = {
   person: Person;
   browser: Browser;
@@ -13,17 +13,17 @@ export type RealReceiver = {
   secret: string;
   receiver: Receiver;
   harness: Harness;
-  /** The path of a page of the connection. */
+  /** Returns the path of a page of the connection. */
   at(part: string): string;
 };
 
-/** Makes one; close its receiver. */
+/** Creates a `RealReceiver`. The test must close its receiver. */
 export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
   const receiver = await startReceiver(() => api.clock.now().getTime());
   const harness = await startHarness({ database: api.db }, { clock: api.clock, secretBox: api.secretBox });
   const person = await api.person();
   const { connectionId, answer } = await registerPlatform(person);
-  // What is over before there is a callback URL is sent nowhere.
+  // Events from before there is a callback URL are sent nowhere.
   await harness.run();
   const secret = String(answer.body.webhook_signing_secret);
   receiver.secret = secret;
@@ -35,7 +35,7 @@ export async function realReceiver(api: PlatformApi): Promise<RealReceiver> {
   };
 }
 
-/** A port of this machine on which nothing listens. */
+/** Returns a port of this machine on which nothing listens. */
 export async function closedPort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

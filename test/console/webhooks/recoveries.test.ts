@@ -24,8 +24,8 @@ const insert = (secondsAgo: number, change: object = {}) =>
 const look = (query: Record<string, string> = {}) =>
   own.browser.open(`${own.at("recoveries")}?${new URLSearchParams({ look: "1", ...query })}`);
 
-describe("the page on which a range is sent again", () => {
-  test("says how many it would be, sends them, and shows how far it is", async () => {
+describe("the page that sends a range again", () => {
+  test("previews the number of deliveries, sends them, and shows the progress", async () => {
     const failed = await insert(3_000);
     const rejected = await insert(2_000, { state: "rejected" });
     for (const state of ["blocked", "delivered"]) await insert(1_000, { state });
@@ -54,7 +54,7 @@ describe("the page on which a range is sent again", () => {
     expect(done.text).not.toContain("hx-trigger");
   });
 
-  test("begins one that is sent twice once, and no second one beside it", async () => {
+  test("starts one recovery when it is sent twice, and no second one beside it", async () => {
     await insert(60);
     const looked = await look({ since: minute(3_600), failed: "on" });
     await looked.send("recover");
@@ -66,13 +66,13 @@ describe("the page on which a range is sent again", () => {
     await api.db("webhook_recoveries").delete();
   });
 
-  test("says what is wrong with a range at its field, and offers nothing then", async () => {
+  test("shows an error of a range at its field, and offers nothing then", async () => {
     const faultOf = async (query: Record<string, string>) => {
       const shown = await look(query);
       expect(() => formIn(shown, "recover")).toThrow();
       return /class="fault"[^>]*>([^<]*)/.exec(shown.text)?.[1];
     };
-    expect(await faultOf({ failed: "on" })).toBe("Say from when on");
+    expect(await faultOf({ failed: "on" })).toBe("Enter the first moment");
     expect(await faultOf({ since: "then", failed: "on" })).toMatch(/^Give a day and a time/);
     expect(await faultOf({ since: minute(60), until: "soon", failed: "on" })).toMatch(/^Give a day/);
     expect(await faultOf({ since: minute(-600), failed: "on" })).toMatch(/^The first moment must lie before/);
@@ -80,16 +80,18 @@ describe("the page on which a range is sent again", () => {
       /^The first moment/,
     );
     expect(await faultOf({ since: minute(600) })).toBe("Tick at least one.");
-    expect((await look({ since: minute(600), failed: "on" })).words).toContain("There is nothing of that");
+    expect((await look({ since: minute(600), failed: "on" })).words).toContain(
+      "There are no such deliveries in this time",
+    );
   });
 
-  test("counts a hundred of a state, and says that there are more", async () => {
+  test("counts up to a hundred of a state, and says that there are more", async () => {
     for (let nth = 0; nth < 101; nth += 1) await insert(100 + nth);
     const looked = await look({ since: minute(3_600), failed: "on" });
     expect(looked.words).toContain("100 or more deliveries would be sent again.");
   });
 
-  test("leads to the callback where nothing can be sent", async () => {
+  test("links to the callback when nothing can be sent", async () => {
     await own.person.client.post(`/v1/service/connections/${own.connectionId}/callback/pause`);
     const shown = await look({ since: minute(3_600), failed: "on" });
     expect(shown.words).toContain("That needs a callback URL that is neither paused nor suspended.");

@@ -4,10 +4,12 @@ import type { PlatformApi } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** A viewer whose receiver has failed: deliveries in every state, a recovery, a next webhook secret. */
+/**
+ * A viewer whose receiver has failed, with deliveries in every state, a recovery, and a next webhook secret.
+ */
 export type SendingViewer = Seen & { own: Sending };
 
-/** Text of a receiver that is a stranger's, and its URL. */
+/** The answer and the URL of a stranger's receiver. */
 type Texts = { answered: string; url: string };
 
 const ORDINARY: Texts = {
@@ -15,7 +17,7 @@ const ORDINARY: Texts = {
   url: "https://shop.example.com/hook",
 };
 
-/** Makes one. */
+/** Creates a `SendingViewer`. */
 export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}): Promise<SendingViewer> {
   const { answered, url } = { ...ORDINARY, ...texts };
   const own = await sending(api, { callback_url: url });
@@ -39,7 +41,7 @@ export async function sendingViewer(api: PlatformApi, texts: Partial<Texts> = {}
   return { ...browserOf(api, own.person.client), ids, own };
 }
 
-/** The path of a page of the viewer's connection. */
+/** Returns a function for the path of a page of the viewer's connection. */
 export function ofConnection(part: string) {
   return ({ connection }: Record<string, string>) => `/console/connections/${connection}/${part}`;
 }

@@ -25,14 +25,14 @@ const open = () => own.browser.open(own.at("webhook-secret"));
 const secretOn = ({ text }: Shown) =>
   /<pre id="secret"[^>]*>(whsec_[A-Za-z0-9+/]{43}=)<\/pre>/.exec(text)?.[1] ?? "";
 
-/** Sends a test event from the page; gives its result there and what the receiver got. */
+/** Sends a test event from the page, and returns its result there and the received request. */
 async function tested(): Promise<{ shown: Shown; received: Received | undefined }> {
   const asked = await (await open()).send("test");
   await own.harness.run();
   return { shown: await own.browser.open(asked.path), received: own.receiver.requests.at(-1) };
 }
 
-/** Which secrets a request is signed with: by the service's own header, by that of Standard Webhooks. */
+/** Returns which secrets signed a request, in the service's own header and in that of Standard Webhooks. */
 function signedWith({ headers, body }: Received, secrets: Record<string, string>) {
   const at = String(headers["x-service-timestamp"]);
   const listed = String(headers["webhook-signature"]).split(" ");
@@ -47,8 +47,8 @@ function signedWith({ headers, body }: Received, secrets: Record<string, string>
   return { own: namesOf(isOwn), listed: namesOf(isListed), signatures: listed.length };
 }
 
-describe("the page on which a webhook secret is replaced", () => {
-  test("leads through both phases, and each request is signed as it says", async () => {
+describe("the page that replaces a webhook secret", () => {
+  test("leads through both phases, and each request is signed as described", async () => {
     const former = own.secret;
     const start = await open();
     expect(start.words).toContain("One secret Nothing is under way.");
@@ -65,7 +65,7 @@ describe("the page on which a webhook secret is replaced", () => {
     expect(signedWith(first.received as Received, secrets)).toEqual({
       ...{ own: ["former"], listed: ["former", "next"], signatures: 2 },
     });
-    // A receiver that changes over before the promotion gets the request once more.
+    // A receiver that switches to the new secret before the promotion gets the request a second time.
     own.receiver.reply = (request) => (signedWith(request, secrets).own.includes("next") ? 204 : 401);
     const changed = await tested();
     expect(changed.shown.words).toMatch(/Delivered .*HTTP 204/);
@@ -86,7 +86,7 @@ describe("the page on which a webhook secret is replaced", () => {
     expect(await last()).toEqual({ own: ["next"], listed: ["next"], signatures: 1 });
   });
 
-  test("shows a secret once: no address leads back to it, and sending the form again makes no other", async () => {
+  test("shows a secret once: no address leads back to it, and sending the form again creates no other", async () => {
     const start = await open();
     const made = await start.send("rotate");
     const secret = secretOn(made);
@@ -105,7 +105,7 @@ describe("the page on which a webhook secret is replaced", () => {
     expect(boxed?.webhook_next_secret_at?.getTime()).toBe(api.clock.now().getTime() - 30_000);
   });
 
-  test("makes another next secret where the first was lost", async () => {
+  test("creates another next secret if the first was lost", async () => {
     const first = secretOn(await (await open()).send("rotate"));
     const second = secretOn(await (await open()).send("rotate"));
     expect(second).not.toBe(first);
@@ -113,7 +113,7 @@ describe("the page on which a webhook secret is replaced", () => {
     expect(signedWith(received as Received, { first, second }).listed).toEqual(["second"]);
   });
 
-  test("says that there is nothing to promote, when somebody was quicker", async () => {
+  test("says that there is nothing to promote after another person did it", async () => {
     await (await open()).send("rotate");
     const page = await open();
     const other = await open();
@@ -124,7 +124,7 @@ describe("the page on which a webhook secret is replaced", () => {
     ]);
   });
 
-  test("offers a check of either secret, which takes what is sent and nothing else", async () => {
+  test("offers sample code that accepts either secret and nothing else", async () => {
     api.clock.set(new Date());
     own = await realReceiver(api);
     const next = secretOn(await (await open()).send("rotate"));
@@ -143,7 +143,7 @@ describe("the page on which a webhook secret is replaced", () => {
     expect(await isTaken({ WEBHOOK_SECRET: own.secret }, `${body} `)).toBe("false");
   });
 
-  test("says of a platform that a manifest declares what else follows", async () => {
+  test("explains the additional effect for a platform that a manifest declares", async () => {
     const person = await api.person();
     const declared = await api.operator(
       "PUT",

@@ -30,7 +30,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
   test.each([
     { width: 360, scripts: true },
     { width: 1440, scripts: false },
-  ])("the secret is replaced in its two phases: %j", async ({ width, scripts }) => {
+  ])("let a person replace the secret in two phases: %j", async ({ width, scripts }) => {
     const window = await open("webhook-secret", { width, theme: "light", scripts });
     const { page } = window;
     await page.getByRole("button", { name: "Make the next secret" }).click();
@@ -56,7 +56,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("times are typed in the reader's zone and sent with it; without scripts the field says UTC", async () => {
+  test("use the reader's time zone for typed times, or UTC without scripts", async () => {
     const typed = "2026-03-01T15:00";
     for (const { scripts, label, sent } of [
       { scripts: true, label: /^Made from \(Asia\/(Calcutta|Kolkata)\)$/, sent: "2026-03-01T09:30:00.000Z" },
@@ -75,7 +75,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     }
   });
 
-  test("a range is sent again, and the page shows by itself when it is done", async () => {
+  test("let a person send a range again, and show when it is done", async () => {
     const at = addSeconds(api.clock.now(), -3_600);
     await insertDelivery(api.db, own.connectionId, { at });
     const window = await open("recoveries", { width: 360, theme: "dark" });
@@ -96,7 +96,7 @@ describe.skipIf(program === undefined)("callbacks in Chromium (needs Debian's ch
     await window.close();
   });
 
-  test("what a receiver answers runs nothing, also where a page brings itself up to date", async () => {
+  test("run nothing that a receiver answers, even in self-updating parts", async () => {
     own.receiver.reply = (_, response) => void response.writeHead(500).end(XSS_CORPUS.join("\n"));
     const window = await open("callback", { width: 1440, theme: "light" });
     const { page } = window;
